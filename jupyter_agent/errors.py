@@ -1,0 +1,163 @@
+"""Our exceptions, sorted by who is meant to read them:
+
+* AgentError
+  + ToolError             the model: becomes an `is_error` result, the turn goes on; the notebook routes
+    |                     answer with the status that belongs to its `reason`
+    - InvalidInput        the tool's input does not fit its schema
+    - CellNotFound        no cell of that id
+    - NotebookNotFound    no notebook (or file) at that path
+    - UnreadableNotebook  corrupt, empty, too large or no valid notebook: it is left as it is
+    - Conflict            somebody changed the same lines; carries the cell as it is now
+    - NotRead             a whole rewrite of a cell that this conversation never read; carries the cell
+    - NotOnce             `old_string` does not occur exactly once; carries the cell
+    - Locked              the cell or notebook must not be changed
+    - NotConfirmed        an edit was sent, but whether it arrived is unknown
+    - Busy                the tab or the kernel does not answer now
+    - KernelUnavailable   no kernel can be had; names the installed ones
+    - NotPermitted        the mode, a rule or the authorizer forbids it
+    - NeedsApproval       a person would have to allow it, and nobody can be asked here
+    - Exists              there is something at that path already
+  + ModelError            the user: the model service failed; a plain sentence and the next step
+  + RequestError          the HTTP client: a JSON body with `status`
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class AgentError(Exception):
+    """Anything that we raise on purpose and somebody is meant to read."""
+
+
+class ToolError(AgentError):
+    """What the model is told when a call could not do its work; the text names the fix."""
+
+    reason: ClassVar[str] = "tool_error"
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts: dict[str, Any] = facts
+        """More for a program to read, JSON-serialisable; `current` is a cell as `Cell.describe` gives it."""
+
+
+class InvalidInput(ToolError):
+    """The input of a call does not fit: a field is missing, unknown or of the wrong kind."""
+
+    reason = "invalid_input"
+
+
+class CellNotFound(ToolError):
+    """There is no cell of that id."""
+
+    reason = "cell_not_found"
+
+    def __init__(self, cell_id: str, known: list[str]) -> None:
+        shown = ", ".join(known[:40]) + (", ..." if len(known) > 40 else "")
+        super().__init__(f"No cell `{cell_id}`. Cells now: {shown or 'none'}.")
+
+
+class NotebookNotFound(ToolError):
+    """There is nothing at that path."""
+
+    reason = "not_found"
+
+
+class UnreadableNotebook(ToolError):
+    """What is at that path is no notebook that we could change without harm."""
+
+    reason = "unreadable_notebook"
+
+
+class Conflict(ToolError):
+    """Somebody changed what the edit rests on; `facts["current"]` is the cell as it is now."""
+
+    reason = "changed"
+
+
+class NotRead(ToolError):
+    """A whole rewrite needs a base: the text that this conversation last read."""
+
+    reason = "not_read"
+
+
+class NotOnce(ToolError):
+    """`old_string` has to occur exactly once in the cell's current text."""
+
+    reason = "not_once"
+
+
+class Locked(ToolError):
+    """The author of the notebook locked this cell, or the file is read-only."""
+
+    reason = "locked"
+
+
+class NotConfirmed(ToolError):
+    """An edit was sent and it is unknown whether it arrived. Never reported as done."""
+
+    reason = "not_confirmed"
+
+
+class Busy(ToolError):
+    """The browser tab or the kernel is there but does not answer now; nothing was changed."""
+
+    reason = "busy"
+
+
+class KernelUnavailable(ToolError):
+    """No kernel could be started or reached."""
+
+    reason = "kernel_unavailable"
+
+
+class NotPermitted(ToolError):
+    """The mode, a rule or Jupyter's authorizer forbids it."""
+
+    reason = "denied"
+
+
+class NeedsApproval(ToolError):
+    """A person would have to allow it first, and here nobody can be asked."""
+
+    reason = "needs_approval"
+
+
+class Exists(ToolError):
+    """There is something at that path already; nothing was overwritten."""
+
+    reason = "exists"
+
+
+class ModelError(AgentError):
+    """The model service failed. `message` is a plain sentence for the user, without keys or tracebacks."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        """`overloaded`, `rate_limit`, `network`, `broken_stream`, `authentication`, `not_found`, ..."""
+        self.retryable = retryable
+        self.retry_after = retry_after
+        """Seconds the service asked us to wait, where it did."""
+        self.request_id = request_id
+
+
+class RequestError(AgentError):
+    """What an HTTP client gets when its request cannot be served."""
+
+    def __init__(self, status: int, reason: str, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.facts: dict[str, Any] = facts

@@ -1,0 +1,162 @@
+"""Cells as they were at one moment: immutable snapshots, and the short name of a cell's state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+CellType: TypeAlias = Literal["code", "markdown", "raw"]
+Output: TypeAlias = Mapping[str, Any]
+"""One output as nbformat 4 writes it; stream text is one string."""
+CarrierName: TypeAlias = Literal["room", "tab", "file"]
+ChangeKind: TypeAlias = Literal["insert", "update", "delete", "move", "outputs"]
+
+
+def version_of(cell_type: str, source: str) -> str:
+    """The state of a cell's text: 16 hex digits of sha256(type, NUL, source). Outputs do not count."""
+    text = f"{cell_type}\0{source}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell as it was when it was read."""
+
+    id: str
+    index: int
+    type: CellType
+    source: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Sequence[Output] = ()
+    execution_count: int | None = None
+    running: bool = False
+    attachments: Mapping[str, Any] | None = None
+
+    @property
+    def version(self) -> str:
+        return version_of(self.type, self.source)
+
+    @property
+    def tags(self) -> Sequence[str]:
+        tags = self.metadata.get("tags", ())
+        return tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, Sequence) else ()
+
+    @property
+    def locked(self) -> bool:
+        """Whether the author forbids edits: `editable: false`, or nbgrader's `locked` / `grade`."""
+        grading = self.metadata.get("nbgrader")
+        graded = isinstance(grading, Mapping) and bool(grading.get("locked") or grading.get("grade"))
+        return self.metadata.get("editable") is False or graded
+
+    @property
+    def deletable(self) -> bool:
+        return self.metadata.get("deletable") is not False and not self.locked
+
+    def state(self) -> CellState:
+        """What the journal keeps of this cell."""
+        return CellState(
+            type=self.type,
+            source=self.source,
+            metadata=self.metadata,
+            index=self.index,
+            outputs=self.outputs,
+            execution_count=self.execution_count,
+            attachments=self.attachments,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """The cell as JSON, as the notebook routes answer it (without `stale`, which needs its neighbours)."""
+        return {
+            "id": self.id,
+            "index": self.index,
+            "type": self.type,
+            "source": self.source,
+            "version": self.version,
+            "execution_count": self.execution_count,
+            "outputs": list(self.outputs),
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellState:
+    """One side of a change: everything needed to bring the cell back."""
+
+    type: CellType
+    source: str
+    metadata: Mapping[str, Any]
+    index: int
+    outputs: Sequence[Output]
+    execution_count: int | None
+    attachments: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; `attachments` only where the cell has some."""
+        value: dict[str, Any] = {
+            "type": self.type,
+            "source": self.source,
+            "metadata": dict(self.metadata),
+            "index": self.index,
+            "outputs": list(self.outputs),
+            "execution_count": self.execution_count,
+        }
+        if self.attachments:
+            value["attachments"] = dict(self.attachments)
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> CellState:
+        return cls(
+            type=value["type"],
+            source=value["source"],
+            metadata=value["metadata"],
+            index=value["index"],
+            outputs=value["outputs"],
+            execution_count=value["execution_count"],
+            attachments=value.get("attachments"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What one operation did to one cell: enough to show it as a diff and to take it back."""
+
+    notebook: str
+    cell_id: str
+    kind: ChangeKind
+    before: CellState | None
+    after: CellState | None
+    call_id: str | None = None
+    reviewed: bool = False
+    undone: bool = False
+    conflict: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """API.md's Change."""
+        return {
+            "notebook": self.notebook,
+            "cell_id": self.cell_id,
+            "call_id": self.call_id,
+            "kind": self.kind,
+            "before": self.before.to_json() if self.before else None,
+            "after": self.after.to_json() if self.after else None,
+            "reviewed": self.reviewed,
+            "undone": self.undone,
+            "conflict": self.conflict,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Change:
+        return cls(
+            notebook=value["notebook"],
+            cell_id=value["cell_id"],
+            call_id=value.get("call_id"),
+            kind=value["kind"],
+            before=CellState.from_json(value["before"]) if value["before"] else None,
+            after=CellState.from_json(value["after"]) if value["after"] else None,
+            reviewed=value.get("reviewed", False),
+            undone=value.get("undone", False),
+            conflict=value.get("conflict"),
+        )

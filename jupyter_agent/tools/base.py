@@ -1,0 +1,148 @@
+"""The tool boundary: a tool is one class; its docstring and fields are what the model reads, `run` is what it does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from jupyter_agent.errors import InvalidInput
+from jupyter_agent.notebook.cell import Change
+from jupyter_agent.workspace.workspace import Workspace
+
+Effect: TypeAlias = Literal["read", "edit", "run"]
+Action: TypeAlias = Literal["read", "edit", "delete", "run", "restart", "interrupt"]
+"""The row of the permission table that a tool belongs to."""
+Need: TypeAlias = tuple[str, str]
+"""What Jupyter's authorizer is asked: (action, resource), e.g. ("write", "contents")."""
+Progress: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
+"""Is told a call's preliminary output while its cell still runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a call did: `text` and `images` for the model, `facts` for programs, `changes` for the journal."""
+
+    text: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    images: Sequence[tuple[str, str]] = ()
+    """(media type, base64) pairs."""
+    changes: Sequence[Change] = ()
+
+    def output(self) -> dict[str, Any]:
+        """The `output` of API.md: the text that the model was told and the facts of the tool."""
+        return {"text": self.text, **self.facts}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a person has to see before they allow a call."""
+
+    notebook: str | None
+    cell_id: str | None = None
+    code: str | None = None
+    """The exact code that would run."""
+    diff: str | None = None
+    """What would change, as a unified diff."""
+    state: tuple[str, ...] = ()
+    """Versions of the cells and the kernel that the answer depends on."""
+
+    def binding(self, tool: str, input: Mapping[str, Any]) -> str:
+        """A hash of all that an approval is given for; it is compared again just before acting."""
+        text = json.dumps([tool, input, self.notebook, self.cell_id, self.code, self.diff, self.state])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Tool(BaseModel, ABC):
+    """One thing that a model may do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    name: ClassVar[str]
+    effect: ClassVar[Effect]
+    action: ClassVar[Action]
+    needs: ClassVar[Sequence[Need]]
+
+    notebook: str | None = None
+
+    @abstractmethod
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        """Do it. Raises ToolError with a text that tells the model what to do instead."""
+
+    async def question(self, work: Workspace) -> Question:
+        """What a person is shown. Raises ToolError where the call could not succeed anyway."""
+        return Question(notebook=work.resolve(self.notebook))
+
+    @classmethod
+    def spec(cls) -> dict[str, Any]:
+        """Name, description and input schema as the model API takes them."""
+        schema = _compact(cls.model_json_schema())
+        schema.pop("description", None)
+        return {
+            "name": cls.name,
+            "description": " ".join((cls.__doc__ or "").split()),
+            "input_schema": schema,
+        }
+
+
+class Toolbox:
+    """The tools at hand, by name."""
+
+    def __init__(self, tools: Sequence[type[Tool]]) -> None:
+        self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self._specs = [tool.spec() for tool in self._tools.values()]
+
+    def specs(self) -> list[dict[str, Any]]:
+        """What the model is offered, sorted by name so that the cached prefix stays the same."""
+        return self._specs
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The answer of `GET tools`."""
+        return [
+            {**spec, "effect": tool.effect}
+            for spec, tool in zip(self._specs, self._tools.values(), strict=True)
+        ]
+
+    def parse(self, name: str, input: Mapping[str, Any]) -> Tool:
+        """The call, checked against the tool's schema. Raises InvalidInput that names what is wrong."""
+        tool = self._tools.get(name)
+        if tool is None:
+            raise InvalidInput(f"Unknown tool `{name}`. Available: {', '.join(self._tools)}.")
+        try:
+            return tool.model_validate(dict(input), strict=True)
+        except ValidationError as error:
+            raise InvalidInput(f"Input of `{name}` does not fit: {_problems(error)}.") from None
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, problem['loc'])) or 'input'}: {problem['msg']}"
+        for problem in error.errors(include_url=False)
+    )
+
+
+def _compact(schema: Any) -> Any:
+    """A JSON schema without what no model needs: titles, null defaults, `or null` of optional fields."""
+    if isinstance(schema, list):
+        return [_compact(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
+    if len(options) == 1:
+        rest = {key: value for key, value in schema.items() if key != "anyOf"}
+        return _compact({**cast("dict[str, Any]", options[0]), **rest})
+    kept = {
+        key: {name: _compact(field) for name, field in value.items()}
+        if key == "properties"
+        else _compact(value)
+        for key, value in schema.items()
+        if key != "title" and not (key == "default" and value is None)
+    }
+    if kept.get("additionalProperties") is False:
+        del kept["additionalProperties"]
+    return kept

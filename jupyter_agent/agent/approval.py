@@ -1,0 +1,65 @@
+"""Questions to a person and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from jupyter_agent.events import ApprovalRequested
+from jupyter_agent.tools.base import Question
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """One question: may this call act?"""
+
+    id: str
+    call_id: str
+    tool: str
+    input: Mapping[str, Any]
+    question: Question
+    binding: str
+    """What the answer is given for; whatever differs when the call acts needs a new answer."""
+    expires: datetime
+    """UTC; unanswered by then it counts as denied."""
+
+    def describe(self) -> dict[str, Any]:
+        """API.md's approval object."""
+        described: dict[str, Any] = {
+            "id": self.id,
+            "call_id": self.call_id,
+            "tool": self.tool,
+            "input": dict(self.input),
+            "notebook": self.question.notebook,
+            "cell_id": self.question.cell_id,
+            "expires": self.expires.isoformat().replace("+00:00", "Z"),
+        }
+        if self.question.code is not None:
+            described["code"] = self.question.code
+        if self.question.diff is not None:
+            described["diff"] = self.question.diff
+        return described
+
+    def event(self) -> ApprovalRequested:
+        """How the question is told."""
+        return ApprovalRequested(
+            approval_id=self.id, call_id=self.call_id, approval=self.describe()
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a person said to one question."""
+
+    approved: bool
+    reason: str = ""
+
+
+Ask: TypeAlias = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]
+"""Stores the questions, tells each (`Approval.event`), and waits for all answers.
+
+Gives the answers by approval id; one that is missing was not answered in time. Every other call of the
+step that can go on has been answered before it is called. It may be called more than once in a step.
+"""

@@ -1,0 +1,56 @@
+"""How much one turn may use, and how much it has used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from jupyter_agent.events import Usage
+
+Limit: TypeAlias = Literal["steps", "tokens"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one turn may use."""
+
+    max_steps: int = 25
+    """Model calls; the last one must answer."""
+    max_tokens: int = 16_000
+    """Tokens of one reply."""
+    token_budget: int = 300_000
+    """Tokens of all steps together, cached ones too; once spent, the next step must answer."""
+    attempts: int = 3
+    """How often one step is tried in all when the model service fails."""
+    longest_wait: float = 60.0
+    """Seconds we wait at most when the service asks for patience; longer is an error."""
+    idle_seconds: float = 60.0
+    """Seconds without an event after which a stream counts as broken."""
+    approval_seconds: float = 1800.0
+    """Seconds a question stays open before it counts as denied."""
+    reply_chars: int = 2_000_000
+    """Characters of one reply; more ends the turn."""
+    reply_calls: int = 128
+    """Tool calls of one reply; more ends the turn."""
+
+
+class Meter:
+    """Counts the steps and tokens of one turn."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.steps = 0
+        self.usage = Usage()
+        self.limit: Limit | None = None
+        """Which limit made this step the last."""
+
+    def start_step(self) -> None:
+        """Count one more step and see whether it has to be the last."""
+        self.steps += 1
+        if self.usage.total >= self._limits.token_budget:
+            self.limit = "tokens"
+        elif self.steps >= self._limits.max_steps:
+            self.limit = "steps"
+
+    def spend(self, usage: Usage) -> None:
+        self.usage += usage

@@ -1,0 +1,109 @@
+"""Who may do what: the permission table of DESIGN.md, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias, get_args
+
+from jupyter_agent.tools.base import Action
+
+Mode: TypeAlias = Literal["read", "ask", "edit", "auto"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""From the strictest to the freest."""
+Verdict: TypeAlias = Literal["run", "ask", "deny"]
+
+_ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
+    "read": ("run", "run", "run", "run"),
+    "edit": ("deny", "ask", "run", "run"),
+    "delete": ("deny", "ask", "run", "run"),
+    "run": ("deny", "ask", "ask", "run"),
+    "restart": ("deny", "ask", "ask", "ask"),
+    "interrupt": ("deny", "ask", "ask", "ask"),
+}
+_FIRST_CHANGE_ELSEWHERE: tuple[Verdict, Verdict, Verdict, Verdict] = ("deny", "ask", "ask", "run")
+_ASKED_ONCE_A_TURN: frozenset[Action] = frozenset({"restart", "interrupt"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A verdict for the calls that match; `tool` and `notebook` are shell patterns."""
+
+    verdict: Literal["deny", "ask", "allow"]
+    tool: str = "*"
+    notebook: str = "*"
+
+    def matches(self, act: Act) -> bool:
+        return fnmatchcase(act.tool, self.tool) and fnmatchcase(act.notebook or "", self.notebook)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    """What a call is about to do, as far as permission depends on it."""
+
+    tool: str
+    action: Action
+    notebook: str | None
+    elsewhere: bool = False
+    """Whether the notebook is not the turn's own and this turn did not change it yet."""
+
+
+@dataclass(kw_only=True)
+class Policy:
+    """What holds in one turn."""
+
+    mode: Mode = "ask"
+    max_mode: Mode = "auto"
+    """The administrator's ceiling."""
+    allow: frozenset[str] = frozenset()
+    """Tools that the caller approved beforehand."""
+    rules: Sequence[Rule] = ()
+    granted: set[Action] = field(default_factory=set)
+    """Actions that a person approved in this turn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Whether a call runs at once, needs a person's answer, or is refused, and why."""
+
+    verdict: Verdict
+    reason: str
+
+
+def decide(act: Act, policy: Policy) -> Decision:
+    """What happens to a call that Jupyter's authorizer let pass: ceiling, deny, ask, allow, mode."""
+    if _verdict(act, policy.max_mode) == "deny":
+        return Decision(
+            verdict="deny",
+            reason=f"The administrator limits this server to mode `{policy.max_mode}`, "
+            f"which forbids `{act.tool}`.",
+        )
+    named = {rule.verdict for rule in policy.rules if rule.matches(act)}
+    if "deny" in named:
+        return Decision(verdict="deny", reason=f"A rule forbids `{act.tool}` here.")
+    if "ask" in named:
+        return Decision(verdict="ask", reason=f"A rule asks before `{act.tool}`.")
+    if "allow" in named or act.tool in policy.allow:
+        return Decision(verdict="run", reason=f"`{act.tool}` was allowed beforehand.")
+    mode = min(policy.mode, policy.max_mode, key=MODES.index)
+    verdict = _verdict(act, mode)
+    if verdict == "ask" and mode == "auto" and act.action in policy.granted & _ASKED_ONCE_A_TURN:
+        return Decision(verdict="run", reason="It was approved in this turn.")
+    return Decision(verdict=verdict, reason=_REASONS[verdict].format(mode=mode, tool=act.tool))
+
+
+def _verdict(act: Act, mode: Mode) -> Verdict:
+    column = MODES.index(mode)
+    verdicts = {_ROWS[act.action][column]}
+    if act.elsewhere and act.action != "read":
+        verdicts.add(_FIRST_CHANGE_ELSEWHERE[column])
+    return max(verdicts, key=_STRICTNESS.index)
+
+
+_STRICTNESS: tuple[Verdict, ...] = ("run", "ask", "deny")
+_REASONS: Mapping[Verdict, str] = {
+    "run": "Mode `{mode}` allows `{tool}`.",
+    "ask": "Mode `{mode}` asks before `{tool}`.",
+    "deny": "Mode `{mode}` forbids `{tool}`; the person can choose a freer mode.",
+}

@@ -1,0 +1,49 @@
+"""What the loop needs from a language model: one request in, one stream of events out.
+
+Messages, content blocks, tools and stream events are Anthropic's, as plain JSON values. They are the canonical
+history, kept verbatim (a thinking block is only valid with its signature); a provider that speaks another
+language translates at its own edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+Block: TypeAlias = Mapping[str, Any]
+"""A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, or one that we do not know."""
+Message: TypeAlias = Mapping[str, Any]
+"""`{"role": "user" | "assistant", "content": [Block, ...]}`."""
+ModelEvent: TypeAlias = Mapping[str, Any]
+"""`message_start`, `content_block_start` / `_delta` / `_stop`, `message_delta`, `message_stop`, or unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """One question to a model."""
+
+    system: str
+    """The stable part of the system prompt, the same in every request of a server."""
+    context: str = ""
+    """The part that differs from turn to turn; comes last so that what precedes it stays cached."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """`{"name", "description", "input_schema"}`, sorted by name."""
+    messages: Sequence[Message]
+    max_tokens: int = 16_000
+    tool_choice: Literal["auto", "none"] = "auto"
+
+
+class Model(Protocol):
+    """A language model at a provider."""
+
+    @property
+    def id(self) -> str:
+        """`provider:model`, e.g. `anthropic:claude-sonnet-5-5`."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The events of one reply. Closing the generator closes the connection.
+
+        Raises ModelError for everything that goes wrong on the way. It never retries: only the loop does,
+        because only there a retry can be told and stopped.
+        """

@@ -21,7 +21,7 @@ class Approval:
     input: Mapping[str, Any]
     question: Question
     binding: str
-    """What the answer is given for; whatever differs when the call acts needs a new answer."""
+    """What the answer is given for; if it is another when the call acts, it does not act."""
     expires: datetime
     """UTC; unanswered by then it counts as denied."""
 
@@ -34,7 +34,7 @@ class Approval:
             "input": dict(self.input),
             "notebook": self.question.notebook,
             "cell_id": self.question.cell_id,
-            "expires": self.expires.isoformat().replace("+00:00", "Z"),
+            "expires": self.expires.isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
         if self.question.code is not None:
             described["code"] = self.question.code
@@ -58,8 +58,8 @@ class Answer:
 
 
 Ask: TypeAlias = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]
-"""Stores the questions, tells each (`Approval.event`), and waits for all answers.
+"""Stores the questions, then tells each (`Approval.event`), then waits for all answers.
 
-Gives the answers by approval id; one that is missing was not answered in time. Every other call of the
-step that can go on has been answered before it is called. It may be called more than once in a step.
+Gives the answers by approval id; one that is missing was not answered in time. Whatever else of the
+step can be done is done before it is called. It may be called more than once in a step.
 """

@@ -32,10 +32,12 @@ class Limits:
     """Characters of one reply; more ends the turn."""
     reply_calls: int = 128
     """Tool calls of one reply; more ends the turn."""
+    result_chars: int = 30_000
+    """Characters of one tool result; more is cut in the middle."""
 
 
 class Meter:
-    """Counts the steps and tokens of one turn."""
+    """What one turn has used so far."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -43,6 +45,18 @@ class Meter:
         self.usage = Usage()
         self.limit: Limit | None = None
         """Which limit made this step the last."""
+        self.forced = False
+        """Whether the next step has to answer, whatever the limits."""
+        self.replies = 0
+        """Replies that began, given up ones counted."""
+        self.pauses = 0
+        self.cuts = 0
+        self.empties = 0
+
+    @property
+    def last(self) -> bool:
+        """Whether this step must answer, without tools."""
+        return self.forced or self.limit is not None
 
     def start_step(self) -> None:
         """Count one more step and see whether it has to be the last."""
@@ -53,4 +67,5 @@ class Meter:
             self.limit = "steps"
 
     def spend(self, usage: Usage) -> None:
+        """Count the tokens of one reply."""
         self.usage += usage

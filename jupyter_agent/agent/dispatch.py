@@ -1,13 +1,13 @@
-"""The one door to the tools, behind chat, REST and MCP: check, decide, act."""
+"""The one door to the tools, behind chat, REST and MCP: check, decide, act, record."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
-from jupyter_agent.errors import NeedsApproval, NotPermitted
+from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, ToolError
 from jupyter_agent.tools.base import Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -20,6 +20,7 @@ class Prepared:
     input: Mapping[str, Any]
     act: Act
     decision: Decision
+    call_id: str | None = None
 
     @property
     def reads(self) -> bool:
@@ -28,12 +29,16 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Who did what where, and by which decision."""
+    """Who wanted what where, by which decision, and what came of it."""
 
-    user: str
+    work: Workspace
+    call_id: str | None
     act: Act
     input: Mapping[str, Any]
     decision: Decision
+    outcome: Literal["done", "failed", "refused"]
+    why: str = ""
+    """Why it failed or was refused."""
 
 
 Record: TypeAlias = Callable[[Audit], Awaitable[None]]
@@ -44,7 +49,10 @@ async def _unrecorded(audit: Audit) -> None:
 
 
 class Dispatcher:
-    """Turns the name and input of a call into a result, where that is permitted."""
+    """Turns the name and input of a call into a result, where that is permitted.
+
+    `mask` takes secrets out of everything that a tool returns.
+    """
 
     def __init__(
         self,
@@ -72,42 +80,114 @@ class Dispatcher:
         """One call where nobody can be asked. Raises ToolError, NeedsApproval among them."""
         prepared = await self.prepare(name, input, work, policy)
         if prepared.decision.verdict == "ask":
-            raise NeedsApproval(
-                f"`{name}` needs a person's approval and nobody can be asked here. "
-                f'Name it in `allow` (["{name}"]) or choose a freer `mode`.'
+            why = (
+                f"{prepared.decision.reason} Nobody can be asked here: "
+                f'name it in `allow` (["{name}"]) or choose a freer `mode`.'
             )
-        return await self.run(prepared, work, progress)
+            await self._note(prepared, work, "refused", why)
+            raise NeedsApproval(why)
+        return await self.run(prepared, work, policy, progress)
 
     async def prepare(
-        self, name: str, input: Mapping[str, Any], work: Workspace, policy: Policy
+        self,
+        name: str,
+        input: Mapping[str, Any],
+        work: Workspace,
+        policy: Policy,
+        *,
+        call_id: str | None = None,
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
         tool = self._toolbox.parse(name, input)
-        for action, resource in tool.needs:
-            if not await work.authorize(action, resource):
-                raise NotPermitted(
-                    f"`{work.user}` may not {action} {resource} on this server, which `{name}` needs."
-                )
         path = tool.notebook or work.home
         act = Act(
             tool=name,
             action=tool.action,
             notebook=path,
-            elsewhere=path is not None and path != work.home and not work.touched(path),
+            elsewhere=path is not None and path != work.home and path not in policy.touched,
         )
-        decision = decide(act, policy)
-        await self._record(Audit(user=work.user, act=act, input=input, decision=decision))
+        try:
+            await work.need(*tool.needs)
+            decision = decide(act, policy)
+        except NotPermitted as error:
+            decision = Decision(verdict="deny", reason=error.message)
+        prepared = Prepared(tool=tool, input=input, act=act, decision=decision, call_id=call_id)
         if decision.verdict == "deny":
+            await self._note(prepared, work, "refused", decision.reason)
             raise NotPermitted(decision.reason)
-        return Prepared(tool=tool, input=input, act=act, decision=decision)
+        return prepared
 
     async def question(self, prepared: Prepared, work: Workspace) -> tuple[Question, str]:
-        """What a person has to see now, and its binding."""
+        """What a person has to see now, and its binding. Raises ToolError."""
         question = await prepared.tool.question(work)
         return question, question.binding(prepared.tool.name, prepared.input)
 
+    async def decline(self, prepared: Prepared, work: Workspace, reason: str) -> None:
+        """A person said no."""
+        await self._note(prepared, work, "refused", reason)
+
     async def run(
-        self, prepared: Prepared, work: Workspace, progress: Progress | None = None
+        self,
+        prepared: Prepared,
+        work: Workspace,
+        policy: Policy,
+        progress: Progress | None = None,
+        *,
+        binding: str | None = None,
     ) -> Result:
-        """Act. Raises ToolError."""
-        return await prepared.tool.run(work, progress)
+        """Act. Raises ToolError; Conflict where what was approved (`binding`) is no longer so."""
+        try:
+            if prepared.decision.verdict == "ask":
+                work = await self._approved(prepared, work, policy, binding)
+            result = await prepared.tool.run(work, progress)
+        except ToolError as error:
+            error.message = self._mask(error.message)
+            await self._note(prepared, work, "failed", error.message)
+            raise
+        if not prepared.reads and prepared.act.notebook is not None:
+            policy.touched.add(prepared.act.notebook)
+        await self._note(prepared, work, "done")
+        return replace(
+            result, text=self._mask(result.text), facts=_masked(result.facts, self._mask)
+        )
+
+    async def _approved(
+        self, prepared: Prepared, work: Workspace, policy: Policy, binding: str | None
+    ) -> Workspace:
+        _, current = await self.question(prepared, work)
+        if binding != current:
+            raise Conflict(
+                "What was approved has changed since, so it was not done. "
+                "Read the cell again and repeat the call: it is asked about anew."
+            )
+        policy.granted.add(prepared.act.action)
+        return work.for_approved_call()
+
+    async def _note(
+        self,
+        prepared: Prepared,
+        work: Workspace,
+        outcome: Literal["done", "failed", "refused"],
+        why: str = "",
+    ) -> None:
+        await self._record(
+            Audit(
+                work=work,
+                call_id=prepared.call_id,
+                act=prepared.act,
+                input=prepared.input,
+                decision=prepared.decision,
+                outcome=outcome,
+                why=why,
+            )
+        )
+
+
+def _masked(value: Any, mask: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {key: _masked(item, mask) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_masked(item, mask) for item in value]
+    return value

@@ -5,16 +5,52 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jupyter_agent.events import TurnAborted, TurnFailed, TurnFinished, Usage
+from jupyter_agent.agent.budget import Meter
+from jupyter_agent.errors import ModelError
+from jupyter_agent.events import FinishReason, TurnAborted, TurnFailed, TurnFinished, Usage
 
 State: TypeAlias = Literal["done", "stopped", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """The end of a turn; whoever runs it stores the state and tells the event, its last."""
+    """The end of a turn; whoever runs it stores the state and tells the event, the last one."""
 
     state: State
     event: TurnFinished | TurnAborted | TurnFailed
+    stop_reason: str
+    """The model's own word, or `stopped`, or the kind of the fault."""
     usage: Usage
     steps: int
+
+
+def finished(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:
+    """The turn came to its end by itself, or by a limit."""
+    event = TurnFinished(
+        finish_reason=reason,
+        stop_reason=stop_reason,
+        steps=meter.steps,
+        usage=meter.usage,
+        step_limit_reached=meter.limit == "steps",
+        budget_reached=meter.limit == "tokens",
+    )
+    return _ending("done", event, stop_reason, meter)
+
+
+def stopped(meter: Meter) -> Ending:
+    """A person stopped it."""
+    return _ending("stopped", TurnAborted(), "stopped", meter)
+
+
+def failed(error: ModelError, meter: Meter) -> Ending:
+    """The model service failed for good."""
+    request = f" (request {error.request_id})" if error.request_id else ""
+    return _ending("failed", TurnFailed(error=f"{error.message}{request}"), error.kind, meter)
+
+
+def _ending(
+    state: State, event: TurnFinished | TurnAborted | TurnFailed, stop_reason: str, meter: Meter
+) -> Ending:
+    return Ending(
+        state=state, event=event, stop_reason=stop_reason, usage=meter.usage, steps=meter.steps
+    )

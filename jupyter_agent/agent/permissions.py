@@ -1,4 +1,4 @@
-"""Who may do what: the permission table of DESIGN.md, in one place."""
+"""Who may do what: the table of permissions, in one place."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ Mode: TypeAlias = Literal["read", "ask", "edit", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """From the strictest to the freest."""
 Verdict: TypeAlias = Literal["run", "ask", "deny"]
+_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 _ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
+    # in mode:   read   ask    edit   auto
     "read": ("run", "run", "run", "run"),
     "edit": ("deny", "ask", "run", "run"),
     "delete": ("deny", "ask", "run", "run"),
@@ -23,7 +25,22 @@ _ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
     "interrupt": ("deny", "ask", "ask", "ask"),
 }
 _FIRST_CHANGE_ELSEWHERE: tuple[Verdict, Verdict, Verdict, Verdict] = ("deny", "ask", "ask", "run")
-_ASKED_ONCE_A_TURN: frozenset[Action] = frozenset({"restart", "interrupt"})
+_REASONS: Mapping[Verdict, str] = {
+    "run": "Mode `{mode}` allows `{tool}`.",
+    "ask": "Mode `{mode}` asks before `{tool}`.",
+    "deny": "Mode `{mode}` forbids `{tool}`; the user can choose a freer mode.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Act:
+    """What a call is about to do, as far as permission depends on it."""
+
+    tool: str
+    action: Action
+    notebook: str | None
+    elsewhere: bool = False
+    """Whether the notebook is not the turn's own and nothing was changed there in this turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,20 +55,9 @@ class Rule:
         return fnmatchcase(act.tool, self.tool) and fnmatchcase(act.notebook or "", self.notebook)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Act:
-    """What a call is about to do, as far as permission depends on it."""
-
-    tool: str
-    action: Action
-    notebook: str | None
-    elsewhere: bool = False
-    """Whether the notebook is not the turn's own and this turn did not change it yet."""
-
-
 @dataclass(kw_only=True)
 class Policy:
-    """What holds in one turn."""
+    """What holds in one turn, and what a person allowed in it."""
 
     mode: Mode = "ask"
     max_mode: Mode = "auto"
@@ -61,6 +67,8 @@ class Policy:
     rules: Sequence[Rule] = ()
     granted: set[Action] = field(default_factory=set)
     """Actions that a person approved in this turn."""
+    touched: set[str] = field(default_factory=set)
+    """Notebooks that this turn changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +80,11 @@ class Decision:
 
 
 def decide(act: Act, policy: Policy) -> Decision:
-    """What happens to a call that Jupyter's authorizer let pass: ceiling, deny, ask, allow, mode."""
-    if _verdict(act, policy.max_mode) == "deny":
+    """What happens to a call that Jupyter's authorizer let pass.
+
+    In this order: the administrator's ceiling, deny rules, ask rules, allow rules, the mode.
+    """
+    if _by_mode(act, policy.max_mode) == "deny":
         return Decision(
             verdict="deny",
             reason=f"The administrator limits this server to mode `{policy.max_mode}`, "
@@ -87,23 +98,15 @@ def decide(act: Act, policy: Policy) -> Decision:
     if "allow" in named or act.tool in policy.allow:
         return Decision(verdict="run", reason=f"`{act.tool}` was allowed beforehand.")
     mode = min(policy.mode, policy.max_mode, key=MODES.index)
-    verdict = _verdict(act, mode)
-    if verdict == "ask" and mode == "auto" and act.action in policy.granted & _ASKED_ONCE_A_TURN:
-        return Decision(verdict="run", reason="It was approved in this turn.")
+    verdict = _by_mode(act, mode)
+    if verdict == "ask" and mode == "auto" and act.action in policy.granted:
+        return Decision(verdict="run", reason=f"`{act.action}` was approved in this turn.")
     return Decision(verdict=verdict, reason=_REASONS[verdict].format(mode=mode, tool=act.tool))
 
 
-def _verdict(act: Act, mode: Mode) -> Verdict:
+def _by_mode(act: Act, mode: Mode) -> Verdict:
     column = MODES.index(mode)
-    verdicts = {_ROWS[act.action][column]}
+    verdicts = [_ROWS[act.action][column]]
     if act.elsewhere and act.action != "read":
-        verdicts.add(_FIRST_CHANGE_ELSEWHERE[column])
-    return max(verdicts, key=_STRICTNESS.index)
-
-
-_STRICTNESS: tuple[Verdict, ...] = ("run", "ask", "deny")
-_REASONS: Mapping[Verdict, str] = {
-    "run": "Mode `{mode}` allows `{tool}`.",
-    "ask": "Mode `{mode}` asks before `{tool}`.",
-    "deny": "Mode `{mode}` forbids `{tool}`; the person can choose a freer mode.",
-}
+        verdicts.append(_FIRST_CHANGE_ELSEWHERE[column])
+    return max(verdicts, key=_VERDICTS.index)

@@ -1,44 +1,57 @@
-"""The loop: ask the model, run the tools it calls, tell it the results, until it answers."""
+"""The loop: ask the model, run the tools that it calls, tell it the results, until it answers.
+
+Every way out of it leaves a history that the API accepts: each call has its result, nothing is
+blank, and what was only half said is text or gone.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from jupyter_agent.agent.approval import Ask
-from jupyter_agent.agent.budget import Limits
-from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.ending import Ending
-from jupyter_agent.agent.permissions import Policy
-from jupyter_agent.agent.transcript import Transcript
-from jupyter_agent.events import Event
-from jupyter_agent.models.base import Model
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.agent.base import Turn
+from jupyter_agent.agent.budget import Meter
+from jupyter_agent.agent.calls import drop_calls, refuse_calls, run_calls
+from jupyter_agent.agent.ending import Ending, failed, finished, stopped
+from jupyter_agent.agent.outcome import classify, tell_finish
+from jupyter_agent.agent.step import ask_model
+from jupyter_agent.errors import ModelError
+from jupyter_agent.events import StepFinished
 
-Emit: TypeAlias = Callable[[Event], Awaitable[None]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """Everything that one turn is made of."""
-
-    model: Model
-    transcript: Transcript
-    """Ends with the user's message."""
-    dispatcher: Dispatcher
-    work: Workspace
-    policy: Policy
-    system: str
-    context: str
-    emit: Emit
-    ask: Ask
-    limits: Limits = Limits()
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits before a retry; a test's clock."""
+__all__ = ["Ending", "Turn", "run_turn"]
 
 
 async def run_turn(turn: Turn) -> Ending:
-    """Run one turn to its end. Cancelling its task stops it: it then still finishes the history and returns."""
-    raise NotImplementedError
+    """Run one turn to its end, which is returned and not yet told.
+
+    Cancelling its task stops the turn: the connection to the model is closed, running tools are
+    cancelled, the history is finished, and it returns. An exception that is neither ours nor a
+    cancellation is a bug and goes through, with the history finished too.
+    """
+    meter = Meter(turn.limits)
+    try:
+        await turn.transcript.finish()
+        while True:
+            reply = await ask_model(turn, meter)
+            outcome = classify(reply, meter)
+            await turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
+            await run_calls(turn, outcome.run)
+            await refuse_calls(turn, outcome.refuse)
+            await drop_calls(turn, outcome.drop)
+            await tell_finish(turn, reply, outcome)
+            await turn.emit(StepFinished())
+            if outcome.finish:
+                return finished(outcome.finish, reply.stop_reason, meter)
+    except ModelError as error:
+        return failed(error, meter)
+    except asyncio.CancelledError:
+        _take_back_cancellation()
+        return stopped(meter)
+    finally:
+        await turn.transcript.finish()
+
+
+def _take_back_cancellation() -> None:
+    """The stop is answered by returning, so the task is not cancelled any more."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()

@@ -1,8 +1,8 @@
 """What the loop needs from a language model: one request in, one stream of events out.
 
-Messages, content blocks, tools and stream events are Anthropic's, as plain JSON values. They are the canonical
-history, kept verbatim (a thinking block is only valid with its signature); a provider that speaks another
-language translates at its own edge.
+Messages, content blocks, tools and stream events are Anthropic's, as plain JSON values. They are
+the canonical history, kept verbatim (a thinking block is only valid with its signature); a provider
+that speaks another language translates at its own edge.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 Block: TypeAlias = Mapping[str, Any]
-"""A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, or one that we do not know."""
+"""A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, or another."""
 Message: TypeAlias = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": [Block, ...]}`."""
 ModelEvent: TypeAlias = Mapping[str, Any]
-"""`message_start`, `content_block_start` / `_delta` / `_stop`, `message_delta`, `message_stop`, or unknown."""
+"""`message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`,
+`message_delta`, `message_stop`, or a type not known here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,7 @@ class ModelRequest:
     system: str
     """The stable part of the system prompt, the same in every request of a server."""
     context: str = ""
-    """The part that differs from turn to turn; comes last so that what precedes it stays cached."""
+    """The part that differs from turn to turn; it comes last so that what precedes it is cached."""
     tools: Sequence[Mapping[str, Any]] = ()
     """`{"name", "description", "input_schema"}`, sorted by name."""
     messages: Sequence[Message]
@@ -44,6 +45,6 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of one reply. Closing the generator closes the connection.
 
-        Raises ModelError for everything that goes wrong on the way. It never retries: only the loop does,
-        because only there a retry can be told and stopped.
+        Raises ModelError for everything that goes wrong on the way. It never retries: only the
+        loop does, because only there a retry can be told and stopped.
         """

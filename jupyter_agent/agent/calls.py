@@ -1,0 +1,260 @@
+"""The calls of one step: every one gets an answer, all in one message, in the order of the calls.
+
+Calls run in their order; neighbours that only read run side by side. Questions of a step are asked
+together, after the calls that need no answer: what only reads or edits does not wait for them, a
+run waits for every answer before it. A question about what an earlier question may still change
+comes after that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
+from uuid import uuid4
+
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.base import Turn
+from jupyter_agent.agent.dispatch import Prepared
+from jupyter_agent.agent.outcome import CUT_OFF, LAST_STEP
+from jupyter_agent.agent.repair import INTERRUPTED, error_result
+from jupyter_agent.agent.stream import Call
+from jupyter_agent.errors import NotPermitted, ToolError
+from jupyter_agent.events import CallDenied, CallFailed, CallInvalid, CallOutput, CellsChanged
+from jupyter_agent.models.base import Block
+from jupyter_agent.tools.base import Result
+
+UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
+
+
+async def run_calls(turn: Turn, calls: Sequence[Call]) -> None:
+    """Execute the calls of a step and append their results to the history, also when stopped."""
+    step = _Step(turn)
+    try:
+        await step.run(calls)
+    finally:
+        for call in calls:
+            if call.id not in step.results:
+                await step.fail(call.id, INTERRUPTED)
+        await turn.transcript.append("user", [step.results[call.id] for call in calls])
+
+
+async def refuse_calls(turn: Turn, calls: Sequence[Call]) -> None:
+    """Answer the calls of a reply that was cut off: what is left of them is not what was meant."""
+    for call in calls:
+        if call.error is None:
+            await turn.emit(CallFailed(call_id=call.id, error=CUT_OFF))
+    await turn.transcript.append("user", [error_result(call.id, CUT_OFF) for call in calls])
+
+
+async def drop_calls(turn: Turn, calls: Sequence[Call]) -> None:
+    """Tell that calls of a last reply are not executed; they are no part of the history."""
+    for call in calls:
+        if call.error is None:
+            await turn.emit(
+                CallInvalid(call_id=call.id, tool=call.name, input=call.input, error=LAST_STEP)
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pending:
+    """A call that has no result yet."""
+
+    call: Call
+    prepared: Prepared
+    approval: Approval | None = None
+    """What a person approved."""
+
+    @property
+    def asks(self) -> bool:
+        return self.prepared.decision.verdict == "ask" and self.approval is None
+
+    @property
+    def runs(self) -> bool:
+        return self.prepared.tool.effect == "run"
+
+
+class _Step:
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self.results: dict[str, Block] = {}
+
+    async def run(self, calls: Sequence[Call]) -> None:
+        pending = [item for call in calls if (item := await self._prepare(call))]
+        while pending:
+            ready, waiting = _split(pending)
+            await self._act(ready)
+            pending = await self._ask(waiting)
+
+    async def fail(self, call_id: str, text: str) -> None:
+        self.results[call_id] = error_result(call_id, text)
+        await self._turn.emit(CallFailed(call_id=call_id, error=text))
+
+    async def _deny(self, call_id: str, text: str) -> None:
+        self.results[call_id] = error_result(call_id, text)
+        await self._turn.emit(CallDenied(call_id=call_id))
+
+    async def _prepare(self, call: Call) -> _Pending | None:
+        if call.error is not None:  # told when the block ended
+            self.results[call.id] = error_result(call.id, call.error)
+            return None
+        turn = self._turn
+        try:
+            prepared = await turn.dispatcher.prepare(
+                call.name, call.input, turn.work, turn.policy, call_id=call.id
+            )
+        except NotPermitted as error:
+            await self._deny(call.id, error.message)
+        except ToolError as error:
+            await self.fail(call.id, error.message)
+        else:
+            return _Pending(call=call, prepared=prepared)
+        return None
+
+    # -- acting
+
+    async def _act(self, ready: Sequence[_Pending]) -> None:
+        for reads, neighbours in groupby(ready, key=lambda item: item.prepared.reads):
+            if reads:
+                async with asyncio.TaskGroup() as together:
+                    for item in neighbours:
+                        together.create_task(self._answer(item))
+            else:
+                for item in neighbours:
+                    await self._answer(item)
+
+    async def _answer(self, item: _Pending) -> None:
+        """Act and tell the result, whatever it is; only what is a bug of ours is raised."""
+        call_id = item.call.id
+        try:
+            result = await self._result(item)
+        except NotPermitted as error:
+            await self._deny(call_id, error.message)
+        except ToolError as error:
+            await self.fail(call_id, error.message)
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            await self.fail(call_id, INTERRUPTED)  # something within the tool was cancelled
+        else:
+            content = _content(result, self._turn.limits.result_chars)
+            self.results[call_id] = {
+                "type": "tool_result",
+                "tool_use_id": call_id,
+                "content": content,
+            }
+            await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
+            await self._tell_changes(call_id, result)
+
+    async def _result(self, item: _Pending) -> Result:
+        turn = self._turn
+
+        async def progress(output: Mapping[str, Any]) -> None:
+            await turn.emit(CallOutput(call_id=item.call.id, output=output, preliminary=True))
+
+        return await turn.dispatcher.run(
+            item.prepared,
+            turn.work,
+            turn.policy,
+            progress,
+            binding=item.approval.binding if item.approval else None,
+        )
+
+    async def _tell_changes(self, call_id: str, result: Result) -> None:
+        changes = [replace(change, call_id=call_id) for change in result.changes]
+        for path in dict.fromkeys(change.notebook for change in changes):
+            told = tuple(change.to_json() for change in changes if change.notebook == path)
+            await self._turn.emit(CellsChanged(call_id=call_id, notebook=path, changes=told))
+
+    # -- asking
+
+    async def _ask(self, waiting: Sequence[_Pending]) -> list[_Pending]:
+        """Put the questions that can be put now; gives what is still to be done, in order."""
+        questions: dict[str, Approval] = {}
+        for item in waiting:
+            if item.asks and (approval := await self._question(item, questions.values())):
+                questions[item.call.id] = approval
+        answers = await self._turn.ask(list(questions.values())) if questions else {}
+        left = []
+        for item in waiting:
+            if item.call.id in self.results:
+                continue  # its question could not even be put
+            approval = questions.get(item.call.id)
+            answer = answers.get(approval.id, UNANSWERED) if approval else None
+            if answer is None:
+                left.append(item)
+            elif answer.approved:
+                left.append(replace(item, approval=approval))
+            else:
+                said = _declined(answer)
+                await self._turn.dispatcher.decline(item.prepared, self._turn.work, said)
+                await self._deny(item.call.id, said)
+        return left
+
+    async def _question(self, item: _Pending, before: Iterable[Approval]) -> Approval | None:
+        turn = self._turn
+        try:
+            question, binding = await turn.dispatcher.question(item.prepared, turn.work)
+        except ToolError as error:
+            await self.fail(item.call.id, error.message)
+            return None
+        approval = Approval(
+            id=f"approval_{uuid4().hex}",
+            call_id=item.call.id,
+            tool=item.call.name,
+            input=item.call.input,
+            question=question,
+            binding=binding,
+            expires=datetime.now(UTC) + timedelta(seconds=turn.limits.approval_seconds),
+        )
+        later = any(_rests_on(approval, earlier, item.runs) for earlier in before)
+        return None if later else approval
+
+
+def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]:
+    """Which calls can act now, and which wait for an answer, their own or one before them."""
+    ready: list[_Pending] = []
+    waiting: list[_Pending] = []
+    for item in pending:
+        wait = item.asks or (bool(waiting) and (item.runs or item.approval is not None))
+        (waiting if wait else ready).append(item)
+    return ready, waiting
+
+
+def _rests_on(approval: Approval, earlier: Approval, runs: bool) -> bool:
+    """Whether the earlier call, once allowed, may change what this question shows."""
+    mine, other = approval.question, earlier.question
+    if mine.notebook != other.notebook:
+        return False
+    if mine.cell_id is None:
+        return runs and other.diff is not None
+    return mine.cell_id == other.cell_id
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _declined(answer: Answer) -> str:
+    said = f" They said: {answer.reason}" if answer.reason else ""
+    return f"The user declined this call.{said} Do not try the same in another way; go on or ask."
+
+
+def _content(result: Result, limit: int) -> list[Block]:
+    text = result.text if result.text.strip() else "(no output)"
+    content: list[Block] = [{"type": "text", "text": _shortened(text, limit)}]
+    for media_type, data in result.images:
+        source = {"type": "base64", "media_type": media_type, "data": data}
+        content.append({"type": "image", "source": source})
+    return content
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 6 // 10, limit * 4 // 10
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters cut ...]\n{text[-tail:]}"

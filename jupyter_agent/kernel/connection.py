@@ -1,0 +1,223 @@
+"""Our own channels to one kernel process: each message finds the request that it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from queue import Empty
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import zmq.asyncio
+from jupyter_client.session import Session
+from jupyter_core.utils import ensure_async
+
+End: TypeAlias = Literal["died", "restarted"]
+"""How a kernel process ended: by itself, or because somebody asked."""
+_CHANNELS = ("iopub", "shell", "control")
+
+
+class Received(NamedTuple):
+    """A message and the channel it came on."""
+
+    channel: str
+    kind: str
+    content: Mapping[str, Any]
+
+
+class Inbox:
+    """What the kernel sends about one request, in order."""
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self._messages: asyncio.Queue[Received] = asyncio.Queue()
+
+    def put(self, message: Received) -> None:
+        self._messages.put_nowait(message)
+
+    async def next(self, seconds: float) -> Received | None:
+        """The next message, or None after so many seconds of silence."""
+        if not self._messages.empty():
+            # Other work of the server has its turn while outputs pour in.
+            await asyncio.sleep(0)
+            return self._messages.get_nowait()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._messages.get()
+        except TimeoutError:
+            return None
+
+
+class Connection:
+    """Channels to one kernel process, until it ends.
+
+    The end comes from outside (`end`) where the kernel manager tells it, and from the kernel's own
+    last messages, which are all there is behind a gateway.
+    """
+
+    def __init__(self, client: Any, receive: Callable[[Any], Awaitable[dict[str, Any]]]) -> None:
+        self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self.language: str | None = None
+        self._client = client
+        self._receive = receive
+        self._inboxes: dict[str, Inbox] = {}
+        self._running: dict[str, float] = {}
+        self._heard = asyncio.Event()
+        self._answered = asyncio.Event()
+        self._free = asyncio.Event()
+        self._opened = time.monotonic()
+        self._first_request: str | None = None
+        self._readers = [asyncio.create_task(self._read(name)) for name in _CHANNELS]
+
+    @classmethod
+    async def open(cls, manager: Any, context: zmq.asyncio.Context) -> Connection:
+        """Connect to the kernel of a `jupyter_client` manager; it can be used once `ready`."""
+        try:
+            client = manager.client_factory(parent=manager)
+        except TypeError:  # a gateway's client wants more, and has a websocket instead of sockets
+            client = manager.client(session=Session(parent=manager))
+            receive = _poll
+        else:
+            client.context = context
+            client.load_connection_info(manager.get_connection_info())
+            receive = _wait
+        await ensure_async(
+            client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
+        )
+        return cls(client, receive)
+
+    async def ready(self) -> bool:
+        """True once the kernel answers and its outputs reach us, False if it ends before that.
+
+        A kernel that is busy and does not answer on control takes until it is free.
+        """
+        request = self._client.session.msg("kernel_info_request")
+        self._first_request = request["header"]["msg_id"]
+        self._client.shell_channel.send(request)
+        pause = 0.05
+        while not (self._answered.is_set() and self._heard.is_set()):
+            # A busy kernel answers on control. The status that goes with each answer shows whether
+            # iopub is connected by now; subscribing takes a moment, and what is sent before is lost.
+            self._client.control_channel.send(self._client.session.msg("kernel_info_request"))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._answered.wait()
+                    await self._heard.wait()
+            pause = min(2 * pause, 1.0)
+            if self.ended.done():
+                return False
+        return True
+
+    @property
+    def busy_since(self) -> float | None:
+        """When what runs now was begun (`time.monotonic`), whoever sent it; None when idle."""
+        if self._running:
+            return min(self._running.values())
+        return None if self._free.is_set() else self._opened
+
+    async def free(self) -> None:
+        """Return when nothing runs: a person's own cells go first."""
+        await self._free.wait()
+
+    @contextmanager
+    def request(self, kind: str, content: Mapping[str, Any]) -> Iterator[Inbox]:
+        """Send a request on shell; its answers go to the inbox while the block lasts."""
+        message = self._client.session.msg(kind, dict(content))
+        inbox = Inbox(message["header"]["msg_id"])
+        self._inboxes[inbox.request_id] = inbox
+        self._client.shell_channel.send(message)
+        try:
+            yield inbox
+        finally:
+            del self._inboxes[inbox.request_id]
+
+    def end(self, how: End) -> None:
+        """Take note that the kernel process is gone; the first note counts."""
+        if not self.ended.done():
+            self.ended.set_result(how)
+
+    async def close(self) -> None:
+        """Close the channels. What is still under way counts as ended by a restart."""
+        self.end("restarted")
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        self._client.stop_channels()
+
+    async def _read(self, name: str) -> None:
+        channel = getattr(self._client, f"{name}_channel")
+        while True:
+            try:
+                message = await self._receive(channel)
+            except ValueError:  # a wrong signature: it does not come from our kernel
+                continue
+            except ConnectionError:
+                return self.end("died")
+            self._dispatch(name, message)
+            # While messages wait, receiving does not yield: a flood must not stop the server.
+            await asyncio.sleep(0)
+
+    def _dispatch(self, channel: str, message: Mapping[str, Any]) -> None:
+        parent = message.get("parent_header") or {}
+        kind, content = message["header"]["msg_type"], message["content"]
+        received = Received(channel, kind, content)
+        if channel == "iopub":
+            self._observe(kind, content, parent)
+        elif kind == "kernel_info_reply":
+            self._answered.set()
+            self.language = content.get("language_info", {}).get("name")
+            if parent.get("msg_id") == self._first_request:
+                self._first_request = None
+                self._note_free()
+        inbox = self._inboxes.get(parent.get("msg_id", ""))
+        if inbox is not None:
+            inbox.put(received)
+        elif kind == "update_display_data":
+            for other in self._inboxes.values():
+                other.put(received)
+
+    def _observe(self, kind: str, content: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
+        """Follow what the kernel does, for whomever: what runs, and its last words."""
+        if kind == "shutdown_reply":
+            self.end("restarted" if content.get("restart") else "died")
+        if kind != "status":
+            return
+        state = content["execution_state"]
+        if state == "starting" and self._heard.is_set():
+            self.end("restarted")
+        elif state in ("restarting", "dead"):  # a gateway's word for a kernel that died
+            self.end("died")
+        elif parent.get("msg_type") == "execute_request":
+            if state == "busy":
+                self._running[parent["msg_id"]] = time.monotonic()
+            else:
+                self._running.pop(parent["msg_id"], None)
+            self._note_free()
+        elif parent.get("session") == self._client.session.session:
+            self._heard.set()
+
+    def _note_free(self) -> None:
+        """Nothing runs once our first request was answered: whatever ran before it is done."""
+        if self._first_request is None and not self._running:
+            self._free.set()
+        else:
+            self._free.clear()
+
+
+async def _wait(channel: Any) -> dict[str, Any]:
+    message: dict[str, Any] = await channel.get_msg()
+    return message
+
+
+async def _poll(channel: Any) -> dict[str, Any]:
+    """A gateway's channels are queues that a thread fills; waiting in them would spin."""
+    while True:
+        try:
+            message: dict[str, Any] = await channel.get_msg(timeout=0)
+        except Empty:
+            await asyncio.sleep(0.02)
+        except RuntimeError as error:  # its websocket is closed
+            raise ConnectionError from error
+        else:
+            return message

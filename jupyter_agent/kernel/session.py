@@ -1,0 +1,373 @@
+"""Which kernel belongs to a notebook, and our way into it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import zmq
+import zmq.asyncio
+from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_core.utils import ensure_async
+from tornado.web import HTTPError
+
+from jupyter_agent.errors import Busy, KernelUnavailable
+from jupyter_agent.kernel.connection import Connection, End
+from jupyter_agent.kernel.outputs import OutputSink
+from jupyter_agent.kernel.run import Execution
+
+State: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
+_START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
+"""What kernel provisioners and gateways raise where a kernel does not start."""
+_INSPECT_SECONDS = 2.0
+_LOOK = 0.25
+"""Seconds between two looks at a process that does not answer yet."""
+
+
+class Kernel:
+    """A running kernel: runs code in the order it is handed over, and tells what the kernel does.
+
+    The connection is made at first use, kept, and made anew when the process was replaced.
+    """
+
+    def __init__(
+        self,
+        kernel_id: str,
+        kernel_manager: Any,
+        context: zmq.asyncio.Context,
+        *,
+        start_timeout: float,
+    ) -> None:
+        self.id = kernel_id
+        self.queue = asyncio.Lock()
+        self._all = kernel_manager
+        self._manager = kernel_manager.get_kernel(kernel_id)
+        self._context = context
+        self._start_timeout = start_timeout
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._executions: set[Execution] = set()
+        self._ready = self._manager.ready
+        self._generation = 0
+        self._last_end: End = "restarted"
+        self._language: str | None = None
+        self._manager.add_restart_callback(self._died, "restart")
+
+    @property
+    def name(self) -> str:
+        """Name of the kernelspec."""
+        return str(self._manager.kernel_name)
+
+    @property
+    def language(self) -> str:
+        """Language of the code, lower case as in the kernelspec; empty where nothing tells it."""
+        if self._connection is not None and self._connection.language:
+            self._language = self._connection.language
+        if self._language is None:
+            spec = getattr(self._manager, "kernel_spec", None)
+            return str(getattr(spec, "language", None) or "").lower()
+        return self._language.lower()
+
+    @property
+    def state(self) -> State:
+        """What the kernel does now, as far as can be told without asking it."""
+        if self.gone:
+            return "dead"
+        connection = self._connection
+        if connection is not None and not connection.ended.done():
+            return "idle" if connection.busy_since is None else "busy"
+        if connection is not None and connection.ended.result() == "died" and not self._replaced():
+            return "dead"
+        reported = getattr(self._manager, "execution_state", None)
+        return reported if reported in ("idle", "busy", "starting", "dead") else "unknown"
+
+    @property
+    def busy_seconds(self) -> float | None:
+        """How long what runs now has been running, whoever sent it; None when nothing runs."""
+        since = self._connection.busy_since if self._connection else None
+        return None if since is None else time.monotonic() - since
+
+    @property
+    def gone(self) -> bool:
+        """Whether the kernel was shut down, culled, or died for good."""
+        return self.id not in self._all
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever the process is replaced: variables of an earlier one are lost."""
+        if self._replaced():
+            self._ready = self._manager.ready
+            self._generation += 1
+            if self._connection is not None:
+                self._connection.end("restarted")
+        return self._generation
+
+    def execute(
+        self,
+        code: str,
+        sink: OutputSink,
+        *,
+        silent: bool = False,
+        store_history: bool = True,
+        timeout: float | None = None,
+        user_expressions: Mapping[str, str] | None = None,
+    ) -> Execution:
+        """Queue code; `await` the result for its Reply.
+
+        It starts when what we were handed before and what the person runs is done. `timeout` counts
+        the seconds from that start; after it the kernel is interrupted. `input()` fails at once.
+        """
+        request = {
+            "code": code,
+            "silent": silent,
+            "store_history": store_history and not silent,
+            "user_expressions": dict(user_expressions or {}),
+            "allow_stdin": False,
+            # A failure of ours must not make the kernel drop what the person queued meanwhile.
+            "stop_on_error": False,
+        }
+        execution = Execution(self, sink, request, timeout=timeout)
+        self._executions.add(execution)
+        execution.when_done(lambda: self._executions.discard(execution))
+        return execution
+
+    async def interrupt(self) -> None:
+        """Interrupt whatever runs now. Code of ours ends as `interrupted`."""
+        began = [execution for execution in self._executions if execution.began is not None]
+        if not began:
+            await self.interrupt_process()
+        for execution in began:
+            await execution.interrupt()
+
+    async def restart(self) -> None:
+        """Restart the process and wait for the new one. Raises KernelUnavailable."""
+        try:
+            # The manager's answer is a second awaitable, done when the new process answers.
+            answered = await ensure_async(self._all.restart_kernel(self.id))
+            if answered is not None:
+                await answered
+        except _START_FAILURES as error:
+            raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
+        if not self._replaced():  # behind a gateway the manager does not tell
+            self._generation += 1
+        if self._connection is not None:
+            self._connection.end("restarted")
+        await self.connect()
+
+    async def inspect(
+        self, code: str, cursor_pos: int, *, detail_level: int = 0
+    ) -> Mapping[str, Any]:
+        """The kernel's own words about the name at the cursor: an inspect_reply's content.
+
+        Raises Busy where the kernel does not answer within 2 s.
+        """
+        connection = await self.connect()
+        request = {"code": code, "cursor_pos": cursor_pos, "detail_level": detail_level}
+        with connection.request("inspect_request", request) as inbox:
+            until = time.monotonic() + _INSPECT_SECONDS
+            while (left := until - time.monotonic()) > 0 and not connection.ended.done():
+                message = await inbox.next(left)
+                if message is not None and message.kind == "inspect_reply":
+                    return message.content
+        raise Busy("The kernel is busy and does not answer now. Ask again when its cell has ended.")
+
+    async def connect(self) -> Connection:
+        """Channels to the process as it is now. Raises KernelUnavailable."""
+        async with self._connecting:
+            until = time.monotonic() + self._start_timeout
+            while True:
+                if self._connection is not None:
+                    await self.check()
+                    if not self._connection.ended.done():
+                        return self._connection
+                    await self._disconnect()
+                if self.gone:
+                    raise KernelUnavailable("The kernel is gone. Start it again.")
+                await self._open(until)
+
+    async def check(self) -> None:
+        """Look whether the process is still there, and end the connection if it is not."""
+        connection = self._connection
+        if connection is None or connection.ended.done():
+            return
+        if self._replaced() or self.gone:
+            self._end("restarted")
+        elif not await ensure_async(self._manager.is_alive()) and not self._replaced():
+            self._end("died")
+
+    async def interrupt_process(self) -> None:
+        """Interrupt the kernel, whatever it does. Raises KernelUnavailable where there is none."""
+        try:
+            await ensure_async(self._all.interrupt_kernel(self.id))
+        except _START_FAILURES as error:
+            raise KernelUnavailable(f"The kernel could not be interrupted: {error}") from error
+
+    def how_it_ended(self) -> End:
+        return self._last_end
+
+    async def close(self) -> None:
+        """Close our channels; the kernel goes on. Code of ours that still runs is given up."""
+        for execution in list(self._executions):
+            await execution.cancel()
+        self._manager.remove_restart_callback(self._died, "restart")
+        await self._disconnect()
+
+    def _replaced(self) -> bool:
+        """A manager makes a new `ready` whenever it stops or starts a process."""
+        return self._manager.ready is not self._ready
+
+    def _died(self) -> None:
+        """The kernel manager found the process dead and is about to start another."""
+        self._end("died")
+
+    def _end(self, how: End) -> None:
+        self._last_end = how
+        if self._connection is not None:
+            self._connection.end(how)
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._language = connection.language or self._language
+            await connection.close()
+
+    async def _open(self, until: float) -> None:
+        """Connect once the process answers. A kernel that is known to be busy may take its time."""
+        _ = self.generation
+        self._connection = connection = await Connection.open(self._manager, self._context)
+        ready = asyncio.ensure_future(connection.ready())
+        try:
+            while not ready.done():
+                await asyncio.wait([ready], timeout=_LOOK)
+                if self._replaced() or self.gone:
+                    connection.end("restarted")
+                elif time.monotonic() > until and self._manager.execution_state != "busy":
+                    raise KernelUnavailable(
+                        f"The kernel did not answer within {self._start_timeout:g} s. Restart it."
+                    )
+        finally:
+            if not (ready.done() and ready.result()):
+                ready.cancel()
+                await self._disconnect()
+
+
+class Kernels:
+    """The kernels of this server's notebooks: each notebook's own, shared with the person."""
+
+    def __init__(
+        self,
+        session_manager: Any,
+        kernel_manager: Any,
+        kernel_spec_manager: Any,
+        *,
+        start_timeout: float = 60,
+    ) -> None:
+        self._sessions = session_manager
+        self._manager = kernel_manager
+        self._specs = kernel_spec_manager
+        self._start_timeout = start_timeout
+        self._kernels: dict[str, Kernel] = {}
+        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Not Jupyter's own context: its receive limit lost a third of a flood of outputs.
+        self._context = zmq.asyncio.Context()
+        self._context.setsockopt(zmq.RCVHWM, 0)
+
+    async def find(self, path: str) -> Kernel | None:
+        """The kernel of the notebook's session; None where none runs."""
+        session = await self._session(path)
+        await self._forget_gone()
+        if session is None:
+            return None
+        kernel_id = session["kernel"]["id"]
+        if kernel_id not in self._kernels:
+            self._kernels[kernel_id] = Kernel(
+                kernel_id, self._manager, self._context, start_timeout=self._start_timeout
+            )
+        return self._kernels[kernel_id]
+
+    async def get(self, path: str, *, name: str | None = None) -> Kernel:
+        """The notebook's kernel, started where none runs.
+
+        `name` is a kernelspec's, the server's default without one. Raises KernelUnavailable, which
+        names the installed ones.
+        """
+        async with self._starting[path]:
+            kernel = await self.find(path)
+            if kernel is None:
+                await self._start(path, name)
+                kernel = await self.find(path)
+            if kernel is None:
+                raise KernelUnavailable("The kernel ended as soon as it was started.")
+            return kernel
+
+    async def kernelspec(self, name: str | None = None) -> dict[str, str]:
+        """A notebook's `kernelspec` metadata for that kernel, the server's default without a name.
+
+        Raises KernelUnavailable, which names the installed ones.
+        """
+        installed = await ensure_async(self._specs.get_all_specs())
+        chosen = name or self._manager.default_kernel_name
+        if chosen not in installed:
+            raise _unavailable(chosen, "it is not installed", installed)
+        spec = installed[chosen]["spec"]
+        return {
+            "name": chosen,
+            "display_name": spec["display_name"],
+            "language": spec["language"],
+        }
+
+    async def shutdown(self, path: str) -> None:
+        """End the notebook's session and its kernel; nothing where none runs."""
+        session = await self._session(path)
+        if session is not None:
+            await ensure_async(self._sessions.delete_session(session["id"]))
+        await self._forget_gone()
+
+    async def close(self) -> None:
+        """Close all our channels. The kernels belong to the server and go on."""
+        for kernel in self._kernels.values():
+            await kernel.close()
+        self._kernels.clear()
+        self._context.destroy(linger=0)
+
+    async def _session(self, path: str) -> dict[str, Any] | None:
+        if not await ensure_async(self._sessions.session_exists(path=path)):
+            return None
+        session: dict[str, Any] = await ensure_async(self._sessions.get_session(path=path))
+        return session
+
+    async def _start(self, path: str, name: str | None) -> None:
+        starting = asyncio.ensure_future(
+            self._sessions.create_session(
+                path=path, name=path.rpartition("/")[2], type="notebook", kernel_name=name
+            )
+        )
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                await asyncio.shield(starting)
+        except TimeoutError:
+            starting.cancel()
+            why = f"it did not start within {self._start_timeout:g} s"
+        except NoSuchKernel:
+            why = "it is not installed"
+        except _START_FAILURES as error:
+            why = str(error)
+        else:
+            return
+        installed = await ensure_async(self._specs.get_all_specs())
+        raise _unavailable(name or self._manager.default_kernel_name, why, installed)
+
+    async def _forget_gone(self) -> None:
+        for kernel in [kernel for kernel in self._kernels.values() if kernel.gone]:
+            del self._kernels[kernel.id]
+            await kernel.close()
+
+
+def _unavailable(name: str, why: str, installed: Mapping[str, Any]) -> KernelUnavailable:
+    names = sorted(installed)
+    return KernelUnavailable(
+        f"No kernel `{name}`: {why}. Installed: {', '.join(names) or 'none'}.", installed=names
+    )

@@ -1,0 +1,349 @@
+"""Runs: a kernel's outputs into the live document, with a handle that outlives its caller."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+from jupyter_agent.errors import Busy, CellNotFound, InvalidInput, KernelUnavailable, ToolError
+from jupyter_agent.kernel.run import Reply
+from jupyter_agent.kernel.session import Kernel
+from jupyter_agent.notebook.carriers.base import Saved
+from jupyter_agent.notebook.cell import Cell, CellState, Change, Output
+from jupyter_agent.notebook.document import Notebook
+
+RunStatus: TypeAlias = Literal[
+    "queued", "running", "ok", "error", "timeout", "interrupted", "died", "restarted", "deleted"
+]
+_SAVE_EVERY = 5.0
+"""Seconds after which new outputs are saved while a cell still runs."""
+_TELL_EVERY = 0.25
+"""Seconds between two notes to those who follow the outputs."""
+_KEPT = 100
+"""Runs that can still be asked for after their end."""
+
+
+class _IntoCell:
+    """The kernel's outputs into one cell of the live document."""
+
+    def __init__(self, notebook: Notebook, cell_id: str) -> None:
+        self.began = asyncio.Event()
+        self.began_at: datetime | None = None
+        self.before: CellState | None = None
+        self.unsaved = False
+        self.followers: list[Callable[[], None]] = []
+        self._notebook = notebook
+        self._cell_id = cell_id
+        self._outputs = notebook.outputs(cell_id)
+        self._telling: asyncio.TimerHandle | None = None
+
+    @property
+    def state(self) -> CellState | None:
+        """The cell as it is now; None when it was deleted."""
+        try:
+            return self._notebook.peek(self._cell_id).state()
+        except CellNotFound:
+            return None
+
+    def wanted(self) -> bool:
+        state = self.state
+        return state is not None and state.type == "code"
+
+    def started(self) -> None:
+        self.before = self.state
+        self._outputs.start()
+        self.began_at = datetime.now(UTC)
+        self.began.set()
+        self._changed()
+
+    def stream(self, name: str, text: str) -> None:
+        self._outputs.stream(name, text)
+        self._changed()
+
+    def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
+        self._outputs.display(output, display_id)
+        self._changed()
+
+    def update_display(
+        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> None:
+        self._outputs.update_display(display_id, data, metadata)
+        self._changed()
+
+    def clear(self, wait: bool) -> None:
+        self._outputs.clear(wait)
+        self._changed()
+
+    def finish(self, execution_count: int | None) -> None:
+        """The cell no longer runs."""
+        self._outputs.finish(execution_count)
+        self.unsaved = True
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def so_far(self) -> list[Output]:
+        return self._outputs.outputs() if self.began.is_set() else []
+
+    def _changed(self) -> None:
+        self.unsaved = True
+        if self._telling is None and self.followers:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(_TELL_EVERY, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        for follower in list(self.followers):
+            follower()
+
+
+class Run:
+    """One run of one cell. It goes on when nobody waits for it."""
+
+    def __init__(
+        self,
+        notebook: Notebook,
+        kernel: Kernel,
+        cell: Cell,
+        *,
+        owner: str,
+        turn_id: str | None,
+        timeout: float | None,
+        trust: bool,
+        ahead: Run | None,
+    ) -> None:
+        self.id = secrets.token_hex(16)
+        self.notebook = notebook
+        self.kernel = kernel
+        self.cell_id = cell.id
+        self.code = cell.source
+        self.owner = owner
+        self.turn_id = turn_id
+        self.ended: datetime | None = None
+        self.change: Change | None = None
+        """What the run did to the cell's outputs; there at the end, None if it never started."""
+        self.saved = Saved(saved=False)
+        self._trust = trust
+        self._ahead = ahead
+        self._reply: Reply | None = None
+        self._deleted = False
+        self._over = asyncio.Event()
+        self._cell = _IntoCell(notebook, cell.id)
+        self._execution = kernel.execute(cell.source, self._cell, timeout=timeout)
+        self._task = asyncio.create_task(self._drive())
+
+    @property
+    def notebook_path(self) -> str:
+        """Where the notebook is now; it may be renamed meanwhile."""
+        return self.notebook.path
+
+    @property
+    def started(self) -> datetime | None:
+        """When the kernel began; None while the run is queued."""
+        return self._cell.began_at
+
+    @property
+    def status(self) -> RunStatus:
+        if self.ended is None or self._reply is None:
+            return "queued" if self.started is None else "running"
+        return "deleted" if self._deleted else self._reply.status
+
+    @property
+    def note(self) -> str:
+        """What a reader has to know besides the status, in plain sentences; mostly empty."""
+        notes = (self._reply.note if self._reply else "", self.saved.note)
+        return " ".join(note for note in notes if note)
+
+    @property
+    def execution_count(self) -> int | None:
+        """The number at the cell; None until the end."""
+        return self._reply.execution_count if self._reply else None
+
+    @property
+    def seconds(self) -> float:
+        """How long the code has been running, or ran."""
+        if self.started is None:
+            return 0.0
+        return ((self.ended or datetime.now(UTC)) - self.started).total_seconds()
+
+    def outputs(self) -> list[Output]:
+        """The outputs so far."""
+        return self._cell.so_far()
+
+    def on_output(self, follower: Callable[[], None]) -> Callable[[], None]:
+        """Have `follower` called when there is something new, at most four times a second.
+
+        Returns what ends it.
+        """
+        self._cell.followers.append(follower)
+        return lambda: self._cell.followers.remove(follower)
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end, at most so many seconds; True when it has ended."""
+        done, _ = await asyncio.wait([self._task], timeout=seconds)
+        if done:
+            self._task.result()
+        return bool(done)
+
+    async def interrupt(self) -> None:
+        """Interrupt this run and nothing else; one that still waits never starts."""
+        await self._execution.interrupt()
+
+    async def give_up(self) -> None:
+        """Let go of it at the end of the server; what came so far is kept and saved."""
+        await self._execution.cancel()
+        await self.wait()
+
+    def describe(self) -> dict[str, Any]:
+        """API.md's run; a queued one says what it waits for."""
+        value: dict[str, Any] = {
+            "run_id": self.id,
+            "notebook": self.notebook_path,
+            "cell_id": self.cell_id,
+            "status": self.status,
+            "execution_count": self.execution_count,
+            "outputs": self.outputs(),
+            "seconds": round(self.seconds, 3),
+            "saved": self.saved.saved,
+        }
+        if self.note:
+            value["note"] = self.note
+        return {**value, **self._blocked()}
+
+    def _blocked(self) -> dict[str, Any]:
+        if self.status != "queued":
+            return {}
+        if self._ahead is not None and self._ahead.ended is None:
+            return {"blocked_by": self._ahead.id}
+        busy = self.kernel.busy_seconds
+        return {} if busy is None else {"blocked_by": "user", "busy_seconds": round(busy, 1)}
+
+    async def _drive(self) -> None:
+        attending = asyncio.create_task(self._attend())
+        reply = Reply(status="error", note="It ended by a fault of ours.")
+        try:
+            reply = await self._execution
+        except KernelUnavailable as error:
+            reply = Reply(status="died", note=error.message)
+        except asyncio.CancelledError:  # only `give_up` does that
+            reply = Reply(status="interrupted", note="The server stopped meanwhile.")
+        finally:
+            self._close_cell(reply)
+            self._over.set()
+            await attending
+            self._reply, self.ended = reply, datetime.now(UTC)
+
+    def _close_cell(self, reply: Reply) -> None:
+        if self.started is not None:
+            if reply.status == "died":
+                died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
+                self._cell.display({"output_type": "error", **died})
+            self._cell.finish(reply.execution_count)
+        after = self._cell.state
+        self._deleted = after is None
+        if self._cell.before is not None and after is not None:
+            self.change = Change(
+                notebook=self.notebook_path,
+                cell_id=self.cell_id,
+                kind="outputs",
+                before=self._cell.before,
+                after=after,
+            )
+
+    async def _attend(self) -> None:
+        """What goes on beside the run: trust once the old outputs are gone, and saving."""
+        await _first(self._cell.began, self._over)
+        if self._trust and self.started is not None:
+            with suppress(ToolError):  # outputs are then shown without their scripts, no more
+                await self.notebook.trust(self.cell_id)
+        while not self._over.is_set():
+            await _first(self._over, seconds=_SAVE_EVERY)
+            if self._cell.unsaved:
+                await self._save()
+
+    async def _save(self) -> None:
+        self._cell.unsaved = False
+        try:
+            self.saved = await self.notebook.save()
+        except ToolError as error:
+            self.saved = Saved(saved=False, note=error.message)
+            self._cell.unsaved = True
+
+
+class Runs:
+    """The runs of this server by id: each in the order of its kernel's queue."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+
+    def start(
+        self,
+        notebook: Notebook,
+        kernel: Kernel,
+        cell: Cell,
+        *,
+        owner: str,
+        turn_id: str | None = None,
+        timeout: float | None = None,
+        trust: bool = False,
+    ) -> Run:
+        """Queue exactly the source of this snapshot, its outputs into the cell of that id.
+
+        `timeout` counts seconds from when the kernel begins; `trust` says that a person saw the code.
+        Raises InvalidInput for a cell that is no code, Busy for one that is queued or runs.
+        """
+        if cell.type != "code":
+            raise InvalidInput(f"Cell `{cell.id}` is a {cell.type} cell: there is nothing to run.")
+        active = [run for run in self._runs.values() if run.ended is None]
+        for run in active:
+            if run.notebook is notebook and run.cell_id == cell.id:
+                message = f"Cell `{cell.id}` is {run.status} already: run `{run.id}`."
+                raise Busy(message, run_id=run.id)
+        if cell.running and kernel.state == "busy":
+            raise Busy(f"Cell `{cell.id}` runs already; the person started it. Try again later.")
+        ahead = [run for run in active if run.kernel is kernel]
+        run = Run(
+            notebook,
+            kernel,
+            cell,
+            owner=owner,
+            turn_id=turn_id,
+            timeout=timeout,
+            trust=trust,
+            ahead=ahead[-1] if ahead else None,
+        )
+        self._runs[run.id] = run
+        self._forget_old()
+        return run
+
+    def get(self, run_id: str, owner: str) -> Run | None:
+        """The run of that id, None where there is none or it is somebody else's."""
+        run = self._runs.get(run_id)
+        return run if run is not None and run.owner == owner else None
+
+    async def interrupt_turn(self, turn_id: str) -> None:
+        """Interrupt what this turn still runs, and nothing of anybody else's."""
+        for run in [run for run in self._runs.values() if run.turn_id == turn_id]:
+            if run.ended is None:
+                await run.interrupt()
+
+    async def close(self) -> None:
+        """Let go of all runs; the kernels go on."""
+        for run in [run for run in self._runs.values() if run.ended is None]:
+            await run.give_up()
+
+    def _forget_old(self) -> None:
+        ended = [run for run in self._runs.values() if run.ended is not None]
+        for run in ended[:-_KEPT]:
+            del self._runs[run.id]
+
+
+async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Return when one of the events is set or the seconds are over."""
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for waiter in waiting:
+        waiter.cancel()

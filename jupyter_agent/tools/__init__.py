@@ -1,0 +1,31 @@
+"""What a model may do: each tool is one class in one of these modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jupyter_agent.tools.base import Tool
+from jupyter_agent.tools.edit import CreateCell, CreateNotebook, DeleteCell, MoveCell, UpdateCell
+from jupyter_agent.tools.files import ListFiles, ReadFile
+from jupyter_agent.tools.inspect import InspectVariables
+from jupyter_agent.tools.read import GetNotebookState, ReadCells, SearchNotebook
+from jupyter_agent.tools.run import InterruptKernel, RestartKernel, RunCell, RunCells, WaitForRun
+
+ALL: Sequence[type[Tool]] = (
+    GetNotebookState,
+    ReadCells,
+    SearchNotebook,
+    CreateCell,
+    UpdateCell,
+    DeleteCell,
+    MoveCell,
+    CreateNotebook,
+    RunCell,
+    RunCells,
+    WaitForRun,
+    InterruptKernel,
+    RestartKernel,
+    InspectVariables,
+    ListFiles,
+    ReadFile,
+)

@@ -49,12 +49,15 @@ class Question:
     """The exact code that would run."""
     diff: str | None = None
     """What would change, as a unified diff."""
-    state: tuple[str, ...] = ()
-    """Versions of the cells and the kernel that the answer depends on."""
+    cells: Mapping[str, str] = field(default_factory=dict)
+    """Cell id -> version of the cells that are shown."""
+    kernel: str = ""
+    """Which kernel, in which of its lives."""
 
     def binding(self, tool: str, input: Mapping[str, Any]) -> str:
         """A hash of all that an approval is given for; it is compared again just before acting."""
-        text = json.dumps([tool, input, self.notebook, self.cell_id, self.code, self.diff, self.state])
+        given = [tool, dict(input), self.notebook, self.cell_id, self.code, self.diff]
+        text = json.dumps([*given, dict(self.cells), self.kernel])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -107,6 +110,9 @@ class Toolbox:
             {**spec, "effect": tool.effect}
             for spec, tool in zip(self._specs, self._tools.values(), strict=True)
         ]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
 
     def parse(self, name: str, input: Mapping[str, Any]) -> Tool:
         """The call, checked against the tool's schema. Raises InvalidInput that names what is wrong."""

@@ -1,0 +1,74 @@
+"""Questions that turns asked, and what was answered: each answer is given once and used once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.conversations.database import Database, now
+
+
+class ApprovalStore:
+    """The approvals of all turns."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, turn_id: str, approvals: Sequence[Approval]) -> None:
+        """Keeps questions, before anybody is asked."""
+        rows = [
+            (
+                approval.id,
+                turn_id,
+                approval.call_id,
+                json.dumps(approval.describe()),
+                approval.binding,
+                approval.expires.isoformat(),
+            )
+            for approval in approvals
+        ]
+        await self._database.run(
+            lambda db: db.executemany(
+                "INSERT INTO approvals (id, turn_id, call_id, approval, binding, state, expires)"
+                " VALUES (?, ?, ?, ?, ?, 'pending', ?)",
+                rows,
+            )
+        )
+
+    async def answer(self, approval_id: str, answer: Answer) -> None:
+        """Keeps what was said."""
+        await self._database.execute(
+            "UPDATE approvals SET state = ?, reason = ?, answered = ? WHERE id = ?",
+            "approved" if answer.approved else "denied",
+            answer.reason,
+            now(),
+            approval_id,
+        )
+
+    async def expire(self, approval_ids: Sequence[str]) -> None:
+        """Nobody answered these in time."""
+        time = now()
+        await self._database.run(
+            lambda db: db.executemany(
+                "UPDATE approvals SET state = 'expired', answered = ? WHERE id = ?"
+                " AND state = 'pending'",
+                [(time, approval_id) for approval_id in approval_ids],
+            )
+        )
+
+    async def pending(self, turn_id: str) -> list[dict[str, Any]]:
+        """API.md's approval objects of a turn that wait for an answer."""
+        rows = await self._database.rows(
+            "SELECT approval FROM approvals WHERE turn_id = ? AND state = 'pending' ORDER BY rowid",
+            turn_id,
+        )
+        return [json.loads(row["approval"]) for row in rows]
+
+    async def state(self, turn_id: str, approval_id: str) -> str | None:
+        """`pending`, `approved`, `denied` or `expired`; None for one that was never asked there."""
+        row = await self._database.row(
+            "SELECT state FROM approvals WHERE turn_id = ? AND id = ?", turn_id, approval_id
+        )
+        return str(row["state"]) if row else None

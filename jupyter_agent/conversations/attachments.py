@@ -1,0 +1,100 @@
+"""What a user attached to a question, as text for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.kernel.variables import variables
+from jupyter_agent.notebook.render import render_cells
+from jupyter_agent.workspace.workspace import Workspace
+
+MOST_CHARACTERS = 20_000
+
+
+class _Attached(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class CellAttached(_Attached):
+    """A cell, with its outputs."""
+
+    type: Literal["cell"]
+    cell_id: str
+    notebook: str | None = None
+
+    async def text(self, work: Workspace) -> str:
+        notebook = await work.notebook(self.notebook)
+        cell = await notebook.cell(self.cell_id)
+        work.remember(notebook, [cell])
+        return f"Attached cell of {notebook.path}:\n{render_cells([cell])}"
+
+
+class SelectionAttached(_Attached):
+    """A piece of a cell's text."""
+
+    type: Literal["selection"]
+    text_: str = Field(alias="text")
+    cell_id: str | None = None
+    notebook: str | None = None
+
+    async def text(self, work: Workspace) -> str:
+        where = f" of cell `{self.cell_id}`" if self.cell_id else ""
+        return f"Attached selection{where}:\n{self.text_[:MOST_CHARACTERS]}"
+
+
+class FileAttached(_Attached):
+    """A text file of the server's root."""
+
+    type: Literal["file"]
+    path: str
+
+    async def text(self, work: Workspace) -> str:
+        text = await work.rooms.files.read(self.path)
+        return f"Attached file {self.path}:\n{text[:MOST_CHARACTERS]}"
+
+
+class VariableAttached(_Attached):
+    """A variable of the notebook's kernel."""
+
+    type: Literal["variable"]
+    name: str
+
+    async def text(self, work: Workspace) -> str:
+        await work.need(("execute", "kernels"))
+        kernel = await work.running_kernel(None)
+        return f"Attached variable:\n{await variables(kernel, [self.name])}"
+
+
+Attachment: TypeAlias = Annotated[
+    CellAttached | SelectionAttached | FileAttached | VariableAttached, Field(discriminator="type")
+]
+
+
+async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> str:
+    """All attachments as text; one that cannot be had says why instead."""
+    texts = []
+    for attachment in attachments:
+        try:
+            texts.append(await attachment.text(work))
+        except ToolError as error:
+            texts.append(f"Attached {attachment.type}: not available. {error.message}")
+    return "\n\n".join(texts)
+
+
+def content(
+    parts: Sequence[Mapping[str, str]], attached: str
+) -> list[dict[str, object]]:
+    """The blocks of a user message: attachments first, then what the person wrote and pasted."""
+    blocks: list[dict[str, object]] = [{"type": "text", "text": attached}] if attached else []
+    for part in parts:
+        if part["type"] == "text" and part["text"].strip():
+            blocks.append({"type": "text", "text": part["text"]})
+        elif part["type"] == "file":
+            data = part["url"].split(",", 1)[1]
+            source = {"type": "base64", "media_type": part["mediaType"], "data": data}
+            blocks.append({"type": "image", "source": source})
+    return blocks

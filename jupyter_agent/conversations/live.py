@@ -1,0 +1,251 @@
+"""A turn that runs in this server: it numbers its events, stores them, then tells whoever follows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.conversations.approvals import ApprovalStore
+from jupyter_agent.conversations.journal import Journal
+from jupyter_agent.conversations.store import ConversationStore, TurnRecord, TurnState
+from jupyter_agent.events import (
+    CallInputDelta,
+    CellsChanged,
+    Event,
+    Notice,
+    StepFinished,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    TurnFinished,
+    Usage,
+    UsageUpdated,
+)
+
+DELTAS_LAG = 0.25
+"""Seconds that the file may lag behind what followers were told; deltas only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Books:
+    """What a running turn is written into."""
+
+    store: ConversationStore
+    journal: Journal
+    approvals: ApprovalStore
+
+
+class LiveTurn:
+    """The outside of a running turn: events in, followers out, questions and their answers."""
+
+    def __init__(self, record: TurnRecord, books: Books, *, ends_to_ask: bool) -> None:
+        self.record = record
+        self.state: TurnState = "running"
+        self.policy = Policy()
+        """What holds in this turn; a person may widen it while it runs."""
+        self.task: asyncio.Task[None] | None = None
+        self.stopping = False
+        self._books = books
+        self._ends_to_ask = ends_to_ask
+        self._events: list[Event] = []
+        self._told = 0
+        self._written = 0
+        self._lock = asyncio.Lock()
+        self._flush: asyncio.TimerHandle | None = None
+        self._flushing: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._questions: dict[str, tuple[Approval, asyncio.Future[Answer]]] = {}
+        self._steps = 0
+        self._step_open = False
+        self._usage = Usage()
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("running", "waiting")
+
+    # -- telling
+
+    async def tell(self, event: Event) -> None:
+        """Adds an event. All but deltas are in the file before followers get them.
+
+        Stopping a turn cancels its task; an event that is being written then still arrives, once.
+        """
+        if isinstance(event, TextDelta | ThinkingDelta | CallInputDelta) and not self._lock.locked():
+            self._events.append(event)
+            self._announce()
+            self._flush_later()
+        else:
+            await asyncio.shield(self._background(self._tell(event)))
+
+    async def end(self, state: TurnState, event: Event, stop_reason: str, steps: int) -> None:
+        """The last event; the file says that the turn is over before anybody is told."""
+        async with self._lock:
+            await self._write()
+            await self._books.store.end(
+                self.record.id, state=state, stop_reason=stop_reason, steps=steps, usage=self._usage
+            )
+            self.state = state
+            self._events.append(event)
+            await self._write()
+            self._announce()
+
+    async def _tell(self, event: Event) -> None:
+        async with self._lock:
+            if isinstance(event, StepStarted):
+                self._step_open = True
+                self._steps += 1
+            elif isinstance(event, StepFinished):
+                if not self._step_open:  # a turn that waited has closed its step already
+                    return
+                self._step_open = False
+            elif isinstance(event, UsageUpdated):
+                self._usage = event.usage
+            elif isinstance(event, CellsChanged):
+                await self._books.journal.add(self.record.id, event.call_id, event.changes)
+            self._events.append(event)
+            if not isinstance(event, TextDelta | ThinkingDelta | CallInputDelta):
+                await self._write()
+            self._announce()
+        self._flush_later()
+
+    async def _write(self) -> None:
+        start, end = self._written, len(self._events)
+        if start < end:
+            numbered = list(enumerate(self._events[start:end], start=start + 1))
+            await self._books.store.add_events(self.record.id, numbered)
+            self._written = end
+
+    def _announce(self) -> None:
+        self._told = len(self._events)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _flush_later(self) -> None:
+        if self._flush is None and self._written < len(self._events):
+            loop = asyncio.get_running_loop()
+            self._flush = loop.call_later(DELTAS_LAG, self._start_flush)
+
+    def _start_flush(self) -> None:
+        self._flush = None
+        self._background(self._flush_now())
+
+    async def _flush_now(self) -> None:
+        async with self._lock:
+            await self._write()
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._flushing.add(task)
+        task.add_done_callback(self._flushing.discard)
+        return task
+
+    async def close(self) -> None:
+        """Waits for what is still being written."""
+        if self._flush is not None:
+            self._flush.cancel()
+        await asyncio.gather(*self._flushing, return_exceptions=True)
+
+    # -- following
+
+    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Event]]:
+        """Events with their numbers from the one after `after` on, as they come.
+
+        Ends with the turn, or where a turn that ends its stream to ask (`on_approval: "end"`) waits.
+        A reader that is slow costs nothing: each reads from the turn's own list.
+        """
+        position = after
+        while True:
+            changed = self._changed
+            while position < self._told:
+                event = self._events[position]
+                position += 1
+                if isinstance(event, TurnFinished) and event.waiting:
+                    if position < self._told or self.state != "waiting":
+                        continue  # answered meanwhile: for this reader the stream just goes on
+                    yield position, event
+                    return
+                yield position, event
+            if self.ended and position >= len(self._events):
+                return
+            await changed.wait()
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """What was told so far."""
+        return self._events[: self._told]
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event that was told."""
+        return self._told
+
+    async def settled(self, seconds: float | None = None) -> None:
+        """Returns when the turn is over or waits for a person, or after so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.state == "running":
+                    await self._changed.wait()
+
+    # -- asking
+
+    @property
+    def questions(self) -> list[Approval]:
+        """What a person is asked now."""
+        return [approval for approval, answer in self._questions.values() if not answer.done()]
+
+    async def ask(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        """Puts questions to a person and waits for all answers; what expires is missing in them."""
+        await self._books.approvals.add(self.record.id, approvals)
+        loop = asyncio.get_running_loop()
+        self._questions = {approval.id: (approval, loop.create_future()) for approval in approvals}
+        try:
+            await self._turn_to("waiting")
+            for approval in approvals:
+                described = approval.describe()
+                text = f"`{approval.tool}` waits for your answer."
+                await self.tell(Notice(kind="approval", text=text, facts={"approval": described}))
+                await self.tell(approval.event())
+            if self._ends_to_ask:
+                await self.tell(StepFinished())
+                await self.tell(self._waiting())
+            futures = [answer for _, answer in self._questions.values()]
+            latest = max(approval.expires for approval in approvals)
+            seconds = (latest - datetime.now(UTC)).total_seconds()
+            await asyncio.wait(futures, timeout=max(seconds, 0))
+            await self._turn_to("running")
+            given = {id: answer for id, (_, answer) in self._questions.items() if answer.done()}
+            await self._books.approvals.expire([id for id in self._questions if id not in given])
+            return {id: answer.result() for id, answer in given.items()}
+        finally:
+            self._questions = {}
+
+    async def answer(self, approval_id: str, answer: Answer) -> Approval | None:
+        """Takes an answer; None where that question is not (or no longer) open."""
+        approval, future = self._questions.get(approval_id, (None, None))
+        if approval is None or future is None or future.done() or approval.expires < datetime.now(UTC):
+            return None
+        future.set_result(answer)
+        if not self.questions:
+            self.state = "running"
+        await self._books.approvals.answer(approval_id, answer)
+        return approval
+
+    def _waiting(self) -> TurnFinished:
+        return TurnFinished(
+            finish_reason="tool-calls",
+            stop_reason="tool_use",
+            steps=self._steps,
+            usage=self._usage,
+            waiting=True,
+        )
+
+    async def _turn_to(self, state: TurnState) -> None:
+        self.state = state
+        await self._books.store.set_state(self.record.id, state)
+        self._announce()

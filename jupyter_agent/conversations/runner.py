@@ -1,0 +1,313 @@
+"""Turns belong to the server: one task each, followed by any number of clients or by none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jupyter_server.utils import check_pid
+
+from jupyter_agent.agent.approval import Answer
+from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.permissions import Mode, Policy, Rule
+from jupyter_agent.agent.prompt import SYSTEM, volatile
+from jupyter_agent.agent.transcript import Transcript
+from jupyter_agent.agent.turn import Turn, run_turn
+from jupyter_agent.conversations.attachments import Attachment, attached_text, content
+from jupyter_agent.conversations.live import Books, LiveTurn
+from jupyter_agent.conversations.store import NewTurn, TurnRecord
+from jupyter_agent.conversations.undo import undo_turn
+from jupyter_agent.errors import RequestError, ToolError
+from jupyter_agent.events import TurnFailed, TurnStarted, Usage
+from jupyter_agent.models.base import Model
+from jupyter_agent.models.registry import Models
+from jupyter_agent.workspace.workspace import Authorize, Reads, Rooms, Workspace
+
+log = logging.getLogger(__name__)
+
+INTERNAL = (
+    "Something went wrong inside the assistant; the server's log has the details. "
+    "Nothing in your notebooks was lost. You can ask again."
+)
+DRAIN_SECONDS = 5.0
+
+
+def new_id(kind: str) -> str:
+    """An opaque id with 128 random bits; `kind` only helps people who read logs."""
+    return f"{kind}_{secrets.token_hex(16)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnRequest:
+    """What a user asks, and within which bounds."""
+
+    owner: str
+    authorize: Authorize
+    conversation_id: str
+    question: Mapping[str, Any]
+    """The user's UIMessage, with its id."""
+    model: str | None = None
+    notebook: str | None = None
+    mode: Mode = "ask"
+    allow: frozenset[str] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    attachments: Sequence[Attachment] = ()
+    client: str | None = None
+    on_approval: Literal["hold", "end"] = "hold"
+    idempotency_key: str | None = None
+    replaces_from: str | None = None
+    """Id of a stored question: that turn and all after it are replaced by this one."""
+    undo_replaced: bool = False
+    """Whether what the replaced turns did to notebooks is taken back first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the administrator decided for all turns."""
+
+    max_mode: Mode = "auto"
+    rules: Sequence[Rule] = ()
+
+
+class TurnRunner:
+    """Starts turns, keeps them while they run, and lets clients find them again."""
+
+    def __init__(
+        self, books: Books, models: Models, dispatcher: Dispatcher, rooms: Rooms, rules: Rules
+    ) -> None:
+        self.books = books
+        self._models = models
+        self._dispatcher = dispatcher
+        self._rooms = rooms
+        self._rules = rules
+        self._live: dict[str, LiveTurn] = {}
+        self._starting: set[tuple[str, str]] = set()
+        self._reads: dict[tuple[str, str], Reads] = {}
+
+    # -- finding
+
+    def live(self, turn_id: str) -> LiveTurn | None:
+        """The turn, where it runs in this server."""
+        return self._live.get(turn_id)
+
+    def live_in(self, owner: str, conversation_id: str) -> LiveTurn | None:
+        """The turn of a conversation that runs or waits now."""
+        for turn in self._live.values():
+            if (turn.record.owner, turn.record.conversation_id) == (owner, conversation_id):
+                return turn
+        return None
+
+    @property
+    def running(self) -> list[LiveTurn]:
+        """All turns of this server that are not over."""
+        return list(self._live.values())
+
+    def reads(self, owner: str, conversation_id: str) -> Reads:
+        """What a conversation has read; forgotten when the server stops."""
+        return self._reads.setdefault((owner, conversation_id), {})
+
+    def policy(self, mode: Mode, allow: frozenset[str]) -> Policy:
+        """What a caller may do with this mode, below the administrator's ceiling."""
+        return Policy(
+            mode=mode, max_mode=self._rules.max_mode, allow=allow, rules=self._rules.rules
+        )
+
+    # -- starting
+
+    async def start(self, request: TurnRequest) -> LiveTurn:
+        """Starts a turn; its question is in the file when this returns.
+
+        Raises RequestError 409 where a turn of the conversation runs, 400 for an unknown model,
+        ModelError where the model has no key.
+        """
+        key = (request.owner, request.conversation_id)
+        if key in self._starting or self.live_in(*key) is not None:
+            message = "A turn of this conversation is running. Wait for it, or stop it first."
+            raise RequestError(409, "turn_running", message)
+        self._starting.add(key)
+        try:
+            return await self._start(request)
+        finally:
+            self._starting.discard(key)
+
+    async def _start(self, request: TurnRequest) -> LiveTurn:
+        model = await self._models.get(request.model)
+        turn_id = new_id("t")
+        work = Workspace(
+            rooms=self._rooms,
+            user=request.owner,
+            authorize=request.authorize,
+            home=request.notebook,
+            client=request.client,
+            turn_id=turn_id,
+            reads=self.reads(request.owner, request.conversation_id),
+        )
+        await self._begin(request, model, turn_id, work)
+        record = await self.books.store.turn(turn_id)
+        assert record is not None
+        live = LiveTurn(record, self.books, ends_to_ask=request.on_approval == "end")
+        self._live[turn_id] = live
+        live.task = asyncio.create_task(self._run(live, request, model, work))
+        return live
+
+    async def _begin(
+        self, request: TurnRequest, model: Model, turn_id: str, work: Workspace
+    ) -> None:
+        if request.replaces_from is not None and request.undo_replaced:
+            await self._undo_from(request, request.replaces_from, work)
+        parts = request.question["parts"]
+        attached = await attached_text(request.attachments, work)
+        await self.books.store.begin(
+            NewTurn(
+                id=turn_id,
+                owner=request.owner,
+                conversation_id=request.conversation_id,
+                question_id=request.question["id"],
+                question=request.question,
+                answer_id=new_id("m"),
+                request={
+                    "model": model.id,
+                    "notebook": request.notebook,
+                    "mode": request.mode,
+                    "allow": sorted(request.allow),
+                },
+                model=model.id,
+                notebook=request.notebook,
+                title=_title(parts),
+                content=content(parts, attached),
+                idempotency_key=request.idempotency_key,
+                replaces_from=request.replaces_from,
+            )
+        )
+
+    async def _undo_from(self, request: TurnRequest, question_id: str, work: Workspace) -> None:
+        turns = await self.books.store.turns(request.owner, request.conversation_id)
+        first = next(n for n, turn in enumerate(turns) if turn.question_id == question_id)
+        for turn in reversed(turns[first:]):
+            await undo_turn(self.books.journal, turn.id, work)
+
+    # -- running
+
+    async def _run(
+        self, live: LiveTurn, request: TurnRequest, model: Model, work: Workspace
+    ) -> None:
+        record, store = live.record, self.books.store
+        try:
+            await live.tell(
+                TurnStarted(
+                    message_id=record.answer_id,
+                    conversation_id=record.conversation_id,
+                    turn_id=record.id,
+                    model=model.id,
+                    notebook=request.notebook,
+                )
+            )
+            granted = await store.rules(record.owner, record.conversation_id)
+            policy = self.policy(request.mode, request.allow | frozenset(granted))
+            live.policy = policy
+            transcript = Transcript(
+                await store.history(record.owner, record.conversation_id),
+                lambda start, messages: store.rewrite(record, start, messages),
+            )
+            ending = await run_turn(
+                Turn(
+                    model=model,
+                    transcript=transcript,
+                    dispatcher=self._dispatcher,
+                    work=work,
+                    policy=policy,
+                    system=SYSTEM,
+                    context=await self._context(work, request),
+                    emit=live.tell,
+                    ask=live.ask,
+                    limits=request.limits,
+                )
+            )
+            await live.end(ending.state, ending.event, ending.stop_reason, ending.steps)
+        except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
+            log.exception("Turn %s failed", record.id)
+            await live.end("failed", TurnFailed(error=INTERNAL), "internal_error", 0)
+        finally:
+            await live.close()
+            del self._live[record.id]
+
+    async def _context(self, work: Workspace, request: TurnRequest) -> str:
+        place = None
+        kernel = None
+        if request.notebook:
+            try:
+                notebook = await work.notebook()
+                place = await notebook.place()
+                kernel = await self._rooms.kernels.find(notebook.path)
+            except ToolError as error:
+                log.info("The notebook of the turn is not at hand: %s", error)
+        return volatile(
+            notebook=request.notebook,
+            kernel=f"{kernel.name} ({kernel.language})" if kernel else None,
+            active_cell=place.cell_id if place else None,
+            mode=request.mode,
+        )
+
+    # -- stopping and answering
+
+    async def stop(self, live: LiveTurn) -> None:
+        """Stops the turn and returns when it has stopped; stopping twice is stopping once."""
+        assert live.task is not None
+        if not live.stopping:
+            live.stopping = True
+            live.task.cancel()
+        await asyncio.wait([live.task])
+
+    async def answer(
+        self, live: LiveTurn, approval_id: str, answer: Answer, *, remember: bool
+    ) -> None:
+        """Answers a question of a turn. Raises RequestError 404, or 409 for one that is closed."""
+        approval = await live.answer(approval_id, answer)
+        if approval is None:
+            state = await self.books.approvals.state(live.record.id, approval_id)
+            if state is None:
+                raise RequestError(404, "not_found", "This turn asked no such question.")
+            message = "That question is answered or expired already."
+            raise RequestError(409, "approval_closed", message)
+        if remember and answer.approved:
+            record = live.record
+            await self.books.store.add_rule(record.owner, record.conversation_id, approval.tool)
+            live.policy.allow |= {approval.tool}
+
+    # -- the server's life
+
+    async def recover(self) -> None:
+        """After a start: turns that a crash cut off are `interrupted`; nothing is run again."""
+        for server, record in await self.books.store.live_turns():
+            if server != os.getpid() and check_pid(server):
+                continue  # another server with the same store runs it
+            await self._interrupt(record)
+
+    async def _interrupt(self, record: TurnRecord) -> None:
+        store = self.books.store
+        seq = await store.last_seq(record.id)
+        error = "The server stopped during this turn. Nothing was run again; you can ask again."
+        await store.add_events(record.id, [(seq + 1, TurnFailed(error=error))])
+        await store.end(
+            record.id, state="interrupted", stop_reason="interrupted", steps=record.steps, usage=Usage()
+        )
+
+    async def close(self) -> None:
+        """Stops all turns, each with a valid history, within a few seconds."""
+        tasks = [turn.task for turn in self._live.values() if turn.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
+
+
+def _title(parts: Sequence[Mapping[str, Any]]) -> str:
+    text = " ".join(part["text"] for part in parts if part["type"] == "text")
+    words = " ".join(text.split())
+    return (words if len(words) <= 60 else f"{words[:59].rstrip()}…") or "Conversation"

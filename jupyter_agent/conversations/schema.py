@@ -1,0 +1,131 @@
+"""The tables of the store, as numbered migrations: `PRAGMA user_version` says how many were applied."""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE conversations (
+        owner TEXT NOT NULL,
+        id TEXT NOT NULL,
+        title TEXT NOT NULL,
+        notebook TEXT,
+        model TEXT NOT NULL,
+        created TEXT NOT NULL,
+        updated TEXT NOT NULL,
+        PRIMARY KEY (owner, id)
+    );
+    CREATE TABLE turns (
+        id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        position INTEGER NOT NULL,          -- of the turn in its conversation, replaced ones counted
+        replaced INTEGER NOT NULL DEFAULT 0,  -- edited or asked again: kept, but no part of the history
+        question_id TEXT NOT NULL,          -- id of the user's message
+        question TEXT NOT NULL,             -- the user's UIMessage
+        answer_id TEXT NOT NULL,            -- id of the assistant's message
+        request TEXT NOT NULL,              -- notebook, mode, model, limits, attachments
+        idempotency_key TEXT,
+        server INTEGER NOT NULL,            -- process id of the server that runs it
+        state TEXT NOT NULL,
+        stop_reason TEXT,
+        steps INTEGER NOT NULL DEFAULT 0,
+        usage TEXT NOT NULL DEFAULT '{}',
+        started TEXT NOT NULL,
+        ended TEXT,
+        FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
+    );
+    CREATE INDEX turns_of_conversation ON turns (owner, conversation_id, position);
+    CREATE UNIQUE INDEX turns_by_key ON turns (owner, idempotency_key);
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY,
+        turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+        role TEXT NOT NULL,
+        content TEXT NOT NULL               -- the whole message, Anthropic's JSON, verbatim
+    );
+    CREATE INDEX history_of_turn ON history (turn_id, id);
+    CREATE TABLE events (
+        turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+        seq INTEGER NOT NULL,               -- from 1 in each turn
+        event TEXT NOT NULL,
+        PRIMARY KEY (turn_id, seq)
+    ) WITHOUT ROWID;
+    CREATE TABLE calls (
+        turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+        call_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        input TEXT NOT NULL,
+        state TEXT NOT NULL,                -- started, done, failed, refused, unknown
+        result TEXT,
+        started TEXT NOT NULL,
+        ended TEXT,
+        PRIMARY KEY (turn_id, call_id)
+    );
+    CREATE TABLE changes (
+        id INTEGER PRIMARY KEY,
+        turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+        call_id TEXT NOT NULL,
+        notebook TEXT NOT NULL,
+        cell_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        before TEXT,
+        after TEXT,
+        reviewed INTEGER NOT NULL DEFAULT 0,
+        undone INTEGER NOT NULL DEFAULT 0,
+        conflict TEXT,
+        made TEXT NOT NULL
+    );
+    CREATE INDEX changes_of_turn ON changes (turn_id, id);
+    CREATE INDEX changes_of_cell ON changes (notebook, cell_id, id);
+    CREATE TABLE approvals (
+        id TEXT PRIMARY KEY,
+        turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+        call_id TEXT NOT NULL,
+        approval TEXT NOT NULL,             -- what the person is shown
+        binding TEXT NOT NULL,              -- hash of tool, input, cell versions and kernel
+        state TEXT NOT NULL,                -- pending, approved, denied, expired, used
+        reason TEXT,
+        expires TEXT NOT NULL,
+        answered TEXT
+    );
+    CREATE INDEX approvals_of_turn ON approvals (turn_id);
+    CREATE TABLE rules (
+        owner TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        made TEXT NOT NULL,
+        PRIMARY KEY (owner, conversation_id, tool),
+        FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
+    );
+    CREATE TABLE requests (
+        turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+        seq INTEGER NOT NULL,
+        host TEXT NOT NULL,
+        request TEXT NOT NULL,              -- as sent, keys masked
+        made TEXT NOT NULL,
+        PRIMARY KEY (turn_id, seq)
+    );
+    CREATE TABLE audit (
+        id INTEGER PRIMARY KEY,
+        time TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        entry TEXT NOT NULL,                -- chat, tools, mcp
+        turn_id TEXT,                       -- kept when the turn is deleted
+        call_id TEXT,
+        model TEXT,
+        tool TEXT NOT NULL,
+        notebook TEXT,
+        cell_id TEXT,
+        decision TEXT NOT NULL,
+        outcome TEXT,
+        why TEXT
+    );
+    CREATE INDEX audit_of_turn ON audit (turn_id);
+    CREATE TABLE recovery (
+        id INTEGER PRIMARY KEY,
+        notebook TEXT NOT NULL,
+        content TEXT NOT NULL,              -- the notebook's JSON before we wrote to it
+        made TEXT NOT NULL
+    );
+    CREATE INDEX recovery_of_notebook ON recovery (notebook, id);
+    """,
+)

@@ -1,0 +1,426 @@
+"""What is kept of conversations: questions, history, events, approvals, rules and the audit."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.events import Event, Usage, from_json, to_json
+
+TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
+Message: TypeAlias = Mapping[str, Any]
+"""A message of the history as the loop keeps it: Anthropic's JSON, verbatim."""
+
+PAGE = 50
+_HISTORY = """
+    SELECT h.id, h.content FROM history h JOIN turns t ON t.id = h.turn_id
+    WHERE t.owner = ? AND t.conversation_id = ? AND NOT t.replaced ORDER BY h.id
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnRecord:
+    """A turn as the store has it."""
+
+    id: str
+    owner: str
+    conversation_id: str
+    question_id: str
+    question: Mapping[str, Any]
+    answer_id: str
+    request: Mapping[str, Any]
+    state: TurnState
+    stop_reason: str | None
+    steps: int
+    usage: Usage
+    started: str
+    ended: str | None
+
+    @property
+    def live(self) -> bool:
+        return self.state in ("running", "waiting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewTurn:
+    """What is written, at once and before the model is asked, when a user asks something."""
+
+    id: str
+    owner: str
+    conversation_id: str
+    question_id: str
+    question: Mapping[str, Any]
+    answer_id: str
+    request: Mapping[str, Any]
+    model: str
+    notebook: str | None
+    title: str
+    content: Sequence[Mapping[str, Any]]
+    """The user's message as the model gets it."""
+    idempotency_key: str | None = None
+    replaces_from: str | None = None
+    """Id of a stored question: that turn and all after it leave the conversation."""
+
+
+class ConversationStore:
+    """Conversations of every owner. All methods answer after the data is in the file."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # -- conversations
+
+    async def conversations(
+        self, owner: str, *, notebook: str | None, query: str | None, page: int
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """A page of conversations, newest first, and the number of the next page."""
+        rows = await self.database.rows(
+            """
+            SELECT c.*, (SELECT t.state FROM turns t WHERE t.owner = c.owner
+                AND t.conversation_id = c.id ORDER BY t.position DESC LIMIT 1) AS state
+            FROM conversations c
+            WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2)
+              AND (?3 IS NULL OR c.title LIKE '%' || ?3 || '%' ESCAPE '\\' OR EXISTS (
+                SELECT 1 FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
+                AND t.question LIKE '%' || ?3 || '%' ESCAPE '\\'))
+            ORDER BY c.updated DESC, c.rowid DESC LIMIT ?4 OFFSET ?5
+            """,
+            owner,
+            notebook,
+            _like(query) if query else None,
+            PAGE + 1,
+            (page - 1) * PAGE,
+        )
+        found = [
+            {
+                "id": row["id"],
+                "title": row["title"],
+                "notebook": row["notebook"],
+                "model": row["model"],
+                "updated": row["updated"],
+                "state": row["state"],
+                "usage": asdict(await self.usage(owner, row["id"])),
+            }
+            for row in rows[:PAGE]
+        ]
+        return found, page + 1 if len(rows) > PAGE else None
+
+    async def conversation(self, owner: str, conversation_id: str) -> sqlite3.Row | None:
+        """The conversation's row: title, notebook, model, created, updated."""
+        return await self.database.row(
+            "SELECT * FROM conversations WHERE owner = ? AND id = ?", owner, conversation_id
+        )
+
+    async def usage(self, owner: str, conversation_id: str) -> Usage:
+        """Tokens of the whole conversation."""
+        rows = await self.database.rows(
+            "SELECT usage FROM turns WHERE owner = ? AND conversation_id = ?",
+            owner,
+            conversation_id,
+        )
+        return sum((Usage(**json.loads(row["usage"])) for row in rows), Usage())
+
+    async def rename(self, owner: str, conversation_id: str, title: str) -> None:
+        """Gives the conversation a title."""
+        await self.database.execute(
+            "UPDATE conversations SET title = ? WHERE owner = ? AND id = ?",
+            title,
+            owner,
+            conversation_id,
+        )
+
+    async def delete(self, owner: str, conversation_id: str) -> None:
+        """The conversation and its turns are gone; the audit stays."""
+        await self.database.execute(
+            "DELETE FROM conversations WHERE owner = ? AND id = ?", owner, conversation_id
+        )
+
+    # -- turns
+
+    async def begin(self, turn: NewTurn) -> None:
+        """Writes the question, durable before anything is sent to a model."""
+        await self.database.run(lambda db: _begin(db, turn))
+
+    async def turn(self, turn_id: str) -> TurnRecord | None:
+        """The turn of that id, whoever owns it."""
+        row = await self.database.row("SELECT * FROM turns WHERE id = ?", turn_id)
+        return _turn(row) if row else None
+
+    async def turn_by_key(self, owner: str, key: str) -> TurnRecord | None:
+        """The turn that an earlier request with this idempotency key started."""
+        row = await self.database.row(
+            "SELECT * FROM turns WHERE owner = ? AND idempotency_key = ?", owner, key
+        )
+        return _turn(row) if row else None
+
+    async def turns(
+        self, owner: str, conversation_id: str, *, replaced: bool = False
+    ) -> list[TurnRecord]:
+        """The turns of a conversation in order; with `replaced`, those that were asked again too."""
+        rows = await self.database.rows(
+            "SELECT * FROM turns WHERE owner = ? AND conversation_id = ? AND replaced <= ?"
+            " ORDER BY position",
+            owner,
+            conversation_id,
+            int(replaced),
+        )
+        return [_turn(row) for row in rows]
+
+    async def live_turns(self) -> list[tuple[int, TurnRecord]]:
+        """Turns that are said to run, each with the process id of the server that ran it."""
+        rows = await self.database.rows("SELECT * FROM turns WHERE state IN ('running', 'waiting')")
+        return [(row["server"], _turn(row)) for row in rows]
+
+    async def set_state(self, turn_id: str, state: TurnState) -> None:
+        """The turn runs again or waits."""
+        await self.database.execute("UPDATE turns SET state = ? WHERE id = ?", state, turn_id)
+
+    async def end(
+        self, turn_id: str, *, state: TurnState, stop_reason: str, steps: int, usage: Usage
+    ) -> None:
+        """The turn is over."""
+
+        def write(db: sqlite3.Connection) -> None:
+            time = now()
+            db.execute(
+                "UPDATE turns SET state = ?, stop_reason = ?, steps = ?, usage = ?, ended = ?"
+                " WHERE id = ?",
+                (state, stop_reason, steps, json.dumps(asdict(usage)), time, turn_id),
+            )
+            db.execute(
+                "UPDATE approvals SET state = 'expired', answered = ?"
+                " WHERE turn_id = ? AND state = 'pending'",
+                (time, turn_id),
+            )
+
+        await self.database.run(write)
+
+    # -- history: what the model is told
+
+    async def history(self, owner: str, conversation_id: str) -> list[dict[str, Any]]:
+        """All messages of the conversation that are still part of it, oldest first."""
+        rows = await self.database.rows(_HISTORY, owner, conversation_id)
+        return [json.loads(row["content"]) for row in rows]
+
+    async def rewrite(self, turn: TurnRecord, start: int, messages: Sequence[Message]) -> None:
+        """From position `start` on, the history of the turn's conversation is these messages.
+
+        A message that stands where one stood stays with that one's turn; new ones are `turn`'s.
+        """
+
+        def write(db: sqlite3.Connection) -> None:
+            old = db.execute(_HISTORY, (turn.owner, turn.conversation_id)).fetchall()[start:]
+            db.executemany(
+                "UPDATE history SET role = ?, content = ? WHERE id = ?",
+                [
+                    (message["role"], json.dumps(message), row["id"])
+                    for row, message in zip(old, messages, strict=False)
+                ],
+            )
+            db.executemany(
+                "DELETE FROM history WHERE id = ?", [(row["id"],) for row in old[len(messages) :]]
+            )
+            db.executemany(
+                "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
+                [
+                    (turn.id, message["role"], json.dumps(message))
+                    for message in messages[len(old) :]
+                ],
+            )
+
+        await self.database.run(write)
+
+    # -- events: what the outside is told
+
+    async def add_events(self, turn_id: str, events: Sequence[tuple[int, Event]]) -> None:
+        """Writes events with their numbers; those that speak of calls are kept as calls too."""
+        rows = [(turn_id, seq, json.dumps(to_json(event))) for seq, event in events]
+
+        def write(db: sqlite3.Connection) -> None:
+            db.executemany("INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)", rows)
+            for _, event in events:
+                _keep_call(db, turn_id, event)
+
+        await self.database.run(write)
+
+    async def events(self, turn_id: str, after: int = 0) -> list[tuple[int, Event]]:
+        """The events of a turn that follow number `after`."""
+        rows = await self.database.rows(
+            "SELECT seq, event FROM events WHERE turn_id = ? AND seq > ? ORDER BY seq",
+            turn_id,
+            after,
+        )
+        return [(row["seq"], from_json(json.loads(row["event"]))) for row in rows]
+
+    async def last_seq(self, turn_id: str) -> int:
+        """The number of the turn's last event, 0 where it told none."""
+        row = await self.database.row(
+            "SELECT coalesce(max(seq), 0) AS seq FROM events WHERE turn_id = ?", turn_id
+        )
+        return int(row["seq"]) if row else 0
+
+    async def calls(self, turn_id: str) -> list[dict[str, Any]]:
+        """The tool calls of a turn and how each ended."""
+        rows = await self.database.rows(
+            "SELECT call_id, tool, input, state, started, ended FROM calls WHERE turn_id = ?"
+            " ORDER BY rowid",
+            turn_id,
+        )
+        return [{**dict(row), "input": json.loads(row["input"])} for row in rows]
+
+    # -- rules and audit
+
+    async def rules(self, owner: str, conversation_id: str) -> list[str]:
+        """The tools that were answered with "always allow here"."""
+        rows = await self.database.rows(
+            "SELECT tool FROM rules WHERE owner = ? AND conversation_id = ? ORDER BY tool",
+            owner,
+            conversation_id,
+        )
+        return [row["tool"] for row in rows]
+
+    async def add_rule(self, owner: str, conversation_id: str, tool: str) -> None:
+        """From now on this tool needs no answer in this conversation."""
+        await self.database.execute(
+            "INSERT INTO rules (owner, conversation_id, tool, made) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            owner,
+            conversation_id,
+            tool,
+            now(),
+        )
+
+    async def forget_rules(self, owner: str, conversation_id: str) -> None:
+        """Asks again from now on."""
+        await self.database.execute(
+            "DELETE FROM rules WHERE owner = ? AND conversation_id = ?", owner, conversation_id
+        )
+
+    async def note(self, **entry: Any) -> None:
+        """One entry of the audit: owner, entry, tool, decision and what else is known."""
+        columns = ["time", *entry]
+        marks = ", ".join("?" * len(columns))
+        await self.database.execute(
+            f"INSERT INTO audit ({', '.join(columns)}) VALUES ({marks})", now(), *entry.values()
+        )
+
+    async def audit(self, turn_id: str) -> list[dict[str, Any]]:
+        """What was decided and done in a turn, in order."""
+        rows = await self.database.rows("SELECT * FROM audit WHERE turn_id = ? ORDER BY id", turn_id)
+        return [dict(row) for row in rows]
+
+    async def keep_recovery_copy(self, notebook: str, content: str) -> None:
+        """Keeps a notebook as it was before we wrote to it; the last 20 of each are kept."""
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute(
+                "INSERT INTO recovery (notebook, content, made) VALUES (?, ?, ?)",
+                (notebook, content, now()),
+            )
+            db.execute(
+                "DELETE FROM recovery WHERE notebook = ?1 AND id NOT IN (SELECT id FROM recovery"
+                " WHERE notebook = ?1 ORDER BY id DESC LIMIT 20)",
+                (notebook,),
+            )
+
+        await self.database.run(write)
+
+
+def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
+    time = now()
+    db.execute(
+        """
+        INSERT INTO conversations (owner, id, title, notebook, model, created, updated)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT DO UPDATE SET
+            notebook = coalesce(?4, notebook), model = ?5, updated = ?6
+        """,
+        (turn.owner, turn.conversation_id, turn.title, turn.notebook, turn.model, time),
+    )
+    key = (turn.owner, turn.conversation_id)
+    if turn.replaces_from is not None:
+        db.execute(
+            "UPDATE turns SET replaced = 1 WHERE owner = ?1 AND conversation_id = ?2 AND position >="
+            " (SELECT position FROM turns WHERE owner = ?1 AND conversation_id = ?2"
+            " AND question_id = ?3 AND NOT replaced)",
+            (*key, turn.replaces_from),
+        )
+    (position,) = db.execute(
+        "SELECT coalesce(max(position), 0) + 1 FROM turns WHERE owner = ? AND conversation_id = ?",
+        key,
+    ).fetchone()
+    db.execute(
+        """
+        INSERT INTO turns (id, owner, conversation_id, position, question_id, question, answer_id,
+            request, idempotency_key, server, state, started)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)
+        """,
+        (
+            turn.id,
+            *key,
+            position,
+            turn.question_id,
+            json.dumps(turn.question),
+            turn.answer_id,
+            json.dumps(turn.request),
+            turn.idempotency_key,
+            os.getpid(),
+            time,
+        ),
+    )
+    db.execute(
+        "INSERT INTO history (turn_id, role, content) VALUES (?, 'user', ?)",
+        (turn.id, json.dumps({"role": "user", "content": turn.content})),
+    )
+
+
+def _keep_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
+    match event.type:
+        case "call_ready":
+            db.execute(
+                "INSERT INTO calls (turn_id, call_id, tool, input, state, started)"
+                " VALUES (?, ?, ?, ?, 'started', ?) ON CONFLICT DO NOTHING",
+                (turn_id, event.call_id, event.tool, json.dumps(event.input), now()),
+            )
+        case "call_output" if not event.preliminary:
+            _end_call(db, turn_id, event.call_id, "done", json.dumps(event.output))
+        case "call_failed":
+            _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
+        case "call_denied":
+            _end_call(db, turn_id, event.call_id, "refused", None)
+
+
+def _end_call(
+    db: sqlite3.Connection, turn_id: str, call_id: str, state: str, result: str | None
+) -> None:
+    db.execute(
+        "UPDATE calls SET state = ?, result = coalesce(?, result), ended = ?"
+        " WHERE turn_id = ? AND call_id = ?",
+        (state, result, now(), turn_id, call_id),
+    )
+
+
+def _turn(row: sqlite3.Row) -> TurnRecord:
+    return TurnRecord(
+        id=row["id"],
+        owner=row["owner"],
+        conversation_id=row["conversation_id"],
+        question_id=row["question_id"],
+        question=json.loads(row["question"]),
+        answer_id=row["answer_id"],
+        request=json.loads(row["request"]),
+        state=row["state"],
+        stop_reason=row["stop_reason"],
+        steps=row["steps"],
+        usage=Usage(**json.loads(row["usage"])),
+        started=row["started"],
+        ended=row["ended"],
+    )
+
+
+def _like(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,71 @@
+"""Taking back what a turn did, in all its notebooks, without touching what people did since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from jupyter_agent.conversations.journal import Entry, Journal
+from jupyter_agent.errors import ToolError
+from jupyter_agent.notebook.cell import Change
+from jupyter_agent.notebook.changes import undo
+from jupyter_agent.workspace.workspace import Workspace
+
+CellName: TypeAlias = tuple[str, str]
+"""(path of the notebook, cell id)"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoneTurn:
+    """What was taken back and what was left as it is."""
+
+    undone: Sequence[Change]
+    conflicts: Sequence[Mapping[str, Any]]
+
+
+async def undo_turn(
+    journal: Journal, turn_id: str, work: Workspace, cells: Collection[CellName] | None = None
+) -> UndoneTurn:
+    """Takes back the changes of a turn, or only those of some cells.
+
+    A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
+    """
+    entries = [
+        entry
+        for entry in await journal.of_turn(turn_id)
+        if not entry.change.undone
+        and (cells is None or (entry.change.notebook, entry.change.cell_id) in cells)
+    ]
+    undone: list[Change] = []
+    conflicts: list[Mapping[str, Any]] = []
+    by_path = sorted(entries, key=lambda entry: entry.change.notebook)  # stable: order is kept
+    for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
+        of_notebook = list(group)
+        try:
+            result = await undo(
+                await work.notebook(path), [entry.change for entry in of_notebook]
+            )
+        except ToolError as error:
+            conflicts += [
+                {"notebook": path, "cell_id": cell_id, "why": error.message, "current": None}
+                for cell_id in dict.fromkeys(entry.change.cell_id for entry in of_notebook)
+            ]
+            continue
+        undone += result.undone
+        conflicts += result.conflicts
+        await _mark(journal, of_notebook, result.conflicts)
+    return UndoneTurn(undone=undone, conflicts=conflicts)
+
+
+async def _mark(
+    journal: Journal, entries: Sequence[Entry], conflicts: Sequence[Mapping[str, Any]]
+) -> None:
+    why = {conflict["cell_id"]: str(conflict["why"]) for conflict in conflicts}
+    for cell_id, reason in why.items():
+        ids = [entry.id for entry in entries if entry.change.cell_id == cell_id]
+        await journal.mark_conflict(ids, reason)
+    await journal.mark_undone(
+        [entry.id for entry in entries if entry.change.cell_id not in why]
+    )

@@ -1,0 +1,189 @@
+"""The server extension: traits -> objects -> routes. The only module that knows everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
+
+from jupyter_agent import tools
+from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.dispatch import Audit, Dispatcher
+from jupyter_agent.agent.permissions import MODES, Rule
+from jupyter_agent.conversations.approvals import ApprovalStore
+from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.journal import Journal
+from jupyter_agent.conversations.live import Books
+from jupyter_agent.conversations.runner import Rules, TurnRunner
+from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.models.registry import Models
+from jupyter_agent.notebook.carriers.choose import Notebooks
+from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.server.routes import routes
+from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.runs import Runs
+from jupyter_agent.workspace.workspace import Rooms
+
+
+class JupyterAgent(ExtensionApp):
+    """An AI assistant that works inside the notebook you have open."""
+
+    name = "jupyter_agent"
+    load_other_extensions = True
+
+    default_model = Unicode(
+        "",
+        config=True,
+        help="`provider:model` that answers where a request names none. Empty: Anthropic where "
+        "a key is present, else the scripted tour.",
+    )
+    providers = Dict(
+        {},
+        config=True,
+        help="Named endpoints: {name: {kind, base_url, api_key_file, models, ...}}.",
+    )
+    allow_keys = Bool(True, config=True, help="Whether users may store a key from the panel.")
+    store_dir = Unicode(
+        config=True,
+        help="Folder of the store and the key file; `agent` in Jupyter's data folder by default.",
+    )
+    max_steps = Int(25, min=1, config=True, help="Model calls of a turn; the last must answer.")
+    most_steps = Int(100, min=1, config=True, help="The most `max_steps` a request may ask for.")
+    max_tokens = Int(16_000, min=1, config=True, help="Tokens of one reply of the model.")
+    most_tokens = Int(64_000, min=1, config=True, help="The most `max_tokens` of a request.")
+    token_budget = Int(
+        300_000, min=1, config=True, help="Tokens of a turn, cached ones too; then it must answer."
+    )
+    most_token_budget = Int(
+        3_000_000, min=1, config=True, help="The most `token_budget` a request may ask for."
+    )
+    approval_seconds = Float(
+        1800.0, min=1, config=True, help="Seconds that a question waits; unanswered it is denied."
+    )
+    max_mode = Enum(
+        MODES,
+        default_value="auto",
+        config=True,
+        help="The freest mode that users may choose: read, ask, edit or auto.",
+    )
+    rules = List(
+        Dict(),
+        config=True,
+        help="Rules before modes: [{verdict: deny|ask|allow, tool: pattern, notebook: pattern}].",
+    )
+    kernel_start_timeout = Float(
+        60.0, min=1, config=True, help="Seconds that a kernel may take to start."
+    )
+    open_panel = Bool(False, config=True, help="Whether JupyterLab starts with the panel open.")
+
+    @default("store_dir")
+    def _default_store_dir(self) -> str:
+        return str(Path(self.data_dir) / "agent")
+
+    def initialize_settings(self) -> None:
+        """Builds the objects, each from what it needs."""
+        assert self.serverapp is not None
+        server, folder = self.serverapp, Path(self.store_dir)
+        database = Database(folder / "conversations.db", MIGRATIONS, self.log)
+        store = ConversationStore(database)
+        books = Books(store=store, journal=Journal(database), approvals=ApprovalStore(database))
+        self.database = database
+        self.models = Models(
+            default=self.default_model or None,
+            key_file=folder / "keys.json",
+            providers=self.providers,
+            allow_keys=self.allow_keys,
+        )
+        self.tabs = Tabs()
+        self.rooms = Rooms(
+            notebooks=Notebooks(
+                server.contents_manager, self.tabs, recovery=store.keep_recovery_copy
+            ),
+            kernels=Kernels(
+                server.session_manager,
+                server.kernel_manager,
+                server.kernel_spec_manager,
+                start_timeout=self.kernel_start_timeout,
+            ),
+            runs=Runs(),
+            files=Files(server.contents_manager),
+        )
+        self.toolbox = Toolbox(tools.ALL)
+        self.dispatcher = Dispatcher(
+            self.toolbox, mask=self.models.mask, record=_audit_into(store)
+        )
+        self.runner = TurnRunner(
+            books,
+            self.models,
+            self.dispatcher,
+            self.rooms,
+            Rules(max_mode=self.max_mode, rules=[Rule(**rule) for rule in self.rules]),
+        )
+        if self.open_panel:
+            page = server.web_app.settings.setdefault("page_config_data", {})
+            page["jupyterAgentOpen"] = "true"
+
+    def initialize_handlers(self) -> None:
+        """The table of routes."""
+        limits = Limits(
+            max_steps=self.max_steps,
+            max_tokens=self.max_tokens,
+            token_budget=self.token_budget,
+            approval_seconds=self.approval_seconds,
+        )
+        ceiling = Limits(
+            max_steps=self.most_steps,
+            max_tokens=self.most_tokens,
+            token_budget=self.most_token_budget,
+        )
+        self.routes = routes(
+            runner=self.runner,
+            limits=limits,
+            ceiling=ceiling,
+            rooms=self.rooms,
+            models=self.models,
+            toolbox=self.toolbox,
+            dispatcher=self.dispatcher,
+            tabs=self.tabs,
+        )
+        self.handlers.extend(route.spec() for route in self.routes)
+
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        await self.runner.recover()
+
+    def current_activity(self) -> list[dict[str, str]] | None:
+        """Turns that run: they keep an idle server from being culled."""
+        running = [turn for turn in self.runner.running if turn.state == "running"]
+        return [{"turn": turn.record.id} for turn in running] or None
+
+    async def stop_extension(self) -> None:
+        """Ends turns with a valid history, lets go of runs, saves, and closes what was opened."""
+        await self.runner.close()
+        await self.rooms.runs.close()
+        await self.rooms.kernels.close()
+        await self.rooms.notebooks.close()
+        await self.models.close()
+        self.database.close()
+
+
+def _audit_into(store: ConversationStore) -> Any:
+    async def record(audit: Audit) -> None:
+        await store.note(
+            owner=audit.work.user,
+            entry="chat" if audit.work.turn_id else "tools",
+            turn_id=audit.work.turn_id,
+            call_id=audit.call_id,
+            tool=audit.act.tool,
+            notebook=audit.act.notebook,
+            cell_id=audit.input.get("cell_id"),
+            decision=f"{audit.decision.verdict}: {audit.decision.reason}",
+            outcome=audit.outcome,
+            why=audit.why or None,
+        )
+
+    return record

@@ -1,0 +1,196 @@
+"""What every handler shares: who may do it, a typed body, and errors as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
+
+from jupyter_server.auth.identity import IdentityProvider, PasswordIdentityProvider
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from jupyter_server.utils import ensure_async
+from pydantic import BaseModel, ValidationError
+from tornado import web
+
+from jupyter_agent.errors import ModelError, RequestError, ToolError
+
+log = logging.getLogger(__name__)
+
+STATUS = {
+    "cell_not_found": 404,
+    "not_found": 404,
+    "changed": 409,
+    "not_once": 409,
+    "not_read": 409,
+    "locked": 409,
+    "exists": 409,
+    "busy": 409,
+    "unreadable_notebook": 422,
+    "kernel_unavailable": 503,
+    "not_confirmed": 504,
+    "denied": 403,
+    "needs_approval": 403,
+}
+"""The status that belongs to a ToolError's `reason`; 400 for all others."""
+
+MAX_DEPTH = 64
+LOCAL_OWNER = "local"
+
+Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
+Action: TypeAlias = Literal["read", "write", "execute"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """What `openapi.json` and the test of all routes know of a handler's method."""
+
+    action: Action
+    resource: str
+    body: type[BaseModel] | None
+    query: tuple[str, ...]
+    answers: int
+
+
+def operation(
+    action: Action,
+    resource: str = "agent",
+    *,
+    body: type[BaseModel] | None = None,
+    query: tuple[str, ...] = (),
+    answers: int = 200,
+) -> Callable[[Method], Method]:
+    """Makes a method a route: authenticated, then authorized, then its body read, then our errors as JSON."""
+
+    def wrap(method: Method) -> Method:
+        @web.authenticated
+        @wraps(method)
+        async def guarded(self: AgentHandler, *args: str) -> None:
+            try:
+                await self.require(action, resource)
+                given = () if body is None else (self.read(body),)
+                await method(self, *args, *given)
+            except RequestError as error:
+                self.refuse(error.status, error.reason, error.message, **error.facts)
+            except ToolError as error:
+                status = STATUS.get(error.reason, 400)
+                self.refuse(status, error.reason, error.message, **error.facts)
+            except ModelError as error:
+                self.refuse(400, error.kind, error.message)
+
+        guarded.operation = Operation(
+            action=action, resource=resource, body=body, query=query, answers=answers
+        )
+        return guarded  # type: ignore[no-any-return]
+
+    return wrap
+
+
+def owner_of(handler: JupyterHandler) -> str:
+    """The name that separates what belongs to whom.
+
+    Jupyter's own token and password providers make up a random name per browser, so there all
+    requests are one owner's; names count only where the provider gives stable ones.
+    """
+    if type(handler.identity_provider) in (IdentityProvider, PasswordIdentityProvider):
+        return LOCAL_OWNER
+    return str(handler.current_user.username)
+
+
+class Authorizer:
+    """Asks Jupyter's authorizer as one user, also after the request that it came with is answered."""
+
+    def __init__(self, handler: JupyterHandler) -> None:
+        self._handler = handler
+
+    async def __call__(self, action: str, resource: str) -> bool:
+        """Whether the user may; an authorizer that fails refuses."""
+        handler = self._handler
+        try:
+            return bool(
+                await ensure_async(
+                    handler.authorizer.is_authorized(
+                        handler, handler.current_user, action, resource
+                    )
+                )
+            )
+        except Exception:  # noqa: BLE001 - third-party code; whatever it raises must not grant
+            log.exception("The authorizer failed on %s:%s; refused", resource, action)
+            return False
+
+
+class AgentHandler(APIHandler):
+    """Base of all routes under `api/agent`."""
+
+    auth_resource = "agent"
+
+    @property
+    def owner(self) -> str:
+        """The owner of what this request makes and may see."""
+        return owner_of(self)
+
+    async def require(self, action: str, resource: str) -> None:
+        """Raises RequestError 403 unless the user may do `action` on `resource`."""
+        if not await Authorizer(self)(action, resource):
+            raise RequestError(403, "denied", f"You are not allowed to {action} {resource}.")
+
+    def read(self, model: type[BaseModel]) -> BaseModel:
+        """The body as `model`. Raises RequestError 400 that names the field."""
+        try:
+            text = self.request.body.decode("utf-8") or "{}"
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            raise RequestError(400, "invalid_body", "The body has to be a JSON object.") from None
+        if not isinstance(value, dict):
+            raise RequestError(400, "invalid_body", "The body has to be a JSON object.")
+        if _depth(value) > MAX_DEPTH:
+            raise RequestError(400, "invalid_body", f"The body is nested over {MAX_DEPTH} deep.")
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = ".".join(map(str, first["loc"])) or "body"
+            message = f"The field `{field}` does not fit: {first['msg']}."
+            raise RequestError(400, "invalid_body", message) from None
+
+    def answer(self, value: Any, status: int = 200) -> None:
+        """Finishes the request with JSON."""
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps(value))
+
+    def refuse(self, status: int, reason: str, message: str, **facts: Any) -> None:
+        """Finishes the request with an error in Jupyter's form."""
+        self.answer({"message": message, "reason": reason, **facts}, status)
+
+    def number(self, name: str, default: int, *, least: int = 1) -> int:
+        """A whole number of the query."""
+        text = self.get_query_argument(name, str(default))
+        if not text.isdecimal() or int(text) < least:
+            self._bad_query(name, f"a whole number from {least}")
+        return int(text)
+
+    def choice(self, name: str, allowed: tuple[str, ...]) -> str:
+        """One of the allowed words of the query; the first is the default."""
+        value = self.get_query_argument(name, allowed[0])
+        if value not in allowed:
+            self._bad_query(name, f"one of {', '.join(allowed)}")
+        return value
+
+    def _bad_query(self, name: str, wanted: str) -> NoReturn:
+        raise RequestError(400, "invalid_query", f"`{name}` has to be {wanted}.")
+
+
+def _depth(value: Any) -> int:
+    level, deepest = [value], 0
+    while level and deepest <= MAX_DEPTH:
+        deepest += 1
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return deepest

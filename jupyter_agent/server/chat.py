@@ -1,0 +1,313 @@
+"""Chat: one request, one turn, one stream."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncIterator
+from dataclasses import asdict, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jupyter_agent.agent.approval import Answer
+from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.permissions import Mode
+from jupyter_agent.conversations.attachments import Attachment
+from jupyter_agent.conversations.live import LiveTurn
+from jupyter_agent.conversations.runner import TurnRequest, TurnRunner, new_id
+from jupyter_agent.conversations.store import TurnRecord
+from jupyter_agent.errors import RequestError
+from jupyter_agent.events import Event, TurnFinished
+from jupyter_agent.server import wire
+from jupyter_agent.server.base import Authorizer, operation
+from jupyter_agent.server.sse import StreamHandler
+
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
+
+
+class ChatBody(BaseModel):
+    """What a stock `useChat` client sends, and our own fields; what else it sends is ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: Id | None = None
+    messages: list[dict[str, Any]] = Field(default_factory=list)
+    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
+    messageId: str | None = None
+    notebook: str | None = None
+    context: list[Attachment] = Field(default_factory=list)
+    mode: Mode = "ask"
+    allow: list[str] = Field(default_factory=list)
+    model: str | None = None
+    max_steps: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    token_budget: int | None = Field(default=None, ge=1)
+    on_approval: Literal["hold", "end"] = "hold"
+    stream: bool = True
+    undo: bool = False
+    client: str | None = None
+    """Id of the page from which the user talks; its tab of a notebook is preferred."""
+
+
+class Reply(BaseModel):
+    """One answer to an approval."""
+
+    id: str
+    approved: bool
+    reason: str = ""
+    remember: Literal["conversation"] | None = None
+
+
+class ApprovalsBody(BaseModel):
+    """Answers to what a turn asks."""
+
+    approvals: list[Reply] = Field(min_length=1)
+    wait: float | None = Field(default=None, ge=0)
+
+
+class TurnAnswers(StreamHandler):
+    """Handlers that answer with a turn, as a stream or as one JSON."""
+
+    def initialize(self, runner: TurnRunner, limits: Limits, ceiling: Limits) -> None:
+        self.runner = runner
+        self.limits = limits
+        self.ceiling = ceiling
+
+    async def outcome(self, turn_id: str) -> dict[str, Any]:
+        """The turn as `stream: false` answers it."""
+        books = self.runner.books
+        record = await books.store.turn(turn_id)
+        assert record is not None
+        events = [event for _, event in await books.store.events(turn_id)]
+        return {
+            "conversation_id": record.conversation_id,
+            "turn_id": turn_id,
+            "state": record.state,
+            "message": wire.message(record.answer_id, events),
+            "usage": asdict(record.usage),
+            "changes": [entry.change.to_json() for entry in await books.journal.of_turn(turn_id)],
+            "approvals": await books.approvals.pending(turn_id),
+        }
+
+    async def replay(self, record: TurnRecord, after: int = 0) -> None:
+        """The stream of a turn that is over, from the file."""
+        await self.send(self._stored(record, after))
+
+    async def _stored(self, record: TurnRecord, after: int) -> AsyncIterator[tuple[int, Event]]:
+        for seq, event in await self.runner.books.store.events(record.id, after):
+            if not (isinstance(event, TurnFinished) and event.waiting):
+                yield seq, event
+
+    def live_in(self, conversation_id: str) -> LiveTurn | None:
+        return self.runner.live_in(self.owner, conversation_id)
+
+
+class ChatHandler(TurnAnswers):
+    """`POST chat`"""
+
+    @operation("write", body=ChatBody)
+    async def post(self, body: ChatBody) -> None:
+        """Ask something: starts a turn and answers with its event stream."""
+        conversation_id = body.id or new_id("c")
+        key = self.request.headers.get("Idempotency-Key")
+        if key:
+            known = await self.runner.books.store.turn_by_key(self.owner, key)
+            if known is not None:
+                return await self._join(known, body)
+        waiting = self.live_in(conversation_id)
+        if waiting is not None and (replies := _stock_replies(body.messages, waiting)):
+            after = waiting.last_seq
+            for reply in replies:
+                answer = Answer(approved=reply.approved, reason=reply.reason)
+                await self.runner.answer(waiting, reply.id, answer, remember=False)
+            return await self._respond(waiting, body, after)
+        request = await self._request(body, conversation_id, key)
+        await self._respond(await self.runner.start(request), body)
+
+    async def _request(
+        self, body: ChatBody, conversation_id: str, key: str | None
+    ) -> TurnRequest:
+        question, replaces = await self._question(body, conversation_id)
+        return TurnRequest(
+            owner=self.owner,
+            authorize=Authorizer(self),
+            conversation_id=conversation_id,
+            question=question,
+            model=body.model,
+            notebook=body.notebook.strip("/") if body.notebook else None,
+            mode=body.mode,
+            allow=frozenset(body.allow),
+            limits=self._limits(body),
+            attachments=body.context,
+            client=body.client,
+            on_approval=body.on_approval,
+            idempotency_key=key,
+            replaces_from=replaces,
+            undo_replaced=body.undo,
+        )
+
+    def _limits(self, body: ChatBody) -> Limits:
+        """What was asked for, within the server's bounds."""
+        names = ("max_steps", "max_tokens", "token_budget")
+        asked = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
+        return replace(
+            self.limits,
+            **{name: min(value, getattr(self.ceiling, name)) for name, value in asked.items()},
+        )
+
+    async def _question(
+        self, body: ChatBody, conversation_id: str
+    ) -> tuple[dict[str, Any], str | None]:
+        """The user's message of this turn, and the id of the stored one that it replaces."""
+        turns = await self.runner.books.store.turns(self.owner, conversation_id)
+        if body.trigger == "regenerate-message":
+            turn = _turn_of(turns, body.messageId) if body.messageId else (turns or [None])[-1]
+            if turn is None:
+                message = "There is no such question to ask again in this conversation."
+                raise RequestError(404, "not_found", message)
+            return dict(turn.question), turn.question_id
+        question = _question(body.messages)
+        replaced = _turn_of(turns, body.messageId)
+        return question, replaced.question_id if replaced else None
+
+    async def _join(self, known: TurnRecord, body: ChatBody) -> None:
+        live = self.runner.live(known.id)
+        if live is not None:
+            return await self._respond(live, body)
+        if body.stream:
+            return await self.replay(known)
+        self.answer(await self.outcome(known.id))
+
+    async def _respond(self, turn: LiveTurn, body: ChatBody, after: int = 0) -> None:
+        if body.stream:
+            await self.stream(turn, after)
+        else:
+            await turn.settled()
+            self.answer(await self.outcome(turn.record.id))
+
+
+class ChatStreamHandler(TurnAnswers):
+    """`GET chat/{id}/stream`"""
+
+    @operation("read")
+    async def get(self, conversation_id: str) -> None:
+        """The running turn's stream, from its start or after `Last-Event-ID`; 204 where none runs."""
+        last = self.request.headers.get("Last-Event-ID", "0")
+        if not last.isdecimal():
+            raise RequestError(400, "invalid_header", "Last-Event-ID has to be a frame's number.")
+        turn = self.live_in(conversation_id)
+        if turn is not None:
+            return await self.stream(turn, int(last))
+        latest = (await self.runner.books.store.turns(self.owner, conversation_id))[-1:]
+        if int(last) and latest:
+            return await self.replay(latest[0], int(last))
+        self.set_status(204)
+        await self.finish()
+
+
+class ChatStopHandler(TurnAnswers):
+    """`POST chat/{id}/stop`"""
+
+    @operation("write")
+    async def post(self, conversation_id: str) -> None:
+        """Stops the running turn; answers when it has stopped."""
+        store = self.runner.books.store
+        turn = self.live_in(conversation_id)
+        if turn is not None:
+            await self.runner.stop(turn)
+        turns = await store.turns(self.owner, conversation_id)
+        if not turns:
+            raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
+        self.answer({"turn_id": turns[-1].id, "state": turns[-1].state})
+
+
+class ChatApprovalsHandler(TurnAnswers):
+    """`POST chat/{id}/approvals`"""
+
+    @operation("write", body=ApprovalsBody)
+    async def post(self, conversation_id: str, body: ApprovalsBody) -> None:
+        """Answers questions of the waiting turn; some may be answered first."""
+        turn = self.live_in(conversation_id)
+        if turn is None:
+            turns = await self.runner.books.store.turns(self.owner, conversation_id)
+            if not turns:
+                raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
+            raise RequestError(409, "approval_closed", "That turn is over; ask again.")
+        for reply in body.approvals:
+            answer = Answer(approved=reply.approved, reason=reply.reason)
+            await self.runner.answer(turn, reply.id, answer, remember=bool(reply.remember))
+        if body.wait is None:
+            self.answer({"turn_id": turn.record.id, "state": turn.state})
+        else:
+            await turn.settled(body.wait)
+            self.answer(await self.outcome(turn.record.id))
+
+
+def _question(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The last user message as a UIMessage. Raises RequestError that names the field."""
+    for message in reversed(messages):
+        if message.get("role") != "user":
+            continue
+        parts = message.get("parts")
+        if parts is None and isinstance(message.get("content"), str):
+            parts = [{"type": "text", "text": message["content"]}]
+        if not isinstance(parts, list):
+            raise RequestError(400, "invalid_body", "A user message has `parts` or `content`.")
+        kept = [part for part in map(_part, parts) if part is not None]
+        if not any(part["type"] == "file" or part["text"].strip() for part in kept):
+            message_ = "The last user message in `messages` has neither text nor file."
+            raise RequestError(400, "invalid_body", message_)
+        given = message.get("id")
+        id = given if isinstance(given, str) and 0 < len(given) <= 128 else new_id("u")
+        return {"id": id, "role": "user", "parts": kept}
+    raise RequestError(400, "invalid_body", "There is no user message in `messages`.")
+
+
+def _part(part: Any) -> dict[str, str] | None:
+    if not isinstance(part, dict):
+        raise RequestError(400, "invalid_body", "Each of a message's `parts` is an object.")
+    if part.get("type") == "text" and isinstance(part.get("text"), str):
+        return {"type": "text", "text": part["text"]}
+    if part.get("type") == "file":
+        url, media_type = part.get("url"), part.get("mediaType")
+        if media_type not in IMAGES or not isinstance(url, str) or not _is_data(url):
+            message = f"A file part is a data: URL in base64 of one of {', '.join(IMAGES)}."
+            raise RequestError(400, "invalid_body", message)
+        return {"type": "file", "mediaType": media_type, "url": url}
+    return None
+
+
+def _is_data(url: str) -> bool:
+    head, _, data = url.partition(",")
+    try:
+        base64.b64decode(data, validate=True)
+    except binascii.Error:
+        return False
+    return head.startswith("data:") and head.endswith(";base64") and bool(data)
+
+
+def _stock_replies(messages: list[dict[str, Any]], turn: LiveTurn) -> list[Reply]:
+    """The answers that a stock client put into the last assistant message, if this turn asked them."""
+    if not messages or messages[-1].get("role") != "assistant":
+        return []
+    open_ids = {approval.id for approval in turn.questions}
+    replies = []
+    for part in messages[-1].get("parts") or ():
+        approval = part.get("approval") if isinstance(part, dict) else None
+        if not isinstance(approval, dict) or part.get("state") != "approval-responded":
+            continue
+        if approval.get("id") in open_ids and isinstance(approval.get("approved"), bool):
+            reason = str(approval.get("reason") or "")
+            replies.append(
+                Reply(id=approval["id"], approved=approval["approved"], reason=reason)
+            )
+    return replies
+
+
+def _turn_of(turns: list[TurnRecord], message_id: str | None) -> TurnRecord | None:
+    for turn in turns:
+        if message_id is not None and message_id in (turn.question_id, turn.answer_id):
+            return turn
+    return None

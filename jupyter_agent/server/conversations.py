@@ -1,0 +1,136 @@
+"""Conversations: list, read, rename, delete, export."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from jupyter_agent.server.markdown import markdown
+from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.errors import RequestError
+from jupyter_agent.server import wire
+from jupyter_agent.server.base import AgentHandler, operation
+
+
+class RenameBody(BaseModel):
+    """A new title."""
+
+    title: str = Field(min_length=1, max_length=200)
+
+
+class ConversationsHandler(AgentHandler):
+    """`GET conversations`"""
+
+    def initialize(self, runner: TurnRunner) -> None:
+        self.runner = runner
+        self.store = runner.books.store
+
+    @operation("read", query=("notebook", "q", "page"))
+    async def get(self) -> None:
+        """A page of the user's conversations, newest first."""
+        found, next_page = await self.store.conversations(
+            self.owner,
+            notebook=self.get_query_argument("notebook", None),
+            query=self.get_query_argument("q", None),
+            page=self.number("page", 1),
+        )
+        self.answer({"conversations": found, "next_page": next_page})
+
+
+class ConversationHandler(ConversationsHandler):
+    """`conversations/{id}`"""
+
+    @operation("read")
+    async def get(self, conversation_id: str) -> None:
+        """The whole conversation; `messages` are what `useChat` takes as initial messages."""
+        self.answer(await self.whole(conversation_id))
+
+    @operation("write", body=RenameBody)
+    async def patch(self, conversation_id: str, body: RenameBody) -> None:
+        """A new title."""
+        await self.known(conversation_id)
+        await self.store.rename(self.owner, conversation_id, body.title)
+        self.answer(await self.whole(conversation_id))
+
+    @operation("write", answers=204)
+    async def delete(self, conversation_id: str) -> None:
+        """The conversation and its turns are gone; a running turn is stopped first."""
+        await self.known(conversation_id)
+        turn = self.runner.live_in(self.owner, conversation_id)
+        if turn is not None:
+            await self.runner.stop(turn)
+        await self.store.delete(self.owner, conversation_id)
+        self.set_status(204)
+        await self.finish()
+
+    async def known(self, conversation_id: str) -> dict[str, Any]:
+        """The conversation's row. Raises RequestError 404 for one that is not the user's."""
+        row = await self.store.conversation(self.owner, conversation_id)
+        if row is None:
+            raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
+        return dict(row)
+
+    async def whole(self, conversation_id: str, *, replaced: bool = False) -> dict[str, Any]:
+        """The conversation with its messages."""
+        row = await self.known(conversation_id)
+        turns = await self.store.turns(self.owner, conversation_id, replaced=replaced)
+        messages: list[dict[str, Any]] = []
+        for turn in turns:
+            live = self.runner.live(turn.id)
+            events = live.events if live else [e for _, e in await self.store.events(turn.id)]
+            messages += [dict(turn.question), wire.message(turn.answer_id, events)]
+        return {
+            "id": row["id"],
+            "title": row["title"],
+            "notebook": row["notebook"],
+            "model": row["model"],
+            "created": row["created"],
+            "updated": row["updated"],
+            "state": turns[-1].state if turns else None,
+            "usage": asdict(await self.store.usage(self.owner, conversation_id)),
+            "turns": [{"id": turn.id, "state": turn.state} for turn in turns],
+            "messages": messages,
+        }
+
+
+class RulesHandler(ConversationHandler):
+    """`conversations/{id}/rules`"""
+
+    @operation("read")
+    async def get(self, conversation_id: str) -> None:
+        """The tools that were answered with "always allow here"."""
+        await self.known(conversation_id)
+        self.answer({"allow": await self.store.rules(self.owner, conversation_id)})
+
+    @operation("write", answers=204)
+    async def delete(self, conversation_id: str) -> None:
+        """Asks again from now on."""
+        await self.known(conversation_id)
+        await self.store.forget_rules(self.owner, conversation_id)
+        self.set_status(204)
+        await self.finish()
+
+
+class ExportHandler(ConversationHandler):
+    """`GET conversations/{id}/export`"""
+
+    @operation("read", query=("format",))
+    async def get(self, conversation_id: str) -> None:
+        """Everything: `json` can be replayed, `md` can be read."""
+        if self.choice("format", ("json", "md")) == "md":
+            whole = await self.whole(conversation_id)
+            self.set_header("Content-Type", "text/markdown; charset=utf-8")
+            await self.finish(markdown(whole["title"], whole["messages"]))
+            return
+        whole = await self.whole(conversation_id, replaced=True)
+        whole["history"] = await self.store.history(self.owner, conversation_id)
+        for turn in whole["turns"]:
+            events = await self.store.events(turn["id"])
+            turn["events"] = [{"seq": seq, **wire.chunk(event)} for seq, event in events]
+            turn["changes"] = [
+                entry.change.to_json() for entry in await self.runner.books.journal.of_turn(turn["id"])
+            ]
+            turn["audit"] = await self.store.audit(turn["id"])
+        self.answer(whole)

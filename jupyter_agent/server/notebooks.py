@@ -1,0 +1,310 @@
+"""Notebooks, cells and runs, headless. These routes act for their caller: the authorizer decides."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jupyter_agent.errors import Conflict, RequestError, ToolError
+from jupyter_agent.notebook.cell import Cell, CellType
+from jupyter_agent.notebook.document import Edit
+from jupyter_agent.notebook.render import output_text, render
+from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.workspace import Rooms, Workspace
+
+
+class Body(BaseModel):
+    """A body whose unknown fields are an error: a typo must not be a change that did not happen."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewNotebook(Body):
+    """A notebook to make."""
+
+    kernel_name: str | None = None
+    cells: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class NewCell(Body):
+    """A cell to insert; at the end where no place is given."""
+
+    source: str = ""
+    type: CellType = "code"
+    after: str | None = None
+    before: str | None = None
+    index: int | None = Field(default=None, ge=0)
+
+
+class CellEdit(Body):
+    """A cell's new text (whole, or one string for another) or type."""
+
+    source: str | None = None
+    old_string: str | None = None
+    new_string: str | None = None
+    type: CellType | None = None
+
+
+class Place(Body):
+    """Where a cell goes."""
+
+    after: str | None = None
+    before: str | None = None
+    index: int | None = Field(default=None, ge=0)
+
+
+class RunBody(Body):
+    """How long to wait for a run, and when to interrupt it (seconds)."""
+
+    timeout: float | None = Field(default=None, gt=0)
+    wait: float | None = Field(default=None, ge=0)
+
+
+class RunAllBody(Body):
+    """Which cells to run; all code cells where left out."""
+
+    cells: list[str] | None = None
+    stop_on_error: bool = True
+
+
+class KernelBody(Body):
+    """What to do with the notebook's kernel."""
+
+    action: Literal["start", "interrupt", "restart", "shutdown"]
+    name: str | None = None
+
+
+class NotebookHandler(AgentHandler):
+    """`notebooks/{path}`"""
+
+    def initialize(self, rooms: Rooms) -> None:
+        self.rooms = rooms
+
+    @property
+    def work(self) -> Workspace:
+        """What this request may touch: everything that its user may."""
+        return Workspace(
+            rooms=self.rooms, user=self.owner, authorize=Authorizer(self), approved={}
+        )
+
+    @operation("read", "contents", query=("outputs", "format", "focus", "budget"))
+    async def get(self, path: str) -> None:
+        """The notebook as it is now, unsaved typing included."""
+        outputs = self.choice("outputs", ("full", "none", "text"))
+        state = await self.work.state(path)
+        if self.choice("format", ("json", "text")) == "text":
+            focus = self.get_query_argument("focus", None)
+            shown = render(
+                state.cells, stale=state.stale, focus=focus, budget=self.number("budget", 48_000)
+            )
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            await self.finish(shown.text)
+            return
+        kernel = state.kernel
+        self.answer(
+            {
+                "path": state.notebook.path,
+                "carrier": state.notebook.carrier,
+                "kernel": kernel
+                and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
+                "cells": [
+                    described(cell, stale=cell.id in state.stale, outputs=outputs)
+                    for cell in state.cells
+                ],
+            }
+        )
+
+    @operation("write", "contents", body=NewNotebook, answers=201)
+    async def post(self, path: str, body: NewNotebook) -> None:
+        """Makes a notebook; 409 if there is one."""
+        notebook = await self.work.create(path, body.kernel_name, body.cells)
+        cells = [described(cell) for cell in await notebook.read()]
+        self.answer({"path": notebook.path, "carrier": notebook.carrier, "cells": cells}, 201)
+
+    async def expected(self, path: str, cell_id: str) -> str | None:
+        """The version that `If-Match` asks for; None where any will do."""
+        wanted = self.request.headers.get("If-Match")
+        if wanted is None or wanted.strip() == "*":
+            return None
+        return wanted.strip().removeprefix("W/").strip('"')
+
+    def changed(self, edit: Edit, status: int = 200) -> None:
+        """Answers with the cell after a change that is in the live document."""
+        assert edit.cell is not None
+        self.set_header("ETag", f'"{edit.cell.version}"')
+        saved: dict[str, Any] = {"saved": edit.saved.saved}
+        if edit.saved.note:
+            saved["note"] = edit.saved.note
+        self.answer({**described(edit.cell), **saved}, status)
+
+    def compute_etag(self) -> str | None:
+        """Tornado's own would be a hash of the body; ours is the cell's version."""
+        return None
+
+
+class CellsHandler(NotebookHandler):
+    """`notebooks/{path}/cells`"""
+
+    @operation("write", "contents", body=NewCell, answers=201)
+    async def post(self, path: str, body: NewCell) -> None:
+        """Inserts a cell."""
+        _, edit = await self.work.insert(path, **body.model_dump())
+        self.changed(edit, 201)
+
+
+class CellHandler(NotebookHandler):
+    """`notebooks/{path}/cells/{id}`"""
+
+    @operation("read", "contents")
+    async def get(self, path: str, cell_id: str) -> None:
+        """One cell with its full outputs."""
+        state = await self.work.state(path)
+        cell = await state.notebook.cell(cell_id)
+        self.set_header("ETag", f'"{cell.version}"')
+        self.answer(described(cell, stale=cell.id in state.stale))
+
+    @operation("write", "contents", body=CellEdit)
+    async def patch(self, path: str, cell_id: str, body: CellEdit) -> None:
+        """Changes a cell's text or type; with `If-Match`, only if it is still that version."""
+        if body.model_dump(exclude_none=True) == {}:
+            message = "Give `source`, or `old_string` and `new_string`, or `type`."
+            raise RequestError(400, "invalid_body", message)
+        expect = await self.expected(path, cell_id)
+        notebook = await self.work.notebook(path)
+        base = None if body.source is None else (await notebook.cell(cell_id)).source
+        try:
+            _, edit = await self.work.update(
+                path, cell_id, base=base, expect=expect, **body.model_dump()
+            )
+        except Conflict as conflict:
+            raise precondition(conflict, expect) from None
+        self.changed(edit)
+
+    @operation("write", "contents", answers=204)
+    async def delete(self, path: str, cell_id: str) -> None:
+        """Deletes a cell; with `If-Match`, only if it is still that version."""
+        expect = await self.expected(path, cell_id)
+        try:
+            await self.work.delete(path, cell_id, expect=expect)
+        except Conflict as conflict:
+            raise precondition(conflict, expect) from None
+        self.set_status(204)
+        await self.finish()
+
+
+class MoveHandler(NotebookHandler):
+    """`POST notebooks/{path}/cells/{id}/move`"""
+
+    @operation("write", "contents", body=Place)
+    async def post(self, path: str, cell_id: str, body: Place) -> None:
+        """Puts the cell elsewhere."""
+        expect = await self.expected(path, cell_id)
+        try:
+            _, edit = await self.work.move(path, cell_id, expect=expect, **body.model_dump())
+        except Conflict as conflict:
+            raise precondition(conflict, expect) from None
+        self.changed(edit)
+
+
+class RunCellHandler(NotebookHandler):
+    """`POST notebooks/{path}/cells/{id}/run`"""
+
+    @operation("execute", "kernels", body=RunBody)
+    async def post(self, path: str, cell_id: str, body: RunBody) -> None:
+        """Runs a cell; past `wait` seconds 202 with the outputs so far and a `run_id`."""
+        await self.require("write", "contents")
+        run = await self.work.run(path, cell_id, timeout=body.timeout)
+        ended = await run.wait(body.wait)
+        self.answer(run.describe(), 200 if ended else 202)
+
+
+class RunCellsHandler(NotebookHandler):
+    """`POST notebooks/{path}/run`"""
+
+    @operation("execute", "kernels", body=RunAllBody)
+    async def post(self, path: str, body: RunAllBody) -> None:
+        """Runs cells in order; a result each."""
+        await self.require("write", "contents")
+        work = self.work
+        results: list[dict[str, Any]] = []
+        for cell in await work.code_cells(path, body.cells):
+            run = await work.run(path, cell.id)
+            await run.wait()
+            results.append(run.describe())
+            if body.stop_on_error and run.status != "ok":
+                break
+        self.answer({"cells": results})
+
+
+class RunHandler(NotebookHandler):
+    """`GET runs/{id}`"""
+
+    @operation("read", "contents")
+    async def get(self, run_id: str) -> None:
+        """A run, also after it ended."""
+        self.answer(self.known(run_id).describe())
+
+    def known(self, run_id: str) -> Run:
+        """The run. Raises RequestError 404 for one that is not the user's."""
+        run = self.rooms.runs.get(run_id, self.owner)
+        if run is None:
+            raise RequestError(404, "not_found", f"No run `{run_id}`.")
+        return run
+
+
+class InterruptRunHandler(RunHandler):
+    """`POST runs/{id}/interrupt`"""
+
+    @operation("write", "kernels")
+    async def post(self, run_id: str) -> None:
+        """Interrupts a run and answers when it has ended."""
+        run = self.known(run_id)
+        await run.interrupt()
+        self.answer(run.describe())
+
+
+class KernelHandler(NotebookHandler):
+    """`POST notebooks/{path}/kernel`"""
+
+    @operation("write", "kernels", body=KernelBody)
+    async def post(self, path: str, body: KernelBody) -> None:
+        """Starts, interrupts, restarts or shuts down the notebook's own kernel."""
+        work = self.work
+        if body.action in ("start", "shutdown"):
+            await self.require("write", "sessions")
+        if body.action == "start":
+            notebook = await work.notebook(path)
+            kernel = (
+                await self.rooms.kernels.get(notebook.path, name=body.name)
+                if body.name
+                else await work.kernel(notebook)
+            )
+        else:
+            kernel = await work.running_kernel(path)
+            if body.action == "interrupt":
+                await kernel.interrupt()
+            elif body.action == "restart":
+                await kernel.restart()
+            else:
+                await self.rooms.kernels.shutdown(work.resolve(path))
+        self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
+
+
+def described(cell: Cell, *, stale: bool = False, outputs: str = "full") -> dict[str, Any]:
+    """The cell as these routes answer it."""
+    value = {**cell.describe(), "stale": stale}
+    if outputs == "none":
+        del value["outputs"]
+    elif outputs == "text":
+        value["outputs"] = output_text(cell.outputs)
+    return value
+
+
+def precondition(conflict: Conflict, expect: str | None) -> ToolError | RequestError:
+    """412 where the caller named a version, else the conflict as it is."""
+    if expect is None:
+        return conflict
+    return RequestError(412, conflict.reason, conflict.message, **conflict.facts)
+

@@ -1,0 +1,91 @@
+"""All routes, in one table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_server.base.handlers import JupyterHandler
+
+from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.models.registry import Models
+from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.server import chat, conversations, notebooks, status, tab, tools, turns
+from jupyter_agent.server.openapi import describe
+from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.workspace.workspace import Rooms
+
+ROOT = "api/agent"
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path with its handler; `{path}` may hold slashes, every other name is one segment."""
+
+    template: str
+    handler: type[JupyterHandler]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """What the handler is handed (`initialize`)."""
+
+    def spec(self) -> tuple[str, type[JupyterHandler], dict[str, Any]]:
+        """The route as Jupyter takes it, which puts its base URL before it."""
+        pieces = re.split(r"\{(\w+)\}", self.template)
+        pattern = "".join(
+            re.escape(piece) if n % 2 == 0 else ("(.+)" if piece == "path" else "([^/]+)")
+            for n, piece in enumerate(pieces)
+        )
+        return f"/{ROOT}/{pattern}", self.handler, dict(self.given)
+
+
+def routes(
+    *,
+    runner: TurnRunner,
+    limits: Limits,
+    ceiling: Limits,
+    rooms: Rooms,
+    models: Models,
+    toolbox: Toolbox,
+    dispatcher: Dispatcher,
+    tabs: Tabs,
+) -> Sequence[Route]:
+    """The table; where two match, the earlier one is meant."""
+    talk = {"runner": runner, "limits": limits, "ceiling": ceiling}
+    kept = {"runner": runner}
+    done = {"runner": runner, "rooms": rooms}
+    document = {"rooms": rooms}
+    calls = {"toolbox": toolbox, "dispatcher": dispatcher, "rooms": rooms, "runner": runner}
+    table = [
+        Route("chat", chat.ChatHandler, talk),
+        Route("chat/{conversation_id}/stream", chat.ChatStreamHandler, talk),
+        Route("chat/{conversation_id}/stop", chat.ChatStopHandler, talk),
+        Route("chat/{conversation_id}/approvals", chat.ChatApprovalsHandler, talk),
+        Route("conversations", conversations.ConversationsHandler, kept),
+        Route("conversations/{conversation_id}", conversations.ConversationHandler, kept),
+        Route("conversations/{conversation_id}/rules", conversations.RulesHandler, kept),
+        Route("conversations/{conversation_id}/export", conversations.ExportHandler, kept),
+        Route("turns/{turn_id}", turns.TurnHandler, done),
+        Route("turns/{turn_id}/changes", turns.ChangesHandler, done),
+        Route("turns/{turn_id}/undo", turns.UndoHandler, done),
+        Route("turns/{turn_id}/accept", turns.AcceptHandler, done),
+        Route("notebooks/{path}/cells/{cell_id}/move", notebooks.MoveHandler, document),
+        Route("notebooks/{path}/cells/{cell_id}/run", notebooks.RunCellHandler, document),
+        Route("notebooks/{path}/cells/{cell_id}", notebooks.CellHandler, document),
+        Route("notebooks/{path}/cells", notebooks.CellsHandler, document),
+        Route("notebooks/{path}/run", notebooks.RunCellsHandler, document),
+        Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
+        Route("notebooks/{path}", notebooks.NotebookHandler, document),
+        Route("runs/{run_id}", notebooks.RunHandler, document),
+        Route("runs/{run_id}/interrupt", notebooks.InterruptRunHandler, document),
+        Route("tools", tools.ToolsHandler, calls),
+        Route("tools/{name}", tools.ToolHandler, calls),
+        Route("models", status.ModelsHandler, {"models": models}),
+        Route("providers/{provider}/key", status.KeyHandler, {"models": models}),
+        Route("status", status.StatusHandler, done),
+        Route("tab", tab.TabHandler, {"tabs": tabs}),
+    ]
+    description = describe([(route.template, route.handler) for route in table])
+    return [*table, Route("openapi.json", status.OpenApiHandler, {"description": description})]

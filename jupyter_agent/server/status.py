@@ -1,0 +1,92 @@
+"""What there is: models, keys, the state of the server, the description of this API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from jupyter_agent import __version__
+from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.models.registry import Models
+from jupyter_agent.server.base import AgentHandler, operation
+from jupyter_agent.workspace.workspace import Rooms
+
+
+class KeyBody(BaseModel):
+    """A key of a provider; it is never answered by any route."""
+
+    key: str = Field(min_length=1, max_length=4096)
+
+
+class ModelsHandler(AgentHandler):
+    """`GET models`"""
+
+    def initialize(self, models: Models) -> None:
+        self.models = models
+
+    @operation("read")
+    async def get(self) -> None:
+        """The default model, and the providers with their models and whether they have a key."""
+        self.answer(self.models.describe())
+
+
+class KeyHandler(ModelsHandler):
+    """`providers/{name}/key`"""
+
+    @operation("write", body=KeyBody, answers=204)
+    async def put(self, provider: str, body: KeyBody) -> None:
+        """Stores a key; it works at once."""
+        self.models.set_key(provider, body.key)
+        self.set_status(204)
+        await self.finish()
+
+    @operation("write", answers=204)
+    async def delete(self, provider: str) -> None:
+        """Forgets a stored key."""
+        self.models.delete_key(provider)
+        self.set_status(204)
+        await self.finish()
+
+
+class StatusHandler(AgentHandler):
+    """`GET status`"""
+
+    def initialize(self, runner: TurnRunner, rooms: Rooms) -> None:
+        self.runner = runner
+        self.rooms = rooms
+
+    @operation("read")
+    async def get(self) -> None:
+        """Version, carriers, open notebooks, running turns and the state of the store."""
+        database = self.runner.books.store.database
+        turns = [
+            {
+                "id": turn.record.id,
+                "conversation_id": turn.record.conversation_id,
+                "state": turn.state,
+            }
+            for turn in self.runner.running
+            if turn.record.owner == self.owner
+        ]
+        self.answer(
+            {
+                "version": __version__,
+                "carriers": ["tab", "file"],
+                "notebooks": self.rooms.notebooks.open(),
+                "turns": turns,
+                "store": {"ok": database.note is None, "note": database.note},
+            }
+        )
+
+
+class OpenApiHandler(AgentHandler):
+    """`GET openapi.json`"""
+
+    def initialize(self, description: dict[str, Any]) -> None:
+        self.description = description
+
+    @operation("read")
+    async def get(self) -> None:
+        """OpenAPI 3.1 of all routes, made from the code."""
+        self.answer(self.description)

@@ -1,0 +1,73 @@
+"""The websocket between an open notebook and its replica on the server (the tab bridge)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from jupyter_server.auth.decorator import ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado import web
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from jupyter_agent.notebook.carriers.tab import TabGone, TabLink, Tabs
+from jupyter_agent.server.base import Authorizer
+
+log = logging.getLogger(__name__)
+
+
+class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]
+    """`GET tab`: one connection for each notebook that is open in a browser tab."""
+
+    auth_resource = "contents"
+    link: TabLink | None = None
+
+    def initialize(self, tabs: Tabs) -> None:
+        self.tabs = tabs
+
+    @property
+    def max_message_size(self) -> int:
+        """Bytes; Tornado's 10 MiB would cut off big notebooks."""
+        return 1 << 30
+
+    def get_compression_options(self) -> dict[str, Any]:
+        return {"compression_level": 1}
+
+    @ws_authenticated
+    async def get(self, *args: Any, **kwargs: Any) -> None:
+        """Upgrades; the tab's edits go through here, so its user must be allowed to write."""
+        if not await Authorizer(self)("write", "contents"):
+            raise web.HTTPError(403)
+        await super().get(*args, **kwargs)
+
+    def open(self, *args: str, **kwargs: str) -> None:
+        super().open(*args, **kwargs)
+        self.set_nodelay(True)  # else each barrier waits 40 ms for Nagle's algorithm
+
+    def on_message(self, message: str | bytes) -> None:
+        if self.link is not None:
+            self.link.receive(message)
+            return
+        try:
+            self.link = TabLink(self._send, json.loads(message))
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("A tab said something else than hello: %s", error)
+            self.close(1002, "hello expected")
+            return
+        self.tabs.add(self.link)
+
+    def on_close(self) -> None:
+        if self.link is not None:
+            self.tabs.discard(self.link)
+            self.link.close()
+        super().on_close()
+
+    def _send(self, message: str | bytes) -> None:
+        try:
+            future = self.write_message(message, binary=isinstance(message, bytes))
+        except WebSocketClosedError:
+            raise TabGone("The tab closed its connection.") from None
+        # The barrier tells what did not arrive; a lost frame is no error of its own.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,0 +1,81 @@
+"""The tools over REST, as a model calls them: the same dispatcher, the same permissions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.permissions import Mode
+from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.errors import RequestError, ToolError
+from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.workspace.workspace import Rooms, Workspace
+
+
+class ToolBody(BaseModel):
+    """A call, and what its caller allows."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    notebook: str | None = None
+    input: dict[str, Any] = Field(default_factory=dict)
+    conversation_id: str | None = None
+    """Whose reads are the base of a whole rewrite."""
+    mode: Mode = "ask"
+    allow: list[str] = Field(default_factory=list)
+
+
+class ToolsHandler(AgentHandler):
+    """`GET tools`"""
+
+    def initialize(
+        self, toolbox: Toolbox, dispatcher: Dispatcher, rooms: Rooms, runner: TurnRunner
+    ) -> None:
+        self.toolbox = toolbox
+        self.dispatcher = dispatcher
+        self.rooms = rooms
+        self.runner = runner
+
+    @operation("read")
+    async def get(self) -> None:
+        """Names, descriptions, input schemas and effects."""
+        self.answer(self.toolbox.describe())
+
+
+class ToolHandler(ToolsHandler):
+    """`POST tools/{name}`"""
+
+    @operation("write", body=ToolBody)
+    async def post(self, name: str, body: ToolBody) -> None:
+        """Calls a tool. Nobody can be asked here: what would ask is refused, unless `allow` names it."""
+        if name not in self.toolbox:
+            raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.")
+        # Without a conversation, all calls of a user by this entry share one memory of what was read.
+        conversation = body.conversation_id or "tools"
+        work = Workspace(
+            rooms=self.rooms,
+            user=self.owner,
+            authorize=Authorizer(self),
+            home=body.notebook.strip("/") if body.notebook else None,
+            reads=self.runner.reads(self.owner, conversation),
+        )
+        policy = self.runner.policy(body.mode, frozenset(body.allow))
+        try:
+            result = await self.dispatcher.call(name, body.input, work, policy)
+        except ToolError as error:
+            self.answer(
+                {"text": error.message, "is_error": True, "reason": error.reason, **error.facts}
+            )
+            return
+        images = [{"media_type": kind, "data": data} for kind, data in result.images]
+        self.answer(
+            {
+                **result.output(),
+                "is_error": False,
+                "changes": [change.to_json() for change in result.changes],
+                **({"images": images} if images else {}),
+            }
+        )

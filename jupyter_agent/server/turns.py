@@ -1,0 +1,120 @@
+"""Turns: what one did, taking it back, keeping it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from pydantic import BaseModel
+
+from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.conversations.store import TurnRecord
+from jupyter_agent.conversations.undo import CellName, undo_turn
+from jupyter_agent.errors import RequestError
+from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.workspace.workspace import Rooms, Workspace
+
+
+class NamedCell(BaseModel):
+    """A cell of a notebook."""
+
+    notebook: str
+    cell_id: str
+
+
+class CellsBody(BaseModel):
+    """Some cells; all of the turn where left out."""
+
+    cells: list[NamedCell] | None = None
+
+    def names(self) -> set[CellName] | None:
+        if self.cells is None:
+            return None
+        return {(cell.notebook, cell.cell_id) for cell in self.cells}
+
+
+class TurnHandler(AgentHandler):
+    """`GET turns/{id}`"""
+
+    def initialize(self, runner: TurnRunner, rooms: Rooms) -> None:
+        self.runner = runner
+        self.rooms = rooms
+        self.books = runner.books
+
+    @operation("read")
+    async def get(self, turn_id: str) -> None:
+        """State, steps, usage, calls, changes, open questions and the audit of a turn."""
+        turn = await self.known(turn_id)
+        changes = await self.books.journal.of_turn(turn_id)
+        self.answer(
+            {
+                "id": turn.id,
+                "conversation_id": turn.conversation_id,
+                "state": turn.state,
+                "stop_reason": turn.stop_reason,
+                "steps": turn.steps,
+                "usage": asdict(turn.usage),
+                "started": turn.started,
+                "ended": turn.ended,
+                **turn.request,
+                "calls": await self.books.store.calls(turn_id),
+                "changes": [entry.change.to_json() for entry in changes],
+                "approvals": await self.books.approvals.pending(turn_id),
+                "audit": await self.books.store.audit(turn_id),
+            }
+        )
+
+    async def known(self, turn_id: str) -> TurnRecord:
+        """The turn. Raises RequestError 404 for one that is not the user's."""
+        turn = await self.books.store.turn(turn_id)
+        if turn is None or turn.owner != self.owner:
+            raise RequestError(404, "not_found", f"No turn `{turn_id}`.")
+        return turn
+
+
+class ChangesHandler(TurnHandler):
+    """`GET turns/{id}/changes`"""
+
+    @operation("read")
+    async def get(self, turn_id: str) -> None:
+        """Every change of the turn with before and after, in the order in which they were made."""
+        await self.known(turn_id)
+        self.answer([entry.change.to_json() for entry in await self.books.journal.of_turn(turn_id)])
+
+
+class UndoHandler(TurnHandler):
+    """`POST turns/{id}/undo`"""
+
+    @operation("write", body=CellsBody)
+    async def post(self, turn_id: str, body: CellsBody) -> None:
+        """Takes the turn's changes back; what people did since stays and is listed."""
+        turn = await self.known(turn_id)
+        await self.require("write", "contents")
+        if self.runner.live(turn_id) is not None:
+            raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
+        work = Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self))
+        result = await undo_turn(self.books.journal, turn.id, work, body.names())
+        self.answer(
+            {
+                "undone": [change.to_json() for change in result.undone],
+                "conflicts": list(result.conflicts),
+                "message": "Cells are as before. What ran in a kernel is not undone: "
+                "variables and files keep what the turn did to them.",
+            }
+        )
+
+
+class AcceptHandler(TurnHandler):
+    """`POST turns/{id}/accept`"""
+
+    @operation("write", body=CellsBody)
+    async def post(self, turn_id: str, body: CellsBody) -> None:
+        """Marks the turn's changes as reviewed."""
+        await self.known(turn_id)
+        names = body.names()
+        entries = [
+            entry
+            for entry in await self.books.journal.of_turn(turn_id)
+            if names is None or (entry.change.notebook, entry.change.cell_id) in names
+        ]
+        await self.books.journal.mark_reviewed([entry.id for entry in entries])
+        self.answer({"reviewed": len(entries)})

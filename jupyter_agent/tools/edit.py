@@ -1,0 +1,186 @@
+"""Tools that change cells of the live notebook."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import ClassVar
+
+from jupyter_agent.errors import InvalidInput
+from jupyter_agent.notebook.cell import CellType
+from jupyter_agent.notebook.document import Edit, Notebook
+from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.workspace.workspace import Workspace
+
+
+class EditTool(Tool):
+    """A tool that changes the notebook."""
+
+    effect: ClassVar[Effect] = "edit"
+    action: ClassVar[Action] = "edit"
+    needs: ClassVar[Sequence[Need]] = (("write", "contents"),)
+
+
+class CreateCell(EditTool):
+    """Insert a cell (default: at the end) and return its id. Does not run it."""
+
+    name: ClassVar[str] = "create_cell"
+
+    source: str
+    type: CellType = "code"
+    after: str | None = None
+    """Cell id"""
+    before: str | None = None
+    """Cell id"""
+
+    async def question(self, work: Workspace) -> Question:
+        return Question(notebook=work.resolve(self.notebook), diff=diff("", self.source))
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        notebook, edit = await work.insert(
+            self.notebook, source=self.source, type=self.type, after=self.after, before=self.before
+        )
+        assert edit.cell is not None
+        return done(f"Inserted cell `{edit.cell.id}` at position {edit.cell.index}.", notebook, edit)
+
+
+class UpdateCell(EditTool):
+    """Edit a cell in place: `old_string` (occurs exactly once) becomes `new_string`, or a whole new
+    `source` for a cell you have read. What people typed meanwhile is merged; a conflict returns the
+    current text."""
+
+    name: ClassVar[str] = "update_cell"
+
+    cell_id: str
+    source: str | None = None
+    old_string: str | None = None
+    new_string: str | None = None
+    type: CellType | None = None
+
+    async def question(self, work: Workspace) -> Question:
+        cell, text = await work.proposal(
+            self.notebook,
+            self.cell_id,
+            source=self.source,
+            old_string=self.old_string,
+            new_string=self.new_string,
+        )
+        shown = diff(cell.source, text)
+        if self.type not in (None, cell.type):
+            shown = f"type: {cell.type} -> {self.type}\n{shown}"
+        return Question(
+            notebook=work.resolve(self.notebook),
+            cell_id=cell.id,
+            diff=shown,
+            cells={cell.id: cell.version},
+        )
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        if self.source is None and self.old_string is None and self.type is None:
+            raise InvalidInput("Give `source`, or `old_string` and `new_string`, or `type`.")
+        notebook, edit = await work.update(
+            self.notebook,
+            self.cell_id,
+            source=self.source,
+            old_string=self.old_string,
+            new_string=self.new_string,
+            type=self.type,
+        )
+        if not edit.changes:
+            return done(f"Cell `{self.cell_id}` was like that already.", notebook, edit)
+        change = edit.changes[0]
+        assert change.before is not None
+        assert edit.cell is not None
+        plus, minus = count(change.before.source, edit.cell.source)
+        text = f"Edited cell `{self.cell_id}` (+{plus} -{minus})."
+        if edit.merged:
+            text += f" Somebody typed in it meanwhile; merged, it is now:\n{edit.cell.source}"
+        return done(text, notebook, edit)
+
+
+class DeleteCell(EditTool):
+    """Delete a cell."""
+
+    name: ClassVar[str] = "delete_cell"
+    action: ClassVar[Action] = "delete"
+
+    cell_id: str
+
+    async def question(self, work: Workspace) -> Question:
+        notebook = await work.notebook(self.notebook)
+        cell = await notebook.cell(self.cell_id)
+        return Question(
+            notebook=notebook.path,
+            cell_id=cell.id,
+            diff=diff(cell.source, ""),
+            cells={cell.id: cell.version},
+        )
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        notebook, edit = await work.delete(self.notebook, self.cell_id)
+        return done(f"Deleted cell `{self.cell_id}`.", notebook, edit)
+
+
+class MoveCell(EditTool):
+    """Move a cell after or before another."""
+
+    name: ClassVar[str] = "move_cell"
+
+    cell_id: str
+    after: str | None = None
+    before: str | None = None
+
+    async def question(self, work: Workspace) -> Question:
+        notebook = await work.notebook(self.notebook)
+        cell = await notebook.cell(self.cell_id)
+        where = f"after {self.after}" if self.after else f"before {self.before}"
+        return Question(notebook=notebook.path, cell_id=cell.id, diff=f"move {where}")
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        notebook, edit = await work.move(
+            self.notebook, self.cell_id, after=self.after, before=self.before
+        )
+        assert edit.cell is not None
+        return done(f"Moved cell `{self.cell_id}` to position {edit.cell.index}.", notebook, edit)
+
+
+class CreateNotebook(EditTool):
+    """Create an empty notebook."""
+
+    name: ClassVar[str] = "create_notebook"
+
+    path: str
+    kernel_name: str | None = None
+
+    async def question(self, work: Workspace) -> Question:
+        return Question(notebook=work.resolve(self.path), diff=f"new notebook {self.path}")
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        notebook = await work.create(self.path, self.kernel_name)
+        return Result(text=f"Created `{notebook.path}`.", facts={"notebook": notebook.path})
+
+
+def done(text: str, notebook: Notebook, edit: Edit) -> Result:
+    """What is told of an edit that is in the live document."""
+    note = f" {edit.saved.note}" if edit.saved.note else ""
+    facts = {
+        "saved": edit.saved.saved,
+        "notebook": notebook.path,
+        "cell_id": edit.changes[0].cell_id if edit.changes else edit.cell and edit.cell.id,
+    }
+    return Result(text=text + note, facts=facts, changes=edit.changes)
+
+
+def diff(before: str, after: str) -> str:
+    """A unified diff of two cell texts, without file names."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm="")
+    return "\n".join(list(lines)[2:])
+
+
+def count(before: str, after: str) -> tuple[int, int]:
+    """How many lines came and went."""
+    lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
+    return (
+        sum(line.startswith("+ ") for line in lines),
+        sum(line.startswith("- ") for line in lines),
+    )

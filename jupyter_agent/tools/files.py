@@ -1,0 +1,55 @@
+"""Tools that look at other files, through Jupyter's contents manager."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jupyter_agent.tools.base import Progress, Result
+from jupyter_agent.tools.read import ReadTool
+from jupyter_agent.workspace.workspace import Workspace
+
+MOST_CHARACTERS = 20_000
+
+
+class ListFiles(ReadTool):
+    """Names and sizes in a folder."""
+
+    name: ClassVar[str] = "list_files"
+
+    path: str = ""
+    pattern: str | None = None
+    """e.g. *.csv"""
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        entries = await work.rooms.files.list(self.path, self.pattern)
+        lines = [
+            f"{entry['name']}/" if entry["type"] == "directory" else _line(entry["name"], entry)
+            for entry in entries
+        ]
+        return Result(text="\n".join(lines) or "Nothing there.", facts={"path": self.path})
+
+
+class ReadFile(ReadTool):
+    """Lines of a text file."""
+
+    name: ClassVar[str] = "read_file"
+
+    path: str
+    offset: int = 0
+    """First line, from 0"""
+    limit: int = 200
+    """Most lines"""
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        lines = (await work.rooms.files.read(self.path)).splitlines()
+        end = max(self.offset, 0) + max(self.limit, 1)
+        text = "\n".join(lines[max(self.offset, 0) : end])[:MOST_CHARACTERS]
+        rest = len(lines) - end
+        if rest > 0:
+            text += f"\n[{rest} more lines; read on with offset {end}]"
+        return Result(text=text or "(empty)", facts={"path": self.path, "lines": len(lines)})
+
+
+def _line(name: str, entry: object) -> str:
+    size = entry.get("size") if isinstance(entry, dict) else None
+    return f"{name} {size} bytes" if size is not None else name

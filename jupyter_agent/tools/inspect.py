@@ -1,0 +1,24 @@
+"""Looking into the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from jupyter_agent.kernel.variables import variables
+from jupyter_agent.tools.base import Need, Progress, Result
+from jupyter_agent.tools.read import ReadTool
+from jupyter_agent.workspace.workspace import Workspace
+
+
+class InspectVariables(ReadTool):
+    """Name, type, shape, size and head of the kernel's variables (default: all)."""
+
+    name: ClassVar[str] = "inspect_variables"
+    needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
+
+    names: list[str] | None = None
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        kernel = await work.running_kernel(self.notebook)
+        return Result(text=await variables(kernel, self.names))

@@ -1,0 +1,55 @@
+"""Files other than the open notebook, through Jupyter's contents manager and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_server.services.contents.manager import ContentsManager
+from jupyter_server.utils import ensure_async
+from tornado.web import HTTPError
+
+from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted, ToolError
+
+MOST_ENTRIES = 500
+
+
+class Files:
+    """Lists folders and reads text files of the server's root."""
+
+    def __init__(self, contents: ContentsManager) -> None:
+        self._contents = contents
+
+    async def list(self, path: str, pattern: str | None = None) -> list[Mapping[str, Any]]:
+        """The entries of a folder (`name`, `path`, `type`, `size`, `last_modified`), folders first."""
+        model = await self._get(path, type="directory")
+        entries = [
+            entry for entry in model["content"] if fnmatch.fnmatch(entry["name"], pattern or "*")
+        ]
+        return sorted(entries, key=lambda entry: (entry["type"] != "directory", entry["name"]))[
+            :MOST_ENTRIES
+        ]
+
+    async def read(self, path: str) -> str:
+        """The text of a file. Raises ToolError for one that is no text."""
+        model = await self._get(path, type="file")
+        if model["format"] == "base64":
+            size = len(base64.b64decode(model["content"]))
+            raise ToolError(f"`{path}` is no text file ({size} bytes); read it with code in a cell.")
+        text: str = model["content"]
+        return text
+
+    async def _get(self, path: str, *, type: str) -> Mapping[str, Any]:
+        if "\0" in path:
+            raise InvalidInput("A path has no NUL in it.")
+        try:
+            return await ensure_async(self._contents.get(path.strip("/"), content=True, type=type))
+        except HTTPError as error:
+            said = error.log_message or error.reason or "refused"
+            if error.status_code == 404:
+                raise NotebookNotFound(f"There is nothing at `{path}`: {said}") from None
+            if error.status_code == 403:
+                raise NotPermitted(f"`{path}` is not to be read: {said}") from None
+            raise ToolError(f"`{path}` cannot be read: {said}") from None

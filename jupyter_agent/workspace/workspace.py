@@ -1,0 +1,226 @@
+"""A workspace: the notebooks and kernels that one turn (or one request) may touch, for one owner."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable, NotPermitted
+from jupyter_agent.kernel.session import Kernel, Kernels
+from jupyter_agent.notebook.carriers.choose import Notebooks
+from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.notebook.document import Edit, Notebook
+from jupyter_agent.notebook.stale import stale_cells
+from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.runs import Run, Runs
+
+Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
+"""Asks Jupyter's authorizer: (action, resource) -> may the owner?"""
+Reads: TypeAlias = MutableMapping[tuple[str, str], str]
+"""(path, cell id) -> the source that this conversation last read: the base of a whole rewrite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rooms:
+    """What all workspaces of a server share."""
+
+    notebooks: Notebooks
+    kernels: Kernels
+    runs: Runs
+    files: Files
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """A notebook as it is now."""
+
+    notebook: Notebook
+    cells: Sequence[Cell]
+    stale: Mapping[str, str]
+    """Cell id -> why its outputs no longer follow from the code above."""
+    kernel: Kernel | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """Everything that tools and the notebook routes do, they do through this."""
+
+    rooms: Rooms
+    user: str
+    authorize: Authorize
+    home: str | None = None
+    """Path of the turn's own notebook."""
+    client: str | None = None
+    """The page from which the user talks: its tab of a notebook is preferred."""
+    turn_id: str | None = None
+    reads: Reads = field(default_factory=dict)
+    approved: Mapping[str, str] | None = None
+    """Cell id -> version, where a person saw these and allowed what is about to be done.
+
+    Only those versions are acted on, and their outputs are trusted like the person's own.
+    """
+
+    def for_approved_call(self, cells: Mapping[str, str]) -> Workspace:
+        """The same workspace for a call that a person allowed, having seen these cells."""
+        return replace(self, approved=cells)
+
+    def resolve(self, path: str | None) -> str:
+        """The path of the notebook that a call means. Raises InvalidInput where it names none."""
+        chosen = path if path is not None else self.home
+        if not chosen or "\0" in chosen:
+            raise InvalidInput("Which notebook? Name its path in `notebook`.")
+        return chosen.strip("/")
+
+    # -- reading
+
+    async def notebook(self, path: str | None = None) -> Notebook:
+        """The live notebook, wherever it is open."""
+        return await self.rooms.notebooks.get(self.resolve(path), client=self.client)
+
+    async def state(self, path: str | None = None) -> State:
+        """Cells, stale ones and kernel of a notebook."""
+        notebook = await self.notebook(path)
+        cells = await notebook.read()
+        kernel = await self.rooms.kernels.find(notebook.path)
+        language = kernel.language if kernel else await self._language(notebook)
+        return State(
+            notebook=notebook, cells=cells, stale=stale_cells(cells, language), kernel=kernel
+        )
+
+    def remember(self, notebook: Notebook, cells: Sequence[Cell]) -> None:
+        """The full source of these cells was shown to this conversation."""
+        for cell in cells:
+            self.reads[notebook.path, cell.id] = cell.source
+
+    async def proposal(
+        self,
+        path: str | None,
+        cell_id: str,
+        *,
+        source: str | None,
+        old_string: str | None,
+        new_string: str | None,
+    ) -> tuple[Cell, str]:
+        """The cell as it is and the text that `update` would give it now; raises as `update` does."""
+        notebook = await self.notebook(path)
+        cell = await notebook.cell(cell_id)
+        base = self.reads.get((notebook.path, cell_id))
+        text = notebook.proposal(
+            cell, source=source, base=base, old_string=old_string, new_string=new_string
+        )
+        return cell, text
+
+    # -- editing
+
+    async def insert(self, path: str | None, **what: Any) -> tuple[Notebook, Edit]:
+        """A new cell (Notebook.insert)."""
+        notebook = await self.notebook(path)
+        edit = await notebook.insert(**what)
+        return notebook, self._seen(notebook, edit)
+
+    async def update(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
+        """A cell's new text or type (Notebook.update); the base is what this conversation last read."""
+        notebook = await self.notebook(path)
+        what.setdefault("base", self.reads.get((notebook.path, cell_id)))
+        what.setdefault("expect", self._expected(cell_id))
+        edit = await notebook.update(cell_id, **what)
+        return notebook, self._seen(notebook, edit)
+
+    async def delete(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
+        """Takes a cell away (Notebook.delete)."""
+        notebook = await self.notebook(path)
+        what.setdefault("expect", self._expected(cell_id))
+        edit = await notebook.delete(cell_id, **what)
+        self.reads.pop((notebook.path, cell_id), None)
+        return notebook, edit
+
+    async def move(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
+        """Puts a cell elsewhere (Notebook.move)."""
+        notebook = await self.notebook(path)
+        return notebook, self._seen(notebook, await notebook.move(cell_id, **what))
+
+    async def create(
+        self, path: str, kernel_name: str | None, cells: Sequence[Mapping[str, Any]] = ()
+    ) -> Notebook:
+        """A new notebook. Raises Exists, KernelUnavailable for a kernel that is not installed."""
+        kernelspec = await self.rooms.kernels.kernelspec(kernel_name)
+        notebook = await self.rooms.notebooks.create(
+            self.resolve(path), kernelspec=kernelspec, cells=cells
+        )
+        return notebook
+
+    # -- running
+
+    async def code_cells(self, path: str | None, cell_ids: Sequence[str] | None) -> list[Cell]:
+        """The named cells, or all code cells that have code, in the order of the notebook."""
+        notebook = await self.notebook(path)
+        cells = await notebook.read()
+        if cell_ids is None:
+            return [cell for cell in cells if cell.type == "code" and cell.source.strip()]
+        return [notebook.peek(cell_id) for cell_id in cell_ids]
+
+    async def run(self, path: str | None, cell_id: str, *, timeout: float | None = None) -> Run:
+        """Starts a cell in the notebook's own kernel."""
+        notebook = await self.notebook(path)
+        cell = await notebook.cell(cell_id)
+        if cell.type != "code":
+            raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
+        kernel = await self.kernel(notebook)
+        # Starting a kernel takes seconds: the code that runs is the code that is there now.
+        cell = await notebook.cell(cell_id)
+        if self._expected(cell_id) not in (None, cell.version):
+            raise Conflict(
+                f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
+                current=cell.describe(),
+            )
+        return self.rooms.runs.start(
+            notebook,
+            kernel,
+            cell,
+            owner=self.user,
+            turn_id=self.turn_id,
+            timeout=timeout,
+            trust=self.approved is not None,
+        )
+
+    async def kernel(self, notebook: Notebook) -> Kernel:
+        """The notebook's own kernel, started where none runs."""
+        running = await self.rooms.kernels.find(notebook.path)
+        if running is not None:
+            return running
+        await self.need(("write", "kernels"), ("write", "sessions"))
+        metadata = await notebook.metadata()
+        name = metadata.get("kernelspec", {}).get("name")
+        return await self.rooms.kernels.get(notebook.path, name=name)
+
+    async def running_kernel(self, path: str | None) -> Kernel:
+        """The notebook's kernel. Raises KernelUnavailable where none runs."""
+        resolved = self.resolve(path)
+        kernel = await self.rooms.kernels.find(resolved)
+        if kernel is None:
+            raise KernelUnavailable(f"No kernel runs for `{resolved}`; running a cell starts one.")
+        return kernel
+
+    async def need(self, *needs: tuple[str, str]) -> None:
+        """Raises NotPermitted unless Jupyter's authorizer lets the owner do each (action, resource)."""
+        for action, resource in needs:
+            if not await self.authorize(action, resource):
+                raise NotPermitted(f"You are not allowed to {action} {resource} on this server.")
+
+    def _expected(self, cell_id: str) -> str | None:
+        return self.approved.get(cell_id) if self.approved else None
+
+    def _seen(self, notebook: Notebook, edit: Edit) -> Edit:
+        if edit.cell is not None:
+            self.remember(notebook, [edit.cell])
+        return edit
+
+    @staticmethod
+    async def _language(notebook: Notebook) -> str:
+        metadata = await notebook.metadata()
+        for key, name in (("language_info", "name"), ("kernelspec", "language")):
+            language = metadata.get(key, {}).get(name)
+            if language:
+                return str(language)
+        return "python"

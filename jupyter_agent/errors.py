@@ -1,14 +1,14 @@
 """Our exceptions, sorted by who is meant to read them:
 
 * AgentError
-  + ToolError             the model: becomes an `is_error` result, the turn goes on; the notebook routes
-    |                     answer with the status that belongs to its `reason`
+  + ToolError             the model: becomes an `is_error` result, the turn goes on; the notebook
+    |                     routes answer with the status that belongs to its `reason`
     - InvalidInput        the tool's input does not fit its schema
     - CellNotFound        no cell of that id
     - NotebookNotFound    no notebook (or file) at that path
     - UnreadableNotebook  corrupt, empty, too large or no valid notebook: it is left as it is
     - Conflict            somebody changed the same lines; carries the cell as it is now
-    - NotRead             a whole rewrite of a cell that this conversation never read; carries the cell
+    - NotRead             a whole rewrite of a cell that was never read here; carries the cell
     - NotOnce             `old_string` does not occur exactly once; carries the cell
     - Locked              the cell or notebook must not be changed
     - NotConfirmed        an edit was sent, but whether it arrived is unknown
@@ -39,7 +39,7 @@ class ToolError(AgentError):
         super().__init__(message)
         self.message = message
         self.facts: dict[str, Any] = facts
-        """More for a program to read, JSON-serialisable; `current` is a cell as `Cell.describe` gives it."""
+        """More for programs, as JSON; `current` is a cell as `Cell.describe` gives it."""
 
 
 class InvalidInput(ToolError):
@@ -131,7 +131,7 @@ class Exists(ToolError):
 
 
 class ModelError(AgentError):
-    """The model service failed. `message` is a plain sentence for the user, without keys or tracebacks."""
+    """The model service failed; `message` is a plain sentence without keys or tracebacks."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class ModelError(AgentError):
         super().__init__(message)
         self.message = message
         self.kind = kind
-        """`overloaded`, `rate_limit`, `network`, `broken_stream`, `authentication`, `not_found`, ..."""
+        """`overloaded`, `rate_limit`, `network`, `broken_stream`, `authentication`, ..."""
         self.retryable = retryable
         self.retry_after = retry_after
         """Seconds the service asked us to wait, where it did."""

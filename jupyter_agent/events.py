@@ -1,7 +1,7 @@
 """What a turn tells the outside: frozen facts, each one frame of the stream.
 
-The store keeps them by their number in the turn, `server/wire.py` writes each as one chunk of the AI SDK's
-UI message stream, and the panel paints them. An event is never changed after it was told.
+The store keeps them by their number in the turn, `server/wire.py` writes each as one chunk of the
+AI SDK's UI message stream, and the panel paints them. An event never changes after it was told.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """Tokens, added up. `input_tokens` counts only what was neither read from nor written to the cache."""
+    """Tokens, added up; `input_tokens` were neither read from nor written to the cache."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -156,7 +156,7 @@ class CallInvalid:
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalRequested:
-    """A person is asked. `approval` is API.md's object: id, call_id, tool, input, notebook, cell_id, code or diff, expires."""
+    """A person is asked; `approval` is what they are shown (`Approval.describe`)."""
 
     approval_id: str
     call_id: str
@@ -166,7 +166,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, kw_only=True)
 class CallOutput:
-    """The result of a call; `preliminary` while its cell still runs (each replaces the one before)."""
+    """The result of a call; while its cell still runs `preliminary`, each replaces the last."""
 
     call_id: str
     output: Mapping[str, Any]
@@ -203,7 +203,7 @@ class CellsChanged:
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """Something the reader should know: `retrying`, `compacted`, `step-limit`, `budget`, `approval`, ..."""
+    """Something the reader should know: `retrying`, `step-limit`, `approval`, ..."""
 
     kind: str
     text: str

@@ -114,9 +114,7 @@ class JupyterAgent(ExtensionApp):
             files=Files(server.contents_manager),
         )
         self.toolbox = Toolbox(tools.ALL)
-        self.dispatcher = Dispatcher(
-            self.toolbox, mask=self.models.mask, record=_audit_into(store)
-        )
+        self.dispatcher = Dispatcher(self.toolbox, mask=self.models.mask, record=_audit_into(store))
         self.runner = TurnRunner(
             books,
             self.models,

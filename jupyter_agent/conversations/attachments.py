@@ -85,9 +85,7 @@ async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> s
     return "\n\n".join(texts)
 
 
-def content(
-    parts: Sequence[Mapping[str, str]], attached: str
-) -> list[dict[str, object]]:
+def content(parts: Sequence[Mapping[str, str]], attached: str) -> list[dict[str, object]]:
     """The blocks of a user message: attachments first, then what the person wrote and pasted."""
     blocks: list[dict[str, object]] = [{"type": "text", "text": attached}] if attached else []
     for part in parts:

@@ -26,9 +26,7 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(
-        self, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]
-    ) -> None:
+    async def add(self, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]) -> None:
         """Keeps what a call changed; `changes` are API.md's Change objects."""
         time = now()
         rows = [

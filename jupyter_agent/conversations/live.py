@@ -1,4 +1,4 @@
-"""A turn that runs in this server: it numbers its events, stores them, then tells whoever follows."""
+"""A turn that runs in this server: its events are numbered, stored, then told."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ class LiveTurn:
 
         Stopping a turn cancels its task; an event that is being written then still arrives, once.
         """
-        if isinstance(event, TextDelta | ThinkingDelta | CallInputDelta) and not self._lock.locked():
+        if (
+            isinstance(event, TextDelta | ThinkingDelta | CallInputDelta)
+            and not self._lock.locked()
+        ):
             self._events.append(event)
             self._announce()
             self._flush_later()
@@ -228,7 +231,12 @@ class LiveTurn:
     async def answer(self, approval_id: str, answer: Answer) -> Approval | None:
         """Takes an answer; None where that question is not (or no longer) open."""
         approval, future = self._questions.get(approval_id, (None, None))
-        if approval is None or future is None or future.done() or approval.expires < datetime.now(UTC):
+        if (
+            approval is None
+            or future is None
+            or future.done()
+            or approval.expires < datetime.now(UTC)
+        ):
             return None
         future.set_result(answer)
         if not self.questions:

@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from jupyter_server.utils import check_pid
@@ -16,12 +17,12 @@ from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Mode, Policy, Rule
-from jupyter_agent.agent.prompt import SYSTEM, volatile
+from jupyter_agent.agent.prompt import SYSTEM, context
 from jupyter_agent.agent.transcript import Transcript
 from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.attachments import Attachment, attached_text, content
 from jupyter_agent.conversations.live import Books, LiveTurn
-from jupyter_agent.conversations.store import NewTurn, TurnRecord
+from jupyter_agent.conversations.store import Message, NewTurn, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.events import TurnFailed, TurnStarted, Usage
@@ -137,7 +138,7 @@ class TurnRunner:
             self._starting.discard(key)
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
-        model = await self._models.get(request.model)
+        model = self._models.get(request.model)
         turn_id = new_id("t")
         work = Workspace(
             rooms=self._rooms,
@@ -211,14 +212,10 @@ class TurnRunner:
             granted = await store.rules(record.owner, record.conversation_id)
             policy = self.policy(request.mode, request.allow | frozenset(granted))
             live.policy = policy
-            transcript = Transcript(
-                await store.history(record.owner, record.conversation_id),
-                lambda start, messages: store.rewrite(record, start, messages),
-            )
             ending = await run_turn(
                 Turn(
                     model=model,
-                    transcript=transcript,
+                    transcript=await self._transcript(record),
                     dispatcher=self._dispatcher,
                     work=work,
                     policy=policy,
@@ -237,21 +234,32 @@ class TurnRunner:
             await live.close()
             del self._live[record.id]
 
+    async def _transcript(self, record: TurnRecord) -> Transcript:
+        """The conversation's history; what is added is this turn's."""
+        store = self.books.store
+
+        async def append(message: Message) -> None:
+            await store.append(record.id, message)
+
+        return Transcript(await store.history(record.owner, record.conversation_id), append)
+
     async def _context(self, work: Workspace, request: TurnRequest) -> str:
-        place = None
-        kernel = None
+        """What holds in this turn, for the end of the system prompt."""
+        kernel = place = None
         if request.notebook:
             try:
                 notebook = await work.notebook()
-                place = await notebook.place()
+                await notebook.read()
+                place = notebook.place
                 kernel = await self._rooms.kernels.find(notebook.path)
-            except ToolError as error:
+            except ToolError as error:  # the model finds out by its tools, as it does later
                 log.info("The notebook of the turn is not at hand: %s", error)
-        return volatile(
-            notebook=request.notebook,
-            kernel=f"{kernel.name} ({kernel.language})" if kernel else None,
-            active_cell=place.cell_id if place else None,
+        return context(
             mode=request.mode,
+            today=datetime.now(UTC).date(),
+            notebook=request.notebook,
+            kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
+            active_cell=place.cell_id if place else None,
         )
 
     # -- stopping and answering
@@ -291,11 +299,16 @@ class TurnRunner:
 
     async def _interrupt(self, record: TurnRecord) -> None:
         store = self.books.store
+        await (await self._transcript(record)).finish()
         seq = await store.last_seq(record.id)
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
         await store.add_events(record.id, [(seq + 1, TurnFailed(error=error))])
         await store.end(
-            record.id, state="interrupted", stop_reason="interrupted", steps=record.steps, usage=Usage()
+            record.id,
+            state="interrupted",
+            stop_reason="interrupted",
+            steps=record.steps,
+            usage=Usage(),
         )
 
     async def close(self) -> None:

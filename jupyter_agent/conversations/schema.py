@@ -1,4 +1,4 @@
-"""The tables of the store, as numbered migrations: `PRAGMA user_version` says how many were applied."""
+"""The tables of the store, as numbered migrations; `PRAGMA user_version` counts them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MIGRATIONS: tuple[str, ...] = (
         id TEXT PRIMARY KEY,
         owner TEXT NOT NULL,
         conversation_id TEXT NOT NULL,
-        position INTEGER NOT NULL,          -- of the turn in its conversation, replaced ones counted
-        replaced INTEGER NOT NULL DEFAULT 0,  -- edited or asked again: kept, but no part of the history
+        position INTEGER NOT NULL,          -- in the conversation, replaced ones counted
+        replaced INTEGER NOT NULL DEFAULT 0,  -- asked again: kept, but not in the history
         question_id TEXT NOT NULL,          -- id of the user's message
         question TEXT NOT NULL,             -- the user's UIMessage
         answer_id TEXT NOT NULL,            -- id of the assistant's message

@@ -17,10 +17,6 @@ Message: TypeAlias = Mapping[str, Any]
 """A message of the history as the loop keeps it: Anthropic's JSON, verbatim."""
 
 PAGE = 50
-_HISTORY = """
-    SELECT h.id, h.content FROM history h JOIN turns t ON t.id = h.turn_id
-    WHERE t.owner = ? AND t.conversation_id = ? AND NOT t.replaced ORDER BY h.id
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +157,7 @@ class ConversationStore:
     async def turns(
         self, owner: str, conversation_id: str, *, replaced: bool = False
     ) -> list[TurnRecord]:
-        """The turns of a conversation in order; with `replaced`, those that were asked again too."""
+        """The turns of a conversation in order; `replaced`: those asked again too."""
         rows = await self.database.rows(
             "SELECT * FROM turns WHERE owner = ? AND conversation_id = ? AND replaced <= ?"
             " ORDER BY position",
@@ -204,36 +200,22 @@ class ConversationStore:
 
     async def history(self, owner: str, conversation_id: str) -> list[dict[str, Any]]:
         """All messages of the conversation that are still part of it, oldest first."""
-        rows = await self.database.rows(_HISTORY, owner, conversation_id)
+        rows = await self.database.rows(
+            "SELECT h.content FROM history h JOIN turns t ON t.id = h.turn_id"
+            " WHERE t.owner = ? AND t.conversation_id = ? AND NOT t.replaced ORDER BY h.id",
+            owner,
+            conversation_id,
+        )
         return [json.loads(row["content"]) for row in rows]
 
-    async def rewrite(self, turn: TurnRecord, start: int, messages: Sequence[Message]) -> None:
-        """From position `start` on, the history of the turn's conversation is these messages.
-
-        A message that stands where one stood stays with that one's turn; new ones are `turn`'s.
-        """
-
-        def write(db: sqlite3.Connection) -> None:
-            old = db.execute(_HISTORY, (turn.owner, turn.conversation_id)).fetchall()[start:]
-            db.executemany(
-                "UPDATE history SET role = ?, content = ? WHERE id = ?",
-                [
-                    (message["role"], json.dumps(message), row["id"])
-                    for row, message in zip(old, messages, strict=False)
-                ],
-            )
-            db.executemany(
-                "DELETE FROM history WHERE id = ?", [(row["id"],) for row in old[len(messages) :]]
-            )
-            db.executemany(
-                "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
-                [
-                    (turn.id, message["role"], json.dumps(message))
-                    for message in messages[len(old) :]
-                ],
-            )
-
-        await self.database.run(write)
+    async def append(self, turn_id: str, message: Message) -> None:
+        """One more message of the history."""
+        await self.database.execute(
+            "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
+            turn_id,
+            message["role"],
+            json.dumps(message),
+        )
 
     # -- events: what the outside is told
 
@@ -311,7 +293,9 @@ class ConversationStore:
 
     async def audit(self, turn_id: str) -> list[dict[str, Any]]:
         """What was decided and done in a turn, in order."""
-        rows = await self.database.rows("SELECT * FROM audit WHERE turn_id = ? ORDER BY id", turn_id)
+        rows = await self.database.rows(
+            "SELECT * FROM audit WHERE turn_id = ? ORDER BY id", turn_id
+        )
         return [dict(row) for row in rows]
 
     async def keep_recovery_copy(self, notebook: str, content: str) -> None:

@@ -44,9 +44,7 @@ async def undo_turn(
     for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
         of_notebook = list(group)
         try:
-            result = await undo(
-                await work.notebook(path), [entry.change for entry in of_notebook]
-            )
+            result = await undo(await work.notebook(path), [entry.change for entry in of_notebook])
         except ToolError as error:
             conflicts += [
                 {"notebook": path, "cell_id": cell_id, "why": error.message, "current": None}
@@ -66,6 +64,4 @@ async def _mark(
     for cell_id, reason in why.items():
         ids = [entry.id for entry in entries if entry.change.cell_id == cell_id]
         await journal.mark_conflict(ids, reason)
-    await journal.mark_undone(
-        [entry.id for entry in entries if entry.change.cell_id not in why]
-    )
+    await journal.mark_undone([entry.id for entry in entries if entry.change.cell_id not in why])

@@ -15,7 +15,7 @@ ChangeKind: TypeAlias = Literal["insert", "update", "delete", "move", "outputs"]
 
 
 def version_of(cell_type: str, source: str) -> str:
-    """The state of a cell's text: 16 hex digits of sha256(type, NUL, source). Outputs do not count."""
+    """The state of a cell's text: 16 hex digits of sha256(type, NUL, source)."""
     text = f"{cell_type}\0{source}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:16]
 
@@ -41,13 +41,17 @@ class Cell:
     @property
     def tags(self) -> Sequence[str]:
         tags = self.metadata.get("tags", ())
-        return tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, Sequence) else ()
+        return (
+            tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, Sequence) else ()
+        )
 
     @property
     def locked(self) -> bool:
         """Whether the author forbids edits: `editable: false`, or nbgrader's `locked` / `grade`."""
         grading = self.metadata.get("nbgrader")
-        graded = isinstance(grading, Mapping) and bool(grading.get("locked") or grading.get("grade"))
+        graded = isinstance(grading, Mapping) and bool(
+            grading.get("locked") or grading.get("grade")
+        )
         return self.metadata.get("editable") is False or graded
 
     @property
@@ -67,7 +71,7 @@ class Cell:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The cell as JSON, as the notebook routes answer it (without `stale`, which needs its neighbours)."""
+        """The cell as JSON, as the notebook routes answer it (but for `stale`)."""
         return {
             "id": self.id,
             "index": self.index,

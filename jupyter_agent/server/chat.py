@@ -126,9 +126,7 @@ class ChatHandler(TurnAnswers):
         request = await self._request(body, conversation_id, key)
         await self._respond(await self.runner.start(request), body)
 
-    async def _request(
-        self, body: ChatBody, conversation_id: str, key: str | None
-    ) -> TurnRequest:
+    async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
         return TurnRequest(
             owner=self.owner,
@@ -289,7 +287,7 @@ def _is_data(url: str) -> bool:
 
 
 def _stock_replies(messages: list[dict[str, Any]], turn: LiveTurn) -> list[Reply]:
-    """The answers that a stock client put into the last assistant message, if this turn asked them."""
+    """The answers that a stock client put into the last assistant message."""
     if not messages or messages[-1].get("role") != "assistant":
         return []
     open_ids = {approval.id for approval in turn.questions}
@@ -300,9 +298,7 @@ def _stock_replies(messages: list[dict[str, Any]], turn: LiveTurn) -> list[Reply
             continue
         if approval.get("id") in open_ids and isinstance(approval.get("approved"), bool):
             reason = str(approval.get("reason") or "")
-            replies.append(
-                Reply(id=approval["id"], approved=approval["approved"], reason=reason)
-            )
+            replies.append(Reply(id=approval["id"], approved=approval["approved"], reason=reason))
     return replies
 
 

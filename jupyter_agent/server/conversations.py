@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from jupyter_agent.server.markdown import markdown
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import AgentHandler, operation
+from jupyter_agent.server.markdown import markdown
 
 
 class RenameBody(BaseModel):
@@ -20,50 +20,12 @@ class RenameBody(BaseModel):
     title: str = Field(min_length=1, max_length=200)
 
 
-class ConversationsHandler(AgentHandler):
-    """`GET conversations`"""
+class KeptHandler(AgentHandler):
+    """What all routes of conversations share."""
 
     def initialize(self, runner: TurnRunner) -> None:
         self.runner = runner
         self.store = runner.books.store
-
-    @operation("read", query=("notebook", "q", "page"))
-    async def get(self) -> None:
-        """A page of the user's conversations, newest first."""
-        found, next_page = await self.store.conversations(
-            self.owner,
-            notebook=self.get_query_argument("notebook", None),
-            query=self.get_query_argument("q", None),
-            page=self.number("page", 1),
-        )
-        self.answer({"conversations": found, "next_page": next_page})
-
-
-class ConversationHandler(ConversationsHandler):
-    """`conversations/{id}`"""
-
-    @operation("read")
-    async def get(self, conversation_id: str) -> None:
-        """The whole conversation; `messages` are what `useChat` takes as initial messages."""
-        self.answer(await self.whole(conversation_id))
-
-    @operation("write", body=RenameBody)
-    async def patch(self, conversation_id: str, body: RenameBody) -> None:
-        """A new title."""
-        await self.known(conversation_id)
-        await self.store.rename(self.owner, conversation_id, body.title)
-        self.answer(await self.whole(conversation_id))
-
-    @operation("write", answers=204)
-    async def delete(self, conversation_id: str) -> None:
-        """The conversation and its turns are gone; a running turn is stopped first."""
-        await self.known(conversation_id)
-        turn = self.runner.live_in(self.owner, conversation_id)
-        if turn is not None:
-            await self.runner.stop(turn)
-        await self.store.delete(self.owner, conversation_id)
-        self.set_status(204)
-        await self.finish()
 
     async def known(self, conversation_id: str) -> dict[str, Any]:
         """The conversation's row. Raises RequestError 404 for one that is not the user's."""
@@ -95,7 +57,49 @@ class ConversationHandler(ConversationsHandler):
         }
 
 
-class RulesHandler(ConversationHandler):
+class ConversationsHandler(KeptHandler):
+    """`GET conversations`"""
+
+    @operation("read", query=("notebook", "q", "page"))
+    async def get(self) -> None:
+        """A page of the user's conversations, newest first."""
+        found, next_page = await self.store.conversations(
+            self.owner,
+            notebook=self.get_query_argument("notebook", None),
+            query=self.get_query_argument("q", None),
+            page=self.number("page", 1),
+        )
+        self.answer({"conversations": found, "next_page": next_page})
+
+
+class ConversationHandler(KeptHandler):
+    """`conversations/{id}`"""
+
+    @operation("read")
+    async def get(self, conversation_id: str) -> None:
+        """The whole conversation; `messages` are what `useChat` takes as initial messages."""
+        self.answer(await self.whole(conversation_id))
+
+    @operation("write", body=RenameBody)
+    async def patch(self, conversation_id: str, body: RenameBody) -> None:
+        """A new title."""
+        await self.known(conversation_id)
+        await self.store.rename(self.owner, conversation_id, body.title)
+        self.answer(await self.whole(conversation_id))
+
+    @operation("write", answers=204)
+    async def delete(self, conversation_id: str) -> None:
+        """The conversation and its turns are gone; a running turn is stopped first."""
+        await self.known(conversation_id)
+        turn = self.runner.live_in(self.owner, conversation_id)
+        if turn is not None:
+            await self.runner.stop(turn)
+        await self.store.delete(self.owner, conversation_id)
+        self.set_status(204)
+        await self.finish()
+
+
+class RulesHandler(KeptHandler):
     """`conversations/{id}/rules`"""
 
     @operation("read")
@@ -113,7 +117,7 @@ class RulesHandler(ConversationHandler):
         await self.finish()
 
 
-class ExportHandler(ConversationHandler):
+class ExportHandler(KeptHandler):
     """`GET conversations/{id}/export`"""
 
     @operation("read", query=("format",))
@@ -130,7 +134,8 @@ class ExportHandler(ConversationHandler):
             events = await self.store.events(turn["id"])
             turn["events"] = [{"seq": seq, **wire.chunk(event)} for seq, event in events]
             turn["changes"] = [
-                entry.change.to_json() for entry in await self.runner.books.journal.of_turn(turn["id"])
+                entry.change.to_json()
+                for entry in await self.runner.books.journal.of_turn(turn["id"])
             ]
             turn["audit"] = await self.store.audit(turn["id"])
         self.answer(whole)

@@ -1,4 +1,4 @@
-"""Notebooks, cells and runs, headless. These routes act for their caller: the authorizer decides."""
+"""Notebooks, cells and runs, headless: these routes act for their caller."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class KernelBody(Body):
     name: str | None = None
 
 
-class NotebookHandler(AgentHandler):
-    """`notebooks/{path}`"""
+class DocumentHandler(AgentHandler):
+    """What all routes of notebooks and runs share."""
 
     def initialize(self, rooms: Rooms) -> None:
         self.rooms = rooms
@@ -85,45 +85,9 @@ class NotebookHandler(AgentHandler):
     @property
     def work(self) -> Workspace:
         """What this request may touch: everything that its user may."""
-        return Workspace(
-            rooms=self.rooms, user=self.owner, authorize=Authorizer(self), approved={}
-        )
+        return Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self), approved={})
 
-    @operation("read", "contents", query=("outputs", "format", "focus", "budget"))
-    async def get(self, path: str) -> None:
-        """The notebook as it is now, unsaved typing included."""
-        outputs = self.choice("outputs", ("full", "none", "text"))
-        state = await self.work.state(path)
-        if self.choice("format", ("json", "text")) == "text":
-            focus = self.get_query_argument("focus", None)
-            shown = render(
-                state.cells, stale=state.stale, focus=focus, budget=self.number("budget", 48_000)
-            )
-            self.set_header("Content-Type", "text/plain; charset=utf-8")
-            await self.finish(shown.text)
-            return
-        kernel = state.kernel
-        self.answer(
-            {
-                "path": state.notebook.path,
-                "carrier": state.notebook.carrier,
-                "kernel": kernel
-                and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
-                "cells": [
-                    described(cell, stale=cell.id in state.stale, outputs=outputs)
-                    for cell in state.cells
-                ],
-            }
-        )
-
-    @operation("write", "contents", body=NewNotebook, answers=201)
-    async def post(self, path: str, body: NewNotebook) -> None:
-        """Makes a notebook; 409 if there is one."""
-        notebook = await self.work.create(path, body.kernel_name, body.cells)
-        cells = [described(cell) for cell in await notebook.read()]
-        self.answer({"path": notebook.path, "carrier": notebook.carrier, "cells": cells}, 201)
-
-    async def expected(self, path: str, cell_id: str) -> str | None:
+    def expected(self) -> str | None:
         """The version that `If-Match` asks for; None where any will do."""
         wanted = self.request.headers.get("If-Match")
         if wanted is None or wanted.strip() == "*":
@@ -144,7 +108,44 @@ class NotebookHandler(AgentHandler):
         return None
 
 
-class CellsHandler(NotebookHandler):
+class NotebookHandler(DocumentHandler):
+    """`notebooks/{path}`"""
+
+    @operation("read", "contents", query=("outputs", "format", "focus", "budget"))
+    async def get(self, path: str) -> None:
+        """The notebook as it is now, unsaved typing included."""
+        outputs = self.choice("outputs", ("full", "none", "text"))
+        state = await self.work.state(path)
+        if self.choice("format", ("json", "text")) == "text":
+            focus = self.get_query_argument("focus", None)
+            shown = render(
+                state.cells, stale=state.stale, focus=focus, budget=self.number("budget", 48_000)
+            )
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            await self.finish(shown.text)
+            return
+        kernel = state.kernel
+        self.answer(
+            {
+                "path": state.notebook.path,
+                "carrier": state.notebook.carrier,
+                "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
+                "cells": [
+                    described(cell, stale=cell.id in state.stale, outputs=outputs)
+                    for cell in state.cells
+                ],
+            }
+        )
+
+    @operation("write", "contents", body=NewNotebook, answers=201)
+    async def post(self, path: str, body: NewNotebook) -> None:
+        """Makes a notebook; 409 if there is one."""
+        notebook = await self.work.create(path, body.kernel_name, body.cells)
+        cells = [described(cell) for cell in await notebook.read()]
+        self.answer({"path": notebook.path, "carrier": notebook.carrier, "cells": cells}, 201)
+
+
+class CellsHandler(DocumentHandler):
     """`notebooks/{path}/cells`"""
 
     @operation("write", "contents", body=NewCell, answers=201)
@@ -154,7 +155,7 @@ class CellsHandler(NotebookHandler):
         self.changed(edit, 201)
 
 
-class CellHandler(NotebookHandler):
+class CellHandler(DocumentHandler):
     """`notebooks/{path}/cells/{id}`"""
 
     @operation("read", "contents")
@@ -171,8 +172,9 @@ class CellHandler(NotebookHandler):
         if body.model_dump(exclude_none=True) == {}:
             message = "Give `source`, or `old_string` and `new_string`, or `type`."
             raise RequestError(400, "invalid_body", message)
-        expect = await self.expected(path, cell_id)
+        expect = self.expected()
         notebook = await self.work.notebook(path)
+        # Whoever calls this route means the text that is there now, unless `If-Match` says more.
         base = None if body.source is None else (await notebook.cell(cell_id)).source
         try:
             _, edit = await self.work.update(
@@ -185,7 +187,7 @@ class CellHandler(NotebookHandler):
     @operation("write", "contents", answers=204)
     async def delete(self, path: str, cell_id: str) -> None:
         """Deletes a cell; with `If-Match`, only if it is still that version."""
-        expect = await self.expected(path, cell_id)
+        expect = self.expected()
         try:
             await self.work.delete(path, cell_id, expect=expect)
         except Conflict as conflict:
@@ -194,13 +196,13 @@ class CellHandler(NotebookHandler):
         await self.finish()
 
 
-class MoveHandler(NotebookHandler):
+class MoveHandler(DocumentHandler):
     """`POST notebooks/{path}/cells/{id}/move`"""
 
     @operation("write", "contents", body=Place)
     async def post(self, path: str, cell_id: str, body: Place) -> None:
         """Puts the cell elsewhere."""
-        expect = await self.expected(path, cell_id)
+        expect = self.expected()
         try:
             _, edit = await self.work.move(path, cell_id, expect=expect, **body.model_dump())
         except Conflict as conflict:
@@ -208,7 +210,7 @@ class MoveHandler(NotebookHandler):
         self.changed(edit)
 
 
-class RunCellHandler(NotebookHandler):
+class RunCellHandler(DocumentHandler):
     """`POST notebooks/{path}/cells/{id}/run`"""
 
     @operation("execute", "kernels", body=RunBody)
@@ -220,7 +222,7 @@ class RunCellHandler(NotebookHandler):
         self.answer(run.describe(), 200 if ended else 202)
 
 
-class RunCellsHandler(NotebookHandler):
+class RunCellsHandler(DocumentHandler):
     """`POST notebooks/{path}/run`"""
 
     @operation("execute", "kernels", body=RunAllBody)
@@ -238,13 +240,8 @@ class RunCellsHandler(NotebookHandler):
         self.answer({"cells": results})
 
 
-class RunHandler(NotebookHandler):
-    """`GET runs/{id}`"""
-
-    @operation("read", "contents")
-    async def get(self, run_id: str) -> None:
-        """A run, also after it ended."""
-        self.answer(self.known(run_id).describe())
+class RunsHandler(DocumentHandler):
+    """What the routes of runs share."""
 
     def known(self, run_id: str) -> Run:
         """The run. Raises RequestError 404 for one that is not the user's."""
@@ -254,7 +251,16 @@ class RunHandler(NotebookHandler):
         return run
 
 
-class InterruptRunHandler(RunHandler):
+class RunHandler(RunsHandler):
+    """`GET runs/{id}`"""
+
+    @operation("read", "contents")
+    async def get(self, run_id: str) -> None:
+        """A run, also after it ended."""
+        self.answer(self.known(run_id).describe())
+
+
+class InterruptRunHandler(RunsHandler):
     """`POST runs/{id}/interrupt`"""
 
     @operation("write", "kernels")
@@ -265,7 +271,7 @@ class InterruptRunHandler(RunHandler):
         self.answer(run.describe())
 
 
-class KernelHandler(NotebookHandler):
+class KernelHandler(DocumentHandler):
     """`POST notebooks/{path}/kernel`"""
 
     @operation("write", "kernels", body=KernelBody)
@@ -307,4 +313,3 @@ def precondition(conflict: Conflict, expect: str | None) -> ToolError | RequestE
     if expect is None:
         return conflict
     return RequestError(412, conflict.reason, conflict.message, **conflict.facts)
-

@@ -15,7 +15,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 
 def describe(routes: Iterable[tuple[str, type[JupyterHandler]]]) -> dict[str, Any]:
-    """The description of (template, handler) pairs; paths are relative to `{base_url}api/agent/`."""
+    """The description of (template, handler) pairs, relative to `{base_url}api/agent/`."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {"Error": _ERROR}
     for template, handler in routes:
@@ -57,16 +57,12 @@ def _operation(
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in re.findall(r"\{(\w+)\}", template)
         ]
-        + [
-            {"name": name, "in": "query", "schema": {"type": "string"}} for name in operation.query
-        ],
+        + [{"name": name, "in": "query", "schema": {"type": "string"}} for name in operation.query],
         "responses": {
             str(operation.answers): {"description": "Done"},
             "default": {
                 "description": "An error",
-                "content": {
-                    "application/json": {"schema": {"$ref": "#/components/schemas/Error"}}
-                },
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
             },
         },
         "x-authorization": f"{operation.resource}:{operation.action}",

@@ -19,11 +19,15 @@ class KeyBody(BaseModel):
     key: str = Field(min_length=1, max_length=4096)
 
 
-class ModelsHandler(AgentHandler):
-    """`GET models`"""
+class ProvidersHandler(AgentHandler):
+    """What the routes of models and their keys share."""
 
     def initialize(self, models: Models) -> None:
         self.models = models
+
+
+class ModelsHandler(ProvidersHandler):
+    """`GET models`"""
 
     @operation("read")
     async def get(self) -> None:
@@ -31,7 +35,7 @@ class ModelsHandler(AgentHandler):
         self.answer(self.models.describe())
 
 
-class KeyHandler(ModelsHandler):
+class KeyHandler(ProvidersHandler):
     """`providers/{name}/key`"""
 
     @operation("write", body=KeyBody, answers=204)

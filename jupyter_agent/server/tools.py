@@ -28,8 +28,8 @@ class ToolBody(BaseModel):
     allow: list[str] = Field(default_factory=list)
 
 
-class ToolsHandler(AgentHandler):
-    """`GET tools`"""
+class CallHandler(AgentHandler):
+    """What the routes of tools share."""
 
     def initialize(
         self, toolbox: Toolbox, dispatcher: Dispatcher, rooms: Rooms, runner: TurnRunner
@@ -39,21 +39,25 @@ class ToolsHandler(AgentHandler):
         self.rooms = rooms
         self.runner = runner
 
+
+class ToolsHandler(CallHandler):
+    """`GET tools`"""
+
     @operation("read")
     async def get(self) -> None:
         """Names, descriptions, input schemas and effects."""
         self.answer(self.toolbox.describe())
 
 
-class ToolHandler(ToolsHandler):
+class ToolHandler(CallHandler):
     """`POST tools/{name}`"""
 
     @operation("write", body=ToolBody)
     async def post(self, name: str, body: ToolBody) -> None:
-        """Calls a tool. Nobody can be asked here: what would ask is refused, unless `allow` names it."""
+        """Calls a tool; what would ask is refused, unless `allow` names it."""
         if name not in self.toolbox:
             raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.")
-        # Without a conversation, all calls of a user by this entry share one memory of what was read.
+        # Without a conversation, a user's calls by this entry share what was read.
         conversation = body.conversation_id or "tools"
         work = Workspace(
             rooms=self.rooms,

@@ -32,13 +32,24 @@ class CellsBody(BaseModel):
         return {(cell.notebook, cell.cell_id) for cell in self.cells}
 
 
-class TurnHandler(AgentHandler):
-    """`GET turns/{id}`"""
+class DoneHandler(AgentHandler):
+    """What all routes of turns share."""
 
     def initialize(self, runner: TurnRunner, rooms: Rooms) -> None:
         self.runner = runner
         self.rooms = rooms
         self.books = runner.books
+
+    async def known(self, turn_id: str) -> TurnRecord:
+        """The turn. Raises RequestError 404 for one that is not the user's."""
+        turn = await self.books.store.turn(turn_id)
+        if turn is None or turn.owner != self.owner:
+            raise RequestError(404, "not_found", f"No turn `{turn_id}`.")
+        return turn
+
+
+class TurnHandler(DoneHandler):
+    """`GET turns/{id}`"""
 
     @operation("read")
     async def get(self, turn_id: str) -> None:
@@ -63,15 +74,8 @@ class TurnHandler(AgentHandler):
             }
         )
 
-    async def known(self, turn_id: str) -> TurnRecord:
-        """The turn. Raises RequestError 404 for one that is not the user's."""
-        turn = await self.books.store.turn(turn_id)
-        if turn is None or turn.owner != self.owner:
-            raise RequestError(404, "not_found", f"No turn `{turn_id}`.")
-        return turn
 
-
-class ChangesHandler(TurnHandler):
+class ChangesHandler(DoneHandler):
     """`GET turns/{id}/changes`"""
 
     @operation("read")
@@ -81,7 +85,7 @@ class ChangesHandler(TurnHandler):
         self.answer([entry.change.to_json() for entry in await self.books.journal.of_turn(turn_id)])
 
 
-class UndoHandler(TurnHandler):
+class UndoHandler(DoneHandler):
     """`POST turns/{id}/undo`"""
 
     @operation("write", body=CellsBody)
@@ -103,7 +107,7 @@ class UndoHandler(TurnHandler):
         )
 
 
-class AcceptHandler(TurnHandler):
+class AcceptHandler(DoneHandler):
     """`POST turns/{id}/accept`"""
 
     @operation("write", body=CellsBody)

@@ -1,4 +1,4 @@
-"""The tool boundary: a tool is one class; its docstring and fields are what the model reads, `run` is what it does."""
+"""The tool boundary: a tool is one class; the model reads its docstring and fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Progress: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a call did: `text` and `images` for the model, `facts` for programs, `changes` for the journal."""
+    """What a call did: `text` and `images` are for the model, `facts` for programs."""
 
     text: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Toolbox:
         return name in self._tools
 
     def parse(self, name: str, input: Mapping[str, Any]) -> Tool:
-        """The call, checked against the tool's schema. Raises InvalidInput that names what is wrong."""
+        """The call, checked against the schema. Raises InvalidInput that names what is wrong."""
         tool = self._tools.get(name)
         if tool is None:
             raise InvalidInput(f"Unknown tool `{name}`. Available: {', '.join(self._tools)}.")
@@ -133,7 +133,7 @@ def _problems(error: ValidationError) -> str:
 
 
 def _compact(schema: Any) -> Any:
-    """A JSON schema without what no model needs: titles, null defaults, `or null` of optional fields."""
+    """A JSON schema without what no model needs: titles, null defaults, `or null`."""
     if isinstance(schema, list):
         return [_compact(item) for item in schema]
     if not isinstance(schema, dict):

@@ -41,7 +41,9 @@ class CreateCell(EditTool):
             self.notebook, source=self.source, type=self.type, after=self.after, before=self.before
         )
         assert edit.cell is not None
-        return done(f"Inserted cell `{edit.cell.id}` at position {edit.cell.index}.", notebook, edit)
+        return done(
+            f"Inserted cell `{edit.cell.id}` at position {edit.cell.index}.", notebook, edit
+        )
 
 
 class UpdateCell(EditTool):

@@ -23,7 +23,7 @@ class Files:
         self._contents = contents
 
     async def list(self, path: str, pattern: str | None = None) -> list[Mapping[str, Any]]:
-        """The entries of a folder (`name`, `path`, `type`, `size`, `last_modified`), folders first."""
+        """The entries of a folder as the contents API has them, folders first."""
         model = await self._get(path, type="directory")
         entries = [
             entry for entry in model["content"] if fnmatch.fnmatch(entry["name"], pattern or "*")
@@ -37,7 +37,9 @@ class Files:
         model = await self._get(path, type="file")
         if model["format"] == "base64":
             size = len(base64.b64decode(model["content"]))
-            raise ToolError(f"`{path}` is no text file ({size} bytes); read it with code in a cell.")
+            raise ToolError(
+                f"`{path}` is no text file ({size} bytes); read it with code in a cell."
+            )
         text: str = model["content"]
         return text
 

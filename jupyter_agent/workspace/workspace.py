@@ -1,4 +1,4 @@
-"""A workspace: the notebooks and kernels that one turn (or one request) may touch, for one owner."""
+"""The notebooks and kernels that one turn (or one request) may touch, for one owner."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Workspace:
         old_string: str | None,
         new_string: str | None,
     ) -> tuple[Cell, str]:
-        """The cell as it is and the text that `update` would give it now; raises as `update` does."""
+        """The cell and the text that `update` would give it now; raises as `update` does."""
         notebook = await self.notebook(path)
         cell = await notebook.cell(cell_id)
         base = self.reads.get((notebook.path, cell_id))
@@ -120,7 +120,7 @@ class Workspace:
         return notebook, self._seen(notebook, edit)
 
     async def update(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
-        """A cell's new text or type (Notebook.update); the base is what this conversation last read."""
+        """A cell's new text or type (Notebook.update); the base is what was last read here."""
         notebook = await self.notebook(path)
         what.setdefault("base", self.reads.get((notebook.path, cell_id)))
         what.setdefault("expect", self._expected(cell_id))
@@ -203,7 +203,7 @@ class Workspace:
         return kernel
 
     async def need(self, *needs: tuple[str, str]) -> None:
-        """Raises NotPermitted unless Jupyter's authorizer lets the owner do each (action, resource)."""
+        """Raises NotPermitted unless the authorizer lets the user do each (action, resource)."""
         for action, resource in needs:
             if not await self.authorize(action, resource):
                 raise NotPermitted(f"You are not allowed to {action} {resource} on this server.")

@@ -25,7 +25,7 @@ from jupyter_agent.agent.stream import Call
 from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.events import CallDenied, CallFailed, CallInvalid, CallOutput, CellsChanged
 from jupyter_agent.models.base import Block
-from jupyter_agent.tools.base import Result
+from jupyter_agent.tools.base import Question, Result
 
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 
@@ -160,7 +160,7 @@ class _Step:
             turn.work,
             turn.policy,
             progress,
-            binding=item.approval.binding if item.approval else None,
+            approved=item.approval.question if item.approval else None,
         )
 
     async def _tell_changes(self, call_id: str, result: Result) -> None:
@@ -197,7 +197,7 @@ class _Step:
     async def _question(self, item: _Pending, before: Iterable[Approval]) -> Approval | None:
         turn = self._turn
         try:
-            question, binding = await turn.dispatcher.question(item.prepared, turn.work)
+            question = await item.prepared.tool.question(turn.work)
         except ToolError as error:
             await self.fail(item.call.id, error.message)
             return None
@@ -207,10 +207,10 @@ class _Step:
             tool=item.call.name,
             input=item.call.input,
             question=question,
-            binding=binding,
+            binding=item.prepared.binding(question),
             expires=datetime.now(UTC) + timedelta(seconds=turn.limits.approval_seconds),
         )
-        later = any(_rests_on(approval, earlier, item.runs) for earlier in before)
+        later = any(_rests_on(question, earlier.question) for earlier in before)
         return None if later else approval
 
 
@@ -224,14 +224,10 @@ def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]
     return ready, waiting
 
 
-def _rests_on(approval: Approval, earlier: Approval, runs: bool) -> bool:
+def _rests_on(question: Question, earlier: Question) -> bool:
     """Whether the earlier call, once allowed, may change what this question shows."""
-    mine, other = approval.question, earlier.question
-    if mine.notebook != other.notebook:
-        return False
-    if mine.cell_id is None:
-        return runs and other.diff is not None
-    return mine.cell_id == other.cell_id
+    shared_cells = question.cells.keys() & earlier.cells.keys()
+    return question.notebook == earlier.notebook and bool(shared_cells)
 
 
 def _is_cancelled() -> bool:

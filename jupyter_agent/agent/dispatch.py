@@ -26,6 +26,10 @@ class Prepared:
     def reads(self) -> bool:
         return self.tool.effect == "read"
 
+    def binding(self, question: Question) -> str:
+        """A hash of all that the answer to this question is given for."""
+        return question.binding(self.tool.name, self.input)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
@@ -117,11 +121,6 @@ class Dispatcher:
             raise NotPermitted(decision.reason)
         return prepared
 
-    async def question(self, prepared: Prepared, work: Workspace) -> tuple[Question, str]:
-        """What a person has to see now, and its binding. Raises ToolError."""
-        question = await prepared.tool.question(work)
-        return question, question.binding(prepared.tool.name, prepared.input)
-
     async def decline(self, prepared: Prepared, work: Workspace, reason: str) -> None:
         """A person said no."""
         await self._note(prepared, work, "refused", reason)
@@ -133,12 +132,12 @@ class Dispatcher:
         policy: Policy,
         progress: Progress | None = None,
         *,
-        binding: str | None = None,
+        approved: Question | None = None,
     ) -> Result:
-        """Act. Raises ToolError; Conflict where what was approved (`binding`) is no longer so."""
+        """Act. Raises ToolError; Conflict where what a person saw and approved is no longer so."""
         try:
             if prepared.decision.verdict == "ask":
-                work = await self._approved(prepared, work, policy, binding)
+                work = await self._approved(prepared, work, policy, approved)
             result = await prepared.tool.run(work, progress)
         except ToolError as error:
             error.message = self._mask(error.message)
@@ -152,16 +151,18 @@ class Dispatcher:
         )
 
     async def _approved(
-        self, prepared: Prepared, work: Workspace, policy: Policy, binding: str | None
+        self, prepared: Prepared, work: Workspace, policy: Policy, approved: Question | None
     ) -> Workspace:
-        _, current = await self.question(prepared, work)
-        if binding != current:
+        current = await prepared.tool.question(work)
+        if approved is not None and not approved.kernel:
+            current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
+        if approved is None or prepared.binding(approved) != prepared.binding(current):
             raise Conflict(
                 "What was approved has changed since, so it was not done. "
                 "Read the cell again and repeat the call: it is asked about anew."
             )
         policy.granted.add(prepared.act.action)
-        return work.for_approved_call()
+        return work.for_approved_call(current.cells)
 
     async def _note(
         self,

@@ -42,6 +42,10 @@ class Model(Protocol):
     def id(self) -> str:
         """`provider:model`, e.g. `anthropic:claude-sonnet-5-5`."""
 
+    @property
+    def host(self) -> str:
+        """Where requests go, e.g. `api.anthropic.com`; empty where nothing leaves the server."""
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of one reply. Closing the generator closes the connection.
 

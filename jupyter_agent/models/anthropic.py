@@ -1,0 +1,130 @@
+"""Claude, through the official SDK's raw event stream.
+
+The raw stream and not the SDK's helpers: those parse a tool's input while it is cut off, and retry
+where nobody sees it. The SDK is imported on first use and off the event loop, because that takes
+longer than a server may stand still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from jupyter_agent.models.base import Message, ModelEvent, ModelRequest
+from jupyter_agent.models.faults import api_error, network_error, unreadable
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+_CACHED = {"cache_control": {"type": "ephemeral"}}
+_CACHED_MESSAGES = 2
+"""A look-up in the cache goes back only some 20 blocks, which a step with many calls can exceed."""
+
+
+class AnthropicModel:
+    """A model of Anthropic, or of a service that speaks the Messages API at `base_url`.
+
+    `options` are passed on in every request, e.g. `{"thinking": {...}}`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        provider: str = "anthropic",
+    ) -> None:
+        self.id = f"{provider}:{name}"
+        self.host = urlsplit(base_url or "https://api.anthropic.com").netloc
+        self._name = name
+        self._api_key = api_key
+        self._base_url = base_url
+        self._options = dict(options or {})
+        self._client: AsyncAnthropic | None = None
+        self._connecting = asyncio.Lock()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The reply's events. Raises ModelError."""
+        client = await self._connected()
+        import anthropic
+        import httpx2
+
+        try:
+            create: Any = client.messages.create  # our JSON, which no overload of it can know
+            stream = await create(stream=True, **self._options, **self._body(request))
+            async with stream:
+                async for event in stream:
+                    yield _as_json(event)
+        except anthropic.APIStatusError as error:
+            raise api_error(
+                "Anthropic",
+                self._name,
+                status=error.status_code,
+                error=error.body,
+                headers=error.response.headers,
+                secret=self._api_key,
+            ) from error
+        except (anthropic.APIConnectionError, httpx2.TransportError) as error:
+            raise network_error(self.host, error) from error
+        except (anthropic.AnthropicError, ValueError) as error:
+            raise unreadable(error) from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connected(self) -> AsyncAnthropic:
+        async with self._connecting:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+        return self._client
+
+    def _connect(self) -> AsyncAnthropic:
+        sdk = importlib.import_module("anthropic")
+        client: AsyncAnthropic = sdk.AsyncAnthropic(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=sdk.Timeout(connect=10.0, read=120.0, write=60.0, pool=10.0),
+            open_telemetry=False,
+        )
+        return client
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        system = [{"type": "text", "text": request.system, **_CACHED}]
+        if request.context:
+            system.append({"type": "text", "text": request.context})
+        body: dict[str, Any] = {
+            "model": self._name,
+            "max_tokens": request.max_tokens,
+            "system": system,
+            "messages": _with_cache_marks(request.messages),
+        }
+        if request.tools:
+            body["tools"] = list(request.tools)
+            body["tool_choice"] = {"type": request.tool_choice}
+        return body
+
+
+def _with_cache_marks(messages: Sequence[Message]) -> list[Message]:
+    """The messages with the ends of the last user messages marked, up to where they are cached."""
+    marked = list(messages)
+    positions = [n for n, message in enumerate(messages) if message["role"] == "user"]
+    for position in positions[-_CACHED_MESSAGES:]:
+        *content, last = marked[position]["content"]
+        marked[position] = {**marked[position], "content": [*content, {**last, **_CACHED}]}
+    return marked
+
+
+def _as_json(event: Any) -> ModelEvent:
+    if not hasattr(event, "model_dump"):
+        raise unreadable(TypeError(type(event).__name__))
+    # Without warnings: the SDK lets unknown kinds of events and blocks through unchecked.
+    dumped: ModelEvent = event.model_dump(mode="json", exclude_none=True, warnings=False)
+    return dumped

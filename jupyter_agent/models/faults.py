@@ -1,0 +1,107 @@
+"""What can go wrong at a model service, as plain sentences with the next step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_agent.errors import ModelError
+
+_TRANSIENT = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
+"""Error types that may come as an event after status 200, and pass."""
+_TOO_LONG = re.compile(
+    r"prompt is too long|context (length|window)|maximum context|too many (input )?tokens"
+    r"|exceed_context|context_length_exceeded",
+    re.IGNORECASE,
+)
+_UNPAID = re.compile(r"credit balance|billing|quota", re.IGNORECASE)
+
+
+def api_error(
+    service: str,
+    model: str,
+    *,
+    status: int,
+    error: object,
+    headers: Mapping[str, str],
+    secret: str,
+) -> ModelError:
+    """The service answered with an error: its status, its JSON body (or text) and its headers."""
+    kind, said = _read(error)
+    said = said.replace(secret, "***") if secret else said
+    retry_after = _seconds(headers.get("retry-after"))
+    detail = f" It said: {said}" if said else ""
+
+    def fault(message: str, kind: str, retryable: bool = False) -> ModelError:
+        return ModelError(
+            message,
+            kind=kind,
+            retryable=retryable,
+            retry_after=retry_after if retryable else None,
+            request_id=headers.get("request-id") or headers.get("x-request-id"),
+        )
+
+    if status == 401:
+        return fault(f"{service} does not accept the API key. Set a valid one.", "authentication")
+    if status == 403:
+        return fault(f"The API key may not use `{model}` at {service}.{detail}", "permission")
+    if status == 404:
+        return fault(f"{service} has no model `{model}`. Choose another one.", "not_found")
+    if status == 413 or (status in (400, 422) and _TOO_LONG.search(f"{kind} {said}")):
+        text = "The conversation is too long for this model. Compact it or start a new one."
+        return fault(text, "context_length")
+    if status == 429 and retry_after is not None:
+        return fault(f"{service} limits the rate of requests.{detail}", "rate_limit", True)
+    if status in (402, 429) or (status == 400 and _UNPAID.search(f"{kind} {said}")):
+        # Without a time to wait a 429 is a limit of spending, which waiting does not lift.
+        return fault(f"The account at {service} is at its limit.{detail}", "billing")
+    if kind == "overloaded_error" or status in (503, 529):
+        return fault(f"{service} is overloaded.", "overloaded", True)
+    if status in (408, 409) or status >= 500 or (status == 200 and kind in _TRANSIENT):
+        return fault(f"{service} failed ({kind or status}).{detail}", "service", True)
+    return fault(f"{service} refused the request ({status}).{detail}", "invalid_request")
+
+
+def network_error(host: str, error: Exception) -> ModelError:
+    """The service could not be reached, or the connection broke."""
+    cause = error.__cause__ or error
+    detail = str(cause) or type(cause).__name__
+    return ModelError(
+        f"The connection to {host} failed ({detail}). "
+        "Check the network, the proxy settings and the service's address.",
+        kind="network",
+        retryable="CERTIFICATE_VERIFY_FAILED" not in detail,
+    )
+
+
+def unreadable(error: Exception) -> ModelError:
+    """What came is not what the service should send: broken JSON, broken text, a web page."""
+    return ModelError(
+        f"The model service sent something unreadable ({type(error).__name__}).",
+        kind="broken_stream",
+        retryable=True,
+    )
+
+
+def _read(error: object) -> tuple[str, str]:
+    """Type and message of an error body; services agree on neither the nesting nor the names."""
+    if isinstance(error, Mapping):
+        inner = error.get("error", error)
+        if isinstance(inner, Mapping):
+            kind: Any = inner.get("code") or inner.get("type") or ""
+            return str(kind), _clipped(str(inner.get("message") or ""))
+        return "", _clipped(str(inner))
+    text = str(error or "")
+    return "", "" if text.lstrip().startswith("<") else _clipped(text)
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= 500 else f"{text[:500]}..."
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return max(0.0, float(value)) if value is not None else None
+    except ValueError:  # a date, which no model service sends
+        return None

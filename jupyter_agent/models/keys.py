@@ -1,0 +1,70 @@
+"""API keys: in a file that only its owner can read, in the configuration, or in the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from jupyter_agent.errors import ModelError
+
+
+class Keys:
+    """The keys by provider. The file wins over the configuration, that over the environment."""
+
+    def __init__(
+        self, file: Path, configured: Mapping[str, str], environment: Mapping[str, str]
+    ) -> None:
+        self._file = file
+        self._configured = configured
+        self._environment = environment
+
+    def get(self, provider: str) -> str | None:
+        """The provider's key. Raises ModelError where the key file cannot be read."""
+        found = self._stored().get(provider) or self._configured.get(provider)
+        return found or self._environment.get(f"{provider.upper().replace('-', '_')}_API_KEY")
+
+    def set(self, provider: str, key: str) -> None:
+        """Keep a key, effective at once."""
+        self._write({**self._stored(), provider: key})
+
+    def delete(self, provider: str) -> None:
+        """Forget a key of the file."""
+        self._write({name: key for name, key in self._stored().items() if name != provider})
+
+    def mask(self, text: str) -> str:
+        """The text without any of our keys."""
+        environment = (
+            value for name, value in self._environment.items() if name.endswith("_API_KEY")
+        )
+        for key in {*self._stored().values(), *self._configured.values(), *environment}:
+            if len(key) >= 8:  # a shorter one is a placeholder, and part of ordinary words
+                text = text.replace(key, "***")
+        return text
+
+    def _stored(self) -> dict[str, str]:
+        try:
+            keys = json.loads(self._file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise self._unusable(type(error).__name__) from error
+        if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys.values()):
+            raise self._unusable("it is not an object of strings")
+        return keys
+
+    def _unusable(self, why: str) -> ModelError:
+        return ModelError(
+            f"The key file {self._file.name} cannot be used ({why}). Mend or remove it.",
+            kind="authentication",
+        )
+
+    def _write(self, keys: Mapping[str, str]) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        written = self._file.with_name(f"{self._file.name}.new")
+        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)  # one left over may have been opener
+            json.dump(keys, file, indent=1)
+        written.replace(self._file)

@@ -1,0 +1,127 @@
+"""Models behind an OpenAI-compatible chat completions endpoint: OpenAI, Ollama, vLLM, Groq, ...
+
+Chat completions and not Responses, which such servers implement only in part. The shapes are made
+at this edge: the history stays Anthropic's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from jupyter_agent.errors import ModelError
+from jupyter_agent.models.base import ModelEvent, ModelRequest
+from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
+from jupyter_agent.models.faults import api_error, network_error, unreadable
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+class OpenAIModel:
+    """A model at an OpenAI-compatible service.
+
+    `options` are passed on in every request. `supports_tool_choice` is False for servers that take
+    no `tool_choice`: they get no tools where they must answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        provider: str = "openai",
+        supports_tool_choice: bool = True,
+    ) -> None:
+        self.id = f"{provider}:{name}"
+        self.host = urlsplit(base_url or "https://api.openai.com").netloc
+        self._provider = provider
+        self._name = name
+        self._api_key = api_key
+        self._base_url = base_url
+        self._options = dict(options or {})
+        self._supports_tool_choice = supports_tool_choice
+        self._client: AsyncOpenAI | None = None
+        self._connecting = asyncio.Lock()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The reply's events. Raises ModelError."""
+        client = await self._connected()
+        import httpx2
+        import openai
+
+        reader = ChunkReader(used_call_ids(request.messages))
+        try:
+            create: Any = client.chat.completions.create  # our JSON fits no overload of it
+            stream = await create(stream=True, **self._options, **self._body(request))
+            async with stream:
+                async for chunk in stream:
+                    for event in reader.feed(chunk.model_dump(mode="json", warnings=False)):
+                        yield event
+            for event in reader.end():
+                yield event
+        except openai.APIStatusError as error:
+            raise api_error(
+                self._provider,
+                self._name,
+                status=error.status_code,
+                error=error.body,
+                headers=error.response.headers,
+                secret=self._api_key,
+            ) from error
+        except (openai.APIConnectionError, httpx2.TransportError) as error:
+            raise network_error(self.host, error) from error
+        except openai.APIError as error:  # told within a stream that began well
+            raise ModelError(
+                f"The model service gave up in the middle of its reply: {error.message}",
+                kind="service",
+                retryable=True,
+            ) from error
+        except (openai.OpenAIError, ValueError, AttributeError) as error:
+            raise unreadable(error) from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connected(self) -> AsyncOpenAI:
+        async with self._connecting:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+        return self._client
+
+    def _connect(self) -> AsyncOpenAI:
+        try:
+            sdk = importlib.import_module("openai")
+        except ModuleNotFoundError:
+            raise ModelError(
+                f"`{self.id}` needs the package `openai`: pip install jupyter_agent[openai]",
+                kind="not_installed",
+            ) from None
+        client: AsyncOpenAI = sdk.AsyncOpenAI(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=sdk.Timeout(connect=10.0, read=120.0, write=60.0, pool=10.0),
+        )
+        return client
+
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        limit = "max_completion_tokens" if self._provider == "openai" else "max_tokens"
+        body: dict[str, Any] = {
+            "model": self._name,
+            "messages": chat_messages(request),
+            "stream_options": {"include_usage": True},
+            limit: request.max_tokens,
+        }
+        if request.tools and (self._supports_tool_choice or request.tool_choice == "auto"):
+            body["tools"] = chat_tools(request.tools)
+            if self._supports_tool_choice:
+                body["tool_choice"] = request.tool_choice
+        return body

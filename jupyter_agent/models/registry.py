@@ -1,0 +1,189 @@
+"""Which models there are: from `provider:model` to a Model that can be asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from jupyter_agent.errors import ModelError, RequestError
+from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.base import Model
+from jupyter_agent.models.demo import DemoModel
+from jupyter_agent.models.keys import Keys
+from jupyter_agent.models.openai import OpenAIModel
+
+Kind: TypeAlias = Literal["anthropic", "openai", "demo"]
+_PLACEHOLDER_KEY = "none"
+"""For services that want no key: the SDK does want one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """A service that has models."""
+
+    kind: Kind
+    """The API it speaks."""
+    models: Sequence[str] = ()
+    """Names to offer; others are taken too."""
+    base_url: str | None = None
+    needs_key: bool = True
+    supports_tool_choice: bool = True
+    """False for servers of kind `openai` that take no `tool_choice`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Passed on in every request."""
+
+
+_KNOWN: Mapping[str, Provider] = {
+    "anthropic": Provider(
+        kind="anthropic", models=("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5")
+    ),
+    "openai": Provider(kind="openai"),
+    "ollama": Provider(kind="openai", base_url="http://localhost:11434/v1", needs_key=False),
+    "demo": Provider(kind="demo", models=("tour",), needs_key=False),
+}
+_WITH_KEY = "anthropic:claude-sonnet-5-5"
+_WITHOUT_KEY = "demo:tour"
+
+
+class Models:
+    """The models of this server.
+
+    `providers` adds services and changes the known ones: by name, the fields of `Provider` and
+    `api_key`, e.g. `{"lab": {"kind": "openai", "base_url": "...", "needs_key": False}}`. The
+    network is never asked what there is.
+    """
+
+    def __init__(
+        self,
+        *,
+        default: str | None,
+        key_file: Path,
+        providers: Mapping[str, Mapping[str, Any]] | None = None,
+        allow_keys: bool = True,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        configured = {name: dict(fields) for name, fields in (providers or {}).items()}
+        keys = {name: fields.pop("api_key", "") for name, fields in configured.items()}
+        self._keys = Keys(key_file, keys, environment)
+        self._providers = {**_KNOWN}
+        for name, fields in configured.items():
+            known = _KNOWN.get(name)
+            self._providers[name] = Provider(**{**(vars(known) if known else {}), **fields})
+        self._configured_default = default
+        self._allow_keys = allow_keys
+        self._environment = environment
+        self._made: dict[str, tuple[str, AnthropicModel | OpenAIModel]] = {}
+        self._outdated: list[AnthropicModel | OpenAIModel] = []
+
+    @property
+    def default(self) -> str:
+        """What is configured, else Anthropic's where there is a key, else the tour."""
+        if self._configured_default:
+            return self._configured_default
+        return _WITH_KEY if self._keys.get("anthropic") else _WITHOUT_KEY
+
+    def get(self, name: str | None = None) -> Model:
+        """The model of that name, or the default one.
+
+        Raises RequestError (400, `unknown_model`) for a name that can mean none, and ModelError
+        (`authentication`) where its key is missing.
+        """
+        name = name or self.default
+        service, _, model = name.partition(":")
+        provider = self._providers.get(service)
+        if provider is None or not model:
+            raise RequestError(
+                400,
+                "unknown_model",
+                f"`{name}` is no model. Name one as `provider:model`, e.g. `{_WITH_KEY}`; "
+                f"providers: {', '.join(sorted(self._providers))}.",
+            )
+        if provider.kind == "demo":
+            if model != "tour":
+                raise RequestError(400, "unknown_model", f"`{name}` is no model; `demo:tour` is.")
+            return DemoModel()
+        key = self._key(service, provider)
+        made = self._made.get(name)
+        if made is None or made[0] != key:
+            if made is not None:
+                self._outdated.append(made[1])  # a turn may still use it
+            self._made[name] = made = (key, self._make(service, model, provider, key))
+        return made[1]
+
+    def describe(self) -> dict[str, Any]:
+        """The answer of `GET models`; never the value of a key."""
+        return {
+            "default": self.default,
+            "providers": [
+                {
+                    "name": name,
+                    "models": list(provider.models),
+                    "credentials": not provider.needs_key or bool(self._keys.get(name)),
+                }
+                for name, provider in sorted(self._providers.items())
+            ],
+        }
+
+    def set_key(self, provider: str, key: str) -> None:
+        """Store a key. Raises RequestError where that is switched off or makes no sense."""
+        self._check_key_change(provider)
+        if not key.strip() or not key.strip().isprintable():
+            raise RequestError(400, "invalid_key", "The key is empty or has control characters.")
+        self._keys.set(provider, key.strip())
+
+    def delete_key(self, provider: str) -> None:
+        """Forget a stored key; keys of the configuration and the environment stay."""
+        self._check_key_change(provider)
+        self._keys.delete(provider)
+
+    def mask(self, text: str) -> str:
+        """The text without any key of ours."""
+        return self._keys.mask(text)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for model in [*self._outdated, *(model for _, model in self._made.values())]:
+            await model.close()
+
+    def _key(self, service: str, provider: Provider) -> str:
+        key = self._keys.get(service)
+        if key:
+            return key
+        if not provider.needs_key:
+            return _PLACEHOLDER_KEY
+        raise ModelError(
+            f"There is no API key for {service}. Store one in the settings of the panel, or set "
+            f"{service.upper()}_API_KEY and restart; `demo:tour` needs none.",
+            kind="authentication",
+        )
+
+    def _make(
+        self, service: str, model: str, provider: Provider, key: str
+    ) -> AnthropicModel | OpenAIModel:
+        base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
+        if provider.kind == "anthropic":
+            return AnthropicModel(
+                model,
+                api_key=key,
+                base_url=base_url,
+                options=provider.options,
+                provider=service,
+            )
+        return OpenAIModel(
+            model,
+            api_key=key,
+            base_url=base_url,
+            options=provider.options,
+            provider=service,
+            supports_tool_choice=provider.supports_tool_choice,
+        )
+
+    def _check_key_change(self, provider: str) -> None:
+        if not self._allow_keys:
+            raise RequestError(403, "keys_disabled", "The administrator switched keys off here.")
+        known = self._providers.get(provider)
+        if known is None or known.kind == "demo":
+            raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")

@@ -1,0 +1,158 @@
+"""The open notebooks of a server, and which carrier each is on."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+
+from jupyter_agent.errors import InvalidInput
+from jupyter_agent.notebook.carriers.base import Carrier
+from jupyter_agent.notebook.carriers.disk import Contents, Disk
+from jupyter_agent.notebook.carriers.file import FileCarrier, Recovery
+from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.notebook.carriers.replica import RECONNECT, TabCarrier
+from jupyter_agent.notebook.document import Notebook
+
+LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
+
+_NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+class Notebooks:
+    """The open notebooks of this server: one `Notebook` per path, shared by every entry.
+
+    A document is kept for a while after its last use; a `Notebook` somebody holds longer opens it again by itself.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        tabs: Tabs,
+        *,
+        recovery: Recovery | None = None,
+        keep: float = 60.0,
+    ) -> None:
+        """`recovery` gets path and JSON text before a loaded file is first written; `keep` is in seconds."""
+        self._disk = Disk(contents)
+        self._tabs = tabs
+        self._recovery = recovery
+        self._keep = keep
+        self._known: weakref.WeakSet[_Entry] = weakref.WeakSet()
+        self._open: set[_Entry] = set()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._creating = asyncio.Lock()
+
+    async def get(self, path: str, *, client: str | None = None) -> Notebook:
+        """The notebook at that path; `client` is the page load in which a person asks for it.
+
+        Raises NotebookNotFound, UnreadableNotebook or Busy.
+        """
+        path = posixpath.normpath(path.strip("/"))
+        entry = next((entry for entry in self._known if entry.notebook.path == path), None)
+        if entry is None:
+            entry = _Entry(path, self)
+            self._known.add(entry)
+        if client is not None and not entry.notebook.busy:
+            entry.client = client
+        if entry not in self._open:
+            try:
+                await entry.notebook.read()
+            except BaseException:
+                await entry.notebook.close()
+                self._open.discard(entry)
+                raise
+        return entry.notebook
+
+    async def create(
+        self,
+        path: str,
+        *,
+        kernelspec: Mapping[str, Any] | None = None,
+        cells: Sequence[Mapping[str, Any]] = (),
+    ) -> Notebook:
+        """Make a notebook; `cells` have `source` and `type`, `kernelspec` is what its metadata says.
+
+        Raises Exists, InvalidInput or Locked.
+        """
+        path = posixpath.normpath(path.strip("/"))
+        if not path.endswith(".ipynb"):
+            raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
+        content = new_notebook(
+            metadata={"kernelspec": dict(kernelspec)} if kernelspec else {},
+            cells=[_NEW_CELL[cell.get("type", "code")](cell["source"]) for cell in cells],
+        )
+        async with self._creating:
+            await self._disk.create(path, content)
+        return await self.get(path)
+
+    def open(self) -> list[dict[str, Any]]:
+        """Path and carrier of each notebook whose document is held now."""
+        return [
+            {"path": entry.notebook.path, "carrier": entry.notebook.carrier} for entry in self._open
+        ]
+
+    async def close(self) -> None:
+        """Let go of all documents."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        while self._open:
+            await self._open.pop().notebook.close()
+
+    async def choose(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
+        """The carrier for the next operation: the open tab where there is one, else the file."""
+        self._used(entry)
+        preferred = self._tabs.find(path, entry.client)
+        if isinstance(current, TabCarrier):
+            chat = preferred is not None and preferred.client == entry.client
+            if not current.link.closed and not (chat and preferred is not current.link):
+                return current
+            if current.link.closed:
+                preferred = await self._tabs.comes_back(path, current.link.client, RECONNECT)
+        if preferred is not None:
+            carrier: Carrier = TabCarrier(preferred, self._tabs, self._disk)
+        elif isinstance(current, FileCarrier):
+            return current
+        else:
+            carrier = FileCarrier(
+                path,
+                self._disk,
+                opened=lambda: self._tabs.find(path) is not None,
+                recovery=self._recovery,
+                note=LOST if isinstance(current, TabCarrier) else "",
+            )
+        if current is not None:
+            await current.close()
+        return carrier
+
+    def _used(self, entry: _Entry) -> None:
+        entry.used = time.monotonic()
+        self._open.add(entry)
+        if self._sweeper is None or self._sweeper.done():
+            self._sweeper = asyncio.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        """Close what was not used for a while, until nothing is open."""
+        while self._open:
+            oldest = min(entry.used for entry in self._open)
+            await asyncio.sleep(max(self._keep / 10, oldest + self._keep - time.monotonic()))
+            for entry in list(self._open):
+                if entry.used + self._keep <= time.monotonic() and not entry.notebook.busy:
+                    self._open.discard(entry)
+                    await entry.notebook.close()
+
+
+class _Entry:
+    """A notebook, when it was last used, and for which page load."""
+
+    def __init__(self, path: str, notebooks: Notebooks) -> None:
+        self.client: str | None = None
+        self.used = 0.0
+        self.notebook = Notebook(path, partial(notebooks.choose, self))

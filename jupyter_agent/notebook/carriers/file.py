@@ -1,0 +1,224 @@
+"""The live document of a notebook that is open nowhere: kept in step with its file."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+
+from jupyter_agent.errors import Busy, Conflict
+from jupyter_agent.notebook.carriers.base import Place, Saved
+from jupyter_agent.notebook.carriers.disk import Disk, Loaded
+from jupyter_agent.notebook.cell import CarrierName
+from jupyter_agent.notebook.shared import SharedCells, as_json, as_shared, shared_cell
+
+Recovery = Callable[[str, str], Awaitable[None]]
+"""Is given a notebook's path and JSON text before it is written for the first time."""
+
+_BATCH = 50
+"""Cells handled without a break for the event loop."""
+
+
+class FileCarrier:
+    """A document loaded from a file and saved onto the JSON that was loaded.
+
+    What was not changed here is written as it was read: unknown keys, attachments and numbers that a shared
+    document cannot hold survive, and without a change nothing is written.
+    """
+
+    name: CarrierName = "file"
+    place: Place | None = None
+
+    def __init__(
+        self,
+        path: str,
+        disk: Disk,
+        *,
+        opened: Callable[[], bool],
+        recovery: Recovery | None = None,
+        note: str = "",
+    ) -> None:
+        """`opened` tells whether the notebook is open in a tab by now; `note` goes with the first result."""
+        self.path = path
+        self.cells = SharedCells(YNotebook())
+        self._disk = disk
+        self._opened = opened
+        self._recovery = recovery
+        self._note = note
+        self._loaded: Loaded | None = None
+        self._clean: dict[str, Any] = {}
+        """The cells' values in the document at the moment when they were as in the file."""
+        self._approved: set[str] = set()
+
+    @property
+    def writable(self) -> bool:
+        return self._loaded is None or self._loaded.writable
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return dict(self._loaded.content["metadata"]) if self._loaded else {}
+
+    async def refresh(self) -> None:
+        """Take in what others wrote into the file since."""
+        if self._loaded is None or await self._disk.stamp(self.path) != self._loaded.stamp:
+            await self._take_in(await self._disk.load(self.path))
+
+    async def confirm(self) -> Saved:
+        """Write the file, unless it says the same already."""
+        assert self._loaded is not None
+        note, self._note = self._note, ""
+        content = self._content(self._loaded.content)
+        if content is self._loaded.content:
+            return Saved(True, note)
+        if not self._loaded.writable:
+            return Saved(False, f"{note} The file is read-only.".strip())
+        if self._loaded.upgraded:
+            note += " The file had an older notebook format and is now saved as 4.5, with cell ids."
+        await self._write(content, self._loaded)
+        return Saved(True, note.strip())
+
+    async def save(self) -> Saved:
+        return await self.confirm()
+
+    async def trust(self, cell_id: str) -> None:
+        self._approved.add(cell_id)
+
+    async def close(self) -> None:
+        self.cells.close()
+
+    async def _write(self, content: Mapping[str, Any], loaded: Loaded) -> None:
+        if self._recovery is not None:
+            text = await asyncio.to_thread(
+                json.dumps, loaded.content, ensure_ascii=False, indent=1, sort_keys=True
+            )
+            await self._recovery(self.path, text)
+            self._recovery = None
+        marked, sign = await asyncio.to_thread(self._marked, content, loaded)
+        if await self._disk.stamp(self.path) != loaded.stamp:
+            raise Conflict(
+                f"`{self.path}` was changed on disk at this moment; nothing was changed. Read it again."
+            )
+        if self._opened():
+            raise Busy(
+                f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. Try again."
+            )
+        await self._disk.write(self.path, marked, sign=sign)
+        self._loaded = Loaded(content, "", loaded.writable, loaded.trusted, upgraded=False)
+        self._clean = {}
+        await self._take_in(await self._disk.load(self.path))
+
+    def _marked(self, content: Mapping[str, Any], loaded: Loaded) -> tuple[dict[str, Any], bool]:
+        """A copy that hooks may change, with the cells marked whose outputs are trusted, and whether it may be signed.
+
+        A trusted notebook stays so, whatever is done in it. In another a cell keeps its mark, and cells whose
+        run a person approved get it; it is signed when no code cell with outputs lacks one.
+        """
+        marked = copy.deepcopy(dict(content))
+        before = {cell["id"] for cell in loaded.content["cells"] if cell["cell_type"] == "code"}
+        trusted = before <= loaded.trusted
+        doubtful = False
+        for cell in marked["cells"]:
+            if cell["cell_type"] == "code":
+                mark = trusted or cell["id"] in loaded.trusted | self._approved
+                cell["metadata"]["trusted"] = mark
+                doubtful |= bool(cell["outputs"]) and not mark
+        return marked, trusted or (bool(self._approved) and not doubtful)
+
+    # ---- document and JSON
+
+    async def _take_in(self, loaded: Loaded) -> None:
+        """Bring the document to what the file says, keeping what the document has beyond what it was loaded from."""
+        before = self._loaded
+        self._loaded = loaded
+        cells = loaded.content["cells"]
+        if before is None or not self._same_cells(before.content["cells"], cells):
+            await self._build(loaded.content)
+        else:
+            old = {cell["id"]: cell for cell in before.content["cells"]}
+            for cell in cells:
+                if cell != old[cell["id"]]:
+                    self._update(old[cell["id"]], cell)
+        await self.cells.catch_up()
+        self._clean = await self._unchanged({cell["id"]: cell for cell in cells})
+
+    async def _unchanged(self, file: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the cells that are as in the file."""
+        unchanged = {}
+        for number, value in enumerate(self.cells.values()):
+            cell = file.get(value["id"])
+            if cell is not None and _onto(cell, _lasting(value)) is cell:
+                unchanged[value["id"]] = value
+            if number % _BATCH == 0:
+                await asyncio.sleep(0)
+        return unchanged
+
+    def _same_cells(self, before: list[dict[str, Any]], now: list[dict[str, Any]]) -> bool:
+        """Whether the file still has the cells of the document, by id, type and order."""
+        shape = [(cell["id"], cell["cell_type"]) for cell in now]
+        shared = [(value["id"], value["cell_type"]) for value in self.cells.values()]
+        return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
+
+    async def _build(self, content: Mapping[str, Any]) -> None:
+        document = YNotebook()
+        for start in range(0, len(content["cells"]), _BATCH):
+            with document.ydoc.transaction():
+                document.ycells.extend(
+                    [shared_cell(cell) for cell in content["cells"][start : start + _BATCH]]
+                )
+            await asyncio.sleep(0)
+        self.cells.close()
+        self.cells = SharedCells(document)
+
+    def _update(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Change a cell of the document where the file was changed."""
+        cell_id = new["id"]
+        if new["source"] != old["source"]:
+            self.cells.write_source(cell_id, new["source"])
+        if new["metadata"] != old["metadata"]:
+            self.cells.write_metadata(cell_id, new["metadata"])
+        running = self.cells.get(
+            cell_id
+        ).running  # then a run writes these, and it is newer than the file
+        if new["cell_type"] == "code" and not running:
+            written = ("outputs", "execution_count")
+            if any(new.get(key) != old.get(key) for key in written):
+                self.cells.write_outputs(cell_id, new["outputs"], new.get("execution_count"))
+
+    def _content(self, loaded: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The notebook's JSON as the document says; `loaded` itself if nothing is different."""
+        file = {cell["id"]: cell for cell in loaded["cells"]}
+        cells = []
+        for cell_id, value in zip(self.cells.ids(), self.cells.values(), strict=True):
+            if cell_id in file and self._clean.get(cell_id) is value:
+                cells.append(file[cell_id])
+            else:
+                cells.append(_onto(file.get(cell_id), _lasting(value)))
+        same = len(cells) == len(loaded["cells"]) and all(
+            a is b for a, b in zip(cells, loaded["cells"], strict=True)
+        )
+        return loaded if same else {**loaded, "cells": cells}
+
+
+def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell of the document without what no file has."""
+    return {key: item for key, item in value.items() if key != "execution_state"}
+
+
+def _onto(loaded: Any, now: Any) -> Any:
+    """`loaded` with what `now`, a value of the document, says differently; `loaded` itself if nothing."""
+    if isinstance(loaded, Mapping) and isinstance(now, Mapping):
+        kept = [key for key in loaded if key in now] + [key for key in now if key not in loaded]
+        merged = {key: _onto(loaded.get(key), now[key]) for key in kept}
+        same = len(merged) == len(loaded) and all(merged[key] is loaded.get(key) for key in merged)
+        return loaded if same else merged
+    return loaded if _same(as_shared(loaded), now) else as_json(now)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b) or json.dumps(a, sort_keys=True) == json.dumps(
+        b, sort_keys=True
+    )  # NaN != NaN

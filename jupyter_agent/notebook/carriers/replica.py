@@ -1,0 +1,162 @@
+"""The live document of a notebook that is open in a browser tab: a replica of it, and the tab is the truth."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, cast
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Doc, Map
+
+from jupyter_agent.errors import Busy, NotConfirmed, ToolError
+from jupyter_agent.notebook.carriers.base import Place, Saved
+from jupyter_agent.notebook.carriers.disk import Disk
+from jupyter_agent.notebook.carriers.tab import Situation, TabGone, TabLink, Tabs
+from jupyter_agent.notebook.cell import CarrierName
+from jupyter_agent.notebook.shared import SharedCells, as_json
+
+RECONNECT = 3.0
+"""Seconds in which a page whose socket was cut is back, if it is still there."""
+
+
+class TabCarrier:
+    """A replica of the tab's document. The tab saves; the server never writes the file while a tab has it."""
+
+    name: CarrierName = "tab"
+
+    def __init__(self, link: TabLink, tabs: Tabs, disk: Disk) -> None:
+        self.link = link
+        self.cells = SharedCells(YNotebook())
+        self.place: Place | None = None
+        self.writable = True
+        self._tabs = tabs
+        self._disk = disk
+        self._outdated = False
+
+    @property
+    def path(self) -> str:
+        return self.link.path
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        meta: Map[Any] = self.cells.document.ydoc.get("meta", type=Map)
+        return cast("dict[str, Any]", as_json((meta.to_py() or {}).get("metadata") or {}))
+
+    async def refresh(self) -> None:
+        """Have everything the person typed up to now. A clean tab that missed a change on disk reloads first."""
+        if self.link.document is None:
+            situation = await self._attach()
+        else:
+            situation = await self.link.sync()
+        self._outdated = await self._differs_from_disk(situation)
+        if self._outdated and not situation.dirty:
+            await self.link.request("revert", self.link.save_timeout)
+            situation = await self._attach()
+            self._outdated = False
+        self._note(situation)
+
+    async def confirm(self) -> Saved:
+        """Wait until our transactions are in the tab's document, then have the tab save it."""
+        mark = _Mark(self.cells.document.ydoc)
+        try:
+            situation = await self.link.sync()
+        except TabGone:
+            situation = await self._reconnect(mark)
+        self._note(situation)
+        return await self._save()
+
+    async def save(self) -> Saved:
+        return await self.confirm()
+
+    async def trust(self, cell_id: str) -> None:
+        await self.link.request("trust", self.link.sync_timeout, cell_id)
+
+    async def close(self) -> None:
+        self.cells.close()
+        self.link.detach()
+
+    async def _attach(self) -> Situation:
+        situation = await self.link.attach()
+        assert self.link.document is not None
+        self.cells.close()
+        self.cells = SharedCells(self.link.document)
+        return situation
+
+    async def _reconnect(self, mark: _Mark) -> Situation:
+        """Go on with a new link, once it is known that what we sent over the lost one has arrived."""
+        link = await self._tabs.comes_back(self.path, self.link.client, RECONNECT)
+        if link is None:
+            raise NotConfirmed(
+                f"The browser tab with `{self.path}` went away before it confirmed the edit: whether the edit "
+                "is in the notebook is unknown. Read the notebook again."
+            )
+        same_page = link.client == self.link.client
+        self.link = link
+        situation = await self._attach()
+        if same_page and not mark.is_in(self.cells.document.ydoc):
+            raise Busy(
+                f"The connection to the browser tab with `{self.path}` was lost before the edit arrived; "
+                "nothing was changed. Try again."
+            )
+        return situation  # of another page load only the text can tell, and the notebook looks at it next
+
+    async def _save(self) -> Saved:
+        if not self.writable:
+            return Saved(False, "The file is read-only.")
+        if self._outdated:
+            return Saved(
+                False,
+                "Not saved: the file was changed on disk while the tab has unsaved work. Ask the user to decide "
+                "which to keep.",
+            )
+        try:
+            situation = await self.link.request("save", self.link.save_timeout)
+        except ToolError as error:
+            return Saved(False, f"The edit is in the open tab, which has not saved it: {error}")
+        self._note(situation)
+        await self._reload_siblings()
+        if situation.dirty:
+            return Saved(False, "The edit is in the open tab, which has unsaved changes.")
+        return Saved(True)
+
+    async def _reload_siblings(self) -> None:
+        """Other tabs of the notebook show what was saved, unless they have unsaved work of their own."""
+        for sibling in list(self._tabs):
+            if sibling.path == self.path and sibling is not self.link:
+                with suppress(ToolError):
+                    if not (await sibling.sync()).dirty:
+                        await sibling.request("revert", sibling.save_timeout)
+
+    async def _differs_from_disk(self, situation: Situation) -> bool:
+        if situation.hash is None:
+            return False
+        return await self._disk.hash(self.path) not in (None, situation.hash)
+
+    def _note(self, situation: Situation) -> None:
+        self.place = Place(situation.cell_id, situation.editing)
+        self.writable = situation.writable
+
+
+class _Mark:
+    """How far our own transactions on a replica have come, to be found again in another replica."""
+
+    def __init__(self, doc: Doc[Any]) -> None:
+        self._client = doc.client_id
+        self._clock = _clocks(doc.get_state()).get(self._client, 0)
+
+    def is_in(self, doc: Doc[Any]) -> bool:
+        """Exact: every transaction of ours, even one that only deletes, also marks the document as dirty."""
+        return _clocks(doc.get_state()).get(self._client, 0) >= self._clock
+
+
+def _clocks(state: bytes) -> dict[int, int]:
+    """A Yjs state vector (v1): a count, then pairs of client and clock, all as variable-length integers."""
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in state:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(number)
+            number = shift = 0
+    return dict(zip(numbers[1::2], numbers[2::2], strict=True))

@@ -1,0 +1,320 @@
+"""A notebook as everybody sees it now, and the edits that tools make in it.
+
+Every edit goes the same way: take the lock, take in what was typed and saved so far, refuse or change the shared
+document, have the carrier confirm it, look whether it is really there. What fails is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from jupyter_agent.errors import AgentError, Busy, CellNotFound, Locked
+from jupyter_agent.notebook import checks
+from jupyter_agent.notebook.carriers.base import Carrier, Place, Saved
+from jupyter_agent.notebook.cell import CarrierName, Cell, CellState, CellType, Change
+from jupyter_agent.notebook.checks import Outcome
+from jupyter_agent.notebook.outputs import CellOutputs, Displays
+from jupyter_agent.notebook.shared import Retraction, SharedCells
+
+T = TypeVar("T")
+
+ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
+"""Where the document of a path is now, given where it was last."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What an edit did."""
+
+    cell: Cell | None
+    """The cell as it is now; None where it was deleted."""
+    changes: list[Change]
+    saved: Saved
+    merged: bool = False
+    """A person had changed the cell since the model read it; both changes are in it."""
+
+
+class Notebook:
+    """One notebook of this server, shared by everyone who works in it."""
+
+    def __init__(self, path: str, choose: ChooseCarrier) -> None:
+        self.lock = asyncio.Lock()
+        """Held by each operation from reading the newest state to the confirmation of its own."""
+        self._path = path
+        self._choose = choose
+        self._carrier: Carrier | None = None
+        self._writers: list[CellOutputs] = []
+        self._displays: Displays = {}
+
+    @property
+    def path(self) -> str:
+        return self._carrier.path if self._carrier else self._path
+
+    @property
+    def carrier(self) -> CarrierName:
+        """Where the live document is, or was last."""
+        return self._carrier.name if self._carrier else "file"
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation or a run is under way."""
+        return self.lock.locked() or bool(self._writers)
+
+    # ---- reading
+
+    async def read(self) -> list[Cell]:
+        """All cells with everything typed up to now."""
+        async with self._operation() as carrier:
+            return carrier.cells.all()
+
+    async def cell(self, cell_id: str) -> Cell:
+        """One cell with everything typed up to now. Raises CellNotFound."""
+        async with self._operation() as carrier:
+            return carrier.cells.get(cell_id)
+
+    async def metadata(self) -> dict[str, Any]:
+        """The notebook's metadata: `kernelspec`, `language_info` and others."""
+        async with self._operation() as carrier:
+            return carrier.metadata
+
+    def cells(self) -> list[Cell]:
+        """All cells as last known, without asking anybody; none before the first reading."""
+        return self._carrier.cells.all() if self._carrier else []
+
+    def peek(self, cell_id: str) -> Cell:
+        """One cell as last known. Raises CellNotFound."""
+        if self._carrier is None:
+            raise CellNotFound(cell_id, [])
+        return self._carrier.cells.get(cell_id)
+
+    @property
+    def place(self) -> Place | None:
+        """Where the person was in the open notebook at the last operation; None if it is not open."""
+        return self._carrier.place if self._carrier else None
+
+    # ---- editing
+
+    @staticmethod
+    def proposal(
+        cell: Cell,
+        *,
+        source: str | None = None,
+        base: str | None = None,
+        old_string: str | None = None,
+        new_string: str | None = None,
+    ) -> str:
+        """The text that `update` would give the cell as it is here; raises as `update` does."""
+        return checks.proposed(
+            cell, source=source, base=base, old_string=old_string, new_string=new_string
+        )
+
+    async def insert(
+        self,
+        *,
+        source: str,
+        type: CellType = "code",
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+    ) -> Edit:
+        """Insert a cell after or before another or at an index; at the end if none is given."""
+
+        def operation(cells: SharedCells) -> Outcome:
+            at = checks.place(cells, after=after, before=before, index=index)
+            cell_id = checks.new_id(cells)
+            state = CellState(
+                type=type, source=source, metadata={}, index=at, outputs=(), execution_count=None
+            )
+            cells.insert(at, cell_id, state)
+            return Outcome(cell_id, "insert")
+
+        return await self._edit(operation)
+
+    async def update(
+        self,
+        cell_id: str,
+        *,
+        source: str | None = None,
+        base: str | None = None,
+        old_string: str | None = None,
+        new_string: str | None = None,
+        type: CellType | None = None,
+        expect: str | None = None,
+    ) -> Edit:
+        """Change a cell's text, type or both; id, metadata and outputs stay (outputs go with another type).
+
+        `old_string` is replaced by `new_string` in the text as it is now. A whole `source` is merged with what
+        was typed since `base`, the text it was written for; without a base it needs `expect`, the version of
+        the cell that it replaces. Raises Conflict, NotRead, NotOnce, Locked or Busy; nothing is changed then.
+        """
+
+        def operation(cells: SharedCells) -> Outcome:
+            cell = checks.expected(cells, cell_id, expect)
+            text = checks.proposed(
+                cell,
+                source=source,
+                base=base if expect is None or base is not None else cell.source,
+                old_string=old_string,
+                new_string=new_string,
+            )
+            retyped = type is not None and type != cell.type
+            if (text, retyped) != (cell.source, False):
+                checks.refuse_locked(cell)
+            if retyped:
+                self._refuse_under_cursor(cell, "Its type was not changed")
+            cells.write_source(cell_id, text)
+            if type is not None and retyped:
+                cells.retype(cell_id, type)
+            merged = source is not None and base not in (None, cell.source)
+            return Outcome(cell_id, "update", before=cell, merged=merged)
+
+        return await self._edit(operation)
+
+    async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
+        """Delete a cell. Raises Conflict, Locked or Busy (the person types in it); nothing is changed then."""
+
+        def operation(cells: SharedCells) -> Outcome:
+            cell = checks.expected(cells, cell_id, expect)
+            if not cell.deletable:
+                raise Locked(f"Cell `{cell_id}` must not be deleted: its author locked it.")
+            self._refuse_under_cursor(cell, "It was not deleted")
+            cells.delete(cell_id)
+            return Outcome(cell_id, "delete", before=cell)
+
+        return await self._edit(operation)
+
+    async def move(
+        self,
+        cell_id: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+        expect: str | None = None,
+    ) -> Edit:
+        """Move a cell after or before another or to an index; to the end if none is given."""
+
+        def operation(cells: SharedCells) -> Outcome:
+            cell = checks.expected(cells, cell_id, expect)
+            at = checks.place(cells, after=after, before=before, index=index, moving=cell_id)
+            self._move(cells, cell_id, at)
+            return Outcome(cell_id, "move", before=cell)
+
+        return await self._edit(operation)
+
+    async def restore(self, operation: Callable[[SharedCells], Sequence[Change]]) -> Saved:
+        """Carry out several changes as one edit: all are confirmed or none. Used to undo."""
+        async with self._operation() as carrier:
+            _, saved = await self._carry_out(carrier, operation)
+            return saved
+
+    # ---- running
+
+    def outputs(self, cell_id: str) -> CellOutputs:
+        """The writer of a run's outputs into that cell."""
+        writer = CellOutputs(self._live_cells, cell_id, self._displays)
+        self._writers.append(writer)
+        return writer
+
+    async def save(self) -> Saved:
+        """Have what runs have put out so far saved."""
+        async with self._operation() as carrier:
+            finished = [writer for writer in self._writers if writer.finished]
+            saved = await carrier.save()
+            self._writers = [writer for writer in self._writers if writer not in finished]
+            return saved
+
+    async def trust(self, cell_id: str) -> None:
+        """A person approved this cell's run: its outputs count as those of a cell that they ran themselves."""
+        async with self._operation() as carrier:
+            await carrier.trust(cell_id)
+
+    async def close(self) -> None:
+        """Let go of the document; the next operation opens it again."""
+        async with self.lock:
+            carrier, self._carrier = self._carrier, None
+            if carrier is not None:
+                self._path = carrier.path
+                await carrier.close()
+
+    # ---- how an operation goes
+
+    @asynccontextmanager
+    async def _operation(self) -> AsyncIterator[Carrier]:
+        async with self.lock:
+            carrier = self._carrier = await self._choose(self.path, self._carrier)
+            await carrier.refresh()
+            for writer in self._writers:
+                writer.follow()
+            await carrier.cells.catch_up()
+            yield carrier
+
+    async def _edit(self, operation: Callable[[SharedCells], Outcome]) -> Edit:
+        async with self._operation() as carrier:
+            outcome: Outcome | None = None
+
+            def change(cells: SharedCells) -> Sequence[Change]:
+                nonlocal outcome
+                outcome = operation(cells)
+                return outcome.changes(carrier.path, cells)
+
+            changes, saved = await self._carry_out(carrier, change)
+            assert outcome is not None
+            cell = None if outcome.kind == "delete" else carrier.cells.get(outcome.cell_id)
+            return Edit(cell, list(changes), saved, outcome.merged)
+
+    async def _carry_out(
+        self, carrier: Carrier, operation: Callable[[SharedCells], Sequence[Change]]
+    ) -> tuple[Sequence[Change], Saved]:
+        """Change the document, confirm and verify; take back what could not be confirmed."""
+        if not carrier.writable:
+            raise Locked(f"`{carrier.path}` is read-only.")
+        cells = carrier.cells
+        retract = Retraction(cells.document)
+        try:
+            changes = operation(cells)
+            checks.refuse_invalid(cells, changes)
+            saved = await _finished(carrier.confirm())
+        except asyncio.CancelledError:
+            # Nobody will journal it, so it must not stay; whatever was saved of it is saved again without.
+            retract()
+            with suppress(AgentError):
+                await _finished(carrier.confirm())
+            raise
+        except BaseException:
+            retract()
+            raise
+        checks.verify(carrier.cells, changes)
+        return changes, saved
+
+    def _move(self, cells: SharedCells, cell_id: str, index: int) -> None:
+        if self.place is not None and self.place.cell_id == cell_id:
+            cells.move_others(cell_id, index)
+        else:
+            cells.move(cell_id, index)
+
+    def _live_cells(self) -> SharedCells:
+        if self._carrier is None:
+            raise RuntimeError(f"{self._path} is closed")
+        return self._carrier.cells
+
+    def _refuse_under_cursor(self, cell: Cell, consequence: str) -> None:
+        if self.place == Place(cell.id, editing=True):
+            raise Busy(
+                f"The user is typing in cell `{cell.id}` right now. {consequence}; ask them, or try later.",
+                current=cell.describe(),
+            )
+
+
+async def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Its result; it runs to its end even if the caller is cancelled, who learns that only afterwards."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -1,0 +1,319 @@
+"""The cells of one shared document, by id: snapshots of them, and the primitive changes.
+
+Whatever a carrier's document is (a room's, a replica of an open tab's, one loaded from a file), it is changed
+here only, and never in a shape that JupyterLab's view cannot follow: text by small operations in place, and at
+most one run of neighbouring cells inserted or deleted per transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Array, Map, Subscription, Text, UndoManager
+
+from jupyter_agent.errors import CellNotFound
+from jupyter_agent.notebook.cell import Cell, CellState, CellType, Output
+from jupyter_agent.notebook.merge import text_operations
+
+EDIT = "jupyter_agent: edit"
+"""Origin of transactions that `Retraction` can take back."""
+RUN = "jupyter_agent: run"
+"""Origin of transactions that write outputs."""
+EXACT = 2**53
+"""Above this a float no longer holds every whole number."""
+
+
+def as_shared(value: Any) -> Any:
+    """The value as a shared document holds it: whole numbers as floats.
+
+    Yjs in the browser reads integers as BigInt, which its JSON cannot write. Outside of `EXACT` precision is lost.
+    """
+    match value:
+        case bool() | None | str() | float():
+            return value
+        case int():
+            return float(value) if abs(value) < 10**300 else float("inf")
+        case Mapping():
+            return {key: as_shared(item) for key, item in value.items()}
+        case list() | tuple():
+            return [as_shared(item) for item in value]
+    return value
+
+
+def as_json(value: Any) -> Any:
+    """The value as a notebook file holds it: whole floats as integers."""
+    match value:
+        case float() if abs(value) <= EXACT and value.is_integer():
+            return int(value)
+        case dict():
+            return {key: as_json(item) for key, item in value.items()}
+        case list():
+            return [as_json(item) for item in value]
+    return value
+
+
+def shared_output(output: Output) -> Map[Any]:
+    """One output as an entry of a cell's `outputs`; a stream's text is a Text, so that it can grow."""
+    value = as_shared(dict(output))
+    if output["output_type"] == "stream":
+        value["text"] = Text(value["text"])
+    return Map(value)
+
+
+def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
+    """A cell of nbformat 4.5 as an entry of the document's `cells`; keys that we do not know are kept."""
+    value = as_shared(
+        {key: item for key, item in cell.items() if key not in ("source", "metadata", "outputs")}
+    )
+    value["source"] = Text(cell["source"])
+    value["metadata"] = Map(as_shared(cell["metadata"]))
+    if cell["cell_type"] == "code":
+        value["outputs"] = Array([shared_output(output) for output in cell["outputs"]])
+        value.setdefault("execution_state", "idle")
+    return Map(value)
+
+
+class SharedCells:
+    """The cells of a document. Snapshots are kept until the document's observer says that a cell changed."""
+
+    def __init__(self, document: YNotebook) -> None:
+        self.document = document
+        self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
+        self._ids: list[str] | None = None
+        self._subscription: Subscription | None = self._cells.observe_deep(self._changed)
+
+    def close(self) -> None:
+        """Stop following the document."""
+        if self._subscription is not None:
+            self._cells.unobserve(self._subscription)
+            self._subscription = None
+
+    # ---- reading
+
+    async def catch_up(self) -> None:
+        """Take the snapshots that are missing without holding up the event loop for long."""
+        for index in range(len(self._values)):
+            if index >= len(self._values):
+                return
+            if self._values[index] is None:
+                self._value(index)
+                if index % 50 == 0:
+                    await asyncio.sleep(0)
+
+    def ids(self) -> list[str]:
+        """The ids of all cells in order."""
+        if self._ids is None:
+            self._ids = [self._value(index)["id"] for index in range(len(self._values))]
+        return self._ids
+
+    def index(self, cell_id: str) -> int:
+        """Where the cell is now. Raises CellNotFound."""
+        try:
+            return self.ids().index(cell_id)
+        except ValueError:
+            raise CellNotFound(cell_id, self.ids()) from None
+
+    def value(self, cell_id: str) -> dict[str, Any]:
+        """The cell as the shared document holds it; the same object as long as the cell is unchanged. Read only."""
+        return self._value(self.index(cell_id))
+
+    def values(self) -> list[dict[str, Any]]:
+        """All cells as `value` gives them."""
+        return [self._value(index) for index in range(len(self._values))]
+
+    def get(self, cell_id: str) -> Cell:
+        """A snapshot of the cell. Raises CellNotFound."""
+        index = self.index(cell_id)
+        return _snapshot(index, self._value(index))
+
+    def all(self) -> list[Cell]:
+        """Snapshots of all cells in order."""
+        return [_snapshot(index, self._value(index)) for index in range(len(self._values))]
+
+    def shared(self, cell_id: str) -> Map[Any]:
+        """The live cell. Never kept: a move, a revert or a new attachment replaces it."""
+        return cast("Map[Any]", self._cells[self.index(cell_id)])
+
+    # ---- changing, one transaction each
+
+    @contextmanager
+    def transaction(self, origin: str = EDIT) -> Iterator[None]:
+        """One step that everybody sees at once; marks the document as unsaved, which Lab does not notice by itself."""
+        with self.document.ydoc.transaction(origin=origin):
+            yield
+            self.document.ystate["dirty"] = True
+
+    def write_source(self, cell_id: str, source: str) -> None:
+        """Change the text in place by small operations."""
+        text: Text = self.shared(cell_id)["source"]
+        old = str(text)
+        operations = list(text_operations(old, source))
+        if not operations:
+            return
+        size = _byte_offsets(old, operations)
+        with self.transaction():
+            for start, end, replacement in operations:
+                if replacement:  # before the deletion: keeps a cursor at the end of the range there
+                    text.insert(size[end], replacement)
+                if end > start:
+                    del text[size[start] : size[end]]
+
+    def write_metadata(self, cell_id: str, metadata: Mapping[str, Any]) -> None:
+        """Change the keys that differ."""
+        shared: Map[Any] = self.shared(cell_id)["metadata"]
+        now, wanted = shared.to_py() or {}, as_shared(dict(metadata))
+        with self.transaction():
+            for key in now.keys() - wanted.keys():
+                del shared[key]
+            for key, item in wanted.items():
+                if key not in now or now[key] != item:
+                    shared[key] = item
+
+    def write_outputs(
+        self, cell_id: str, outputs: Sequence[Output], execution_count: int | None
+    ) -> None:
+        """Show these outputs instead. Lab's view can only clear and append, each in its own transaction."""
+        cell = self.shared(cell_id)
+        with self.transaction():
+            cell["outputs"].clear()
+            cell["execution_count"] = as_shared(execution_count)
+        for output in outputs:
+            with self.transaction():
+                cell["outputs"].append(shared_output(output))
+
+    def insert(self, index: int, cell_id: str, state: CellState) -> None:
+        """Insert a cell in this state."""
+        self._insert(index, shared_cell(nbformat_cell(cell_id, state)))
+
+    def delete(self, cell_id: str) -> None:
+        with self.transaction():
+            del self._cells[self.index(cell_id)]
+
+    def move(self, cell_id: str, index: int) -> None:
+        """Put the cell where it then has this index: first its copy, then the original goes.
+
+        In two transactions: Lab 4.6 loses the active cell when one inserts and deletes cells.
+        """
+        old = self.index(cell_id)
+        if old != index:
+            self._replace(old, self._value(old), index + (index > old))
+
+    def move_others(self, cell_id: str, index: int) -> None:
+        """The same order in the end, but it is the neighbours that move: for the cell the user is in."""
+        while (now := self.index(cell_id)) != index:
+            neighbour = now + (1 if index > now else -1)
+            self.move(self.ids()[neighbour], now)
+
+    def retype(self, cell_id: str, cell_type: CellType) -> None:
+        """Replace the cell by one of another type with the same id, text and metadata (but not its trust)."""
+        index = self.index(cell_id)
+        old = self._value(index)
+        new = {key: item for key, item in old.items() if key not in _ONLY_IN_CODE}
+        new["cell_type"] = cell_type
+        new["metadata"] = {key: old["metadata"][key] for key in old["metadata"] if key != "trusted"}
+        if cell_type == "code":
+            new.pop("attachments", None)
+            new.update(outputs=[], execution_count=None)
+        self._replace(index, new, index)
+
+    def _replace(self, index: int, value: dict[str, Any], at: int) -> None:
+        """Insert `value` at `at`, then delete what was at `index`: never one without the other before it."""
+        self._insert(at, shared_cell(value))
+        with self.transaction():
+            del self._cells[index + (at <= index)]
+
+    def _insert(self, index: int, cell: Map[Any]) -> None:
+        with self.transaction():
+            self._cells.insert(index, cell)
+
+    # ---- snapshots
+
+    @property
+    def _cells(self) -> Array[Any]:
+        return cast("Array[Any]", self.document.ycells)
+
+    def _value(self, index: int) -> dict[str, Any]:
+        value = self._values[index]
+        if value is None:
+            value = self._values[index] = cast("dict[str, Any]", self._cells[index].to_py())
+        return value
+
+    def _changed(self, events: Sequence[Any]) -> None:
+        """Forget what changed. Called within the commit, so nothing of the document is read here."""
+        for event in events:
+            if not event.path:
+                self._ids = None
+                self._splice(event.delta)
+        for event in events:  # their paths are those after all insertions and deletions
+            if event.path:
+                self._values[event.path[0]] = None
+
+    def _splice(self, delta: Sequence[Mapping[str, Any]]) -> None:
+        position = 0
+        for step in delta:
+            if "retain" in step:
+                position += step["retain"]
+            elif "delete" in step:
+                del self._values[position : position + step["delete"]]
+            else:
+                self._values[position:position] = [None] * len(step["insert"])
+                position += len(step["insert"])
+
+
+class Retraction:
+    """Takes back the edits made on a document since this was made, and nothing that others did meanwhile."""
+
+    def __init__(self, document: YNotebook) -> None:
+        self._history = UndoManager(scopes=[document.ycells], capture_timeout_millis=0)
+        self._history.include_origin(EDIT)
+
+    def __call__(self) -> None:
+        while self._history.can_undo():
+            self._history.undo()
+
+
+_ONLY_IN_CODE = ("outputs", "execution_count", "execution_state")
+
+
+def _snapshot(index: int, value: Mapping[str, Any]) -> Cell:
+    count = value.get("execution_count")
+    return Cell(
+        id=value["id"],
+        index=index,
+        type=value["cell_type"],
+        source=value["source"],
+        metadata=as_json(value["metadata"]),
+        outputs=as_json(value.get("outputs") or []),
+        execution_count=None if count is None else int(count),
+        running=value.get("execution_state") == "running",
+        attachments=as_json(value.get("attachments")),
+    )
+
+
+def nbformat_cell(cell_id: str, state: CellState) -> dict[str, Any]:
+    """The cell as nbformat 4.5 writes it."""
+    cell: dict[str, Any] = {
+        "id": cell_id,
+        "cell_type": state.type,
+        "source": state.source,
+        "metadata": dict(state.metadata),
+    }
+    if state.type == "code":
+        cell.update(outputs=list(state.outputs), execution_count=state.execution_count)
+    elif state.attachments:
+        cell["attachments"] = dict(state.attachments)
+    return cell
+
+
+def _byte_offsets(text: str, operations: Sequence[tuple[int, int, str]]) -> dict[int, int]:
+    """UTF-8 offsets, which pycrdt's Text counts in, of the code point offsets that the operations name."""
+    offsets: dict[int, int] = {0: 0}
+    last = 0
+    for offset in sorted({bound for start, end, _ in operations for bound in (start, end)}):
+        offsets[offset] = offsets[last] + len(text[last:offset].encode())
+        last = offset
+    return offsets

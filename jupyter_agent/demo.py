@@ -23,7 +23,7 @@ QUESTION = "Show me what you can do in this notebook."
 def lab(model: str, server: Sequence[str]) -> int:
     """JupyterLab with the example notebook and the panel open; returns when the server ends."""
     try:
-        from jupyterlab.labapp import LabApp
+        from jupyterlab.labapp import LabApp  # type: ignore[import-untyped]
     except ImportError:
         sys.stderr.write('JupyterLab is not installed: pip install "jupyter_agent[lab]"\n')
         return 1

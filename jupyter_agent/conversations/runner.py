@@ -28,6 +28,7 @@ from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.events import TurnFailed, TurnStarted, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
+from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Authorize, Reads, Rooms, Workspace
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class TurnRunner:
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
+        self._outliving: set[asyncio.Task[None]] = set()
 
     # -- finding
 
@@ -226,6 +228,9 @@ class TurnRunner:
                     limits=request.limits,
                 )
             )
+            if ending.state == "stopped":
+                await self._rooms.runs.interrupt_turn(record.id)
+            await self._settle(live)
             await live.end(ending.state, ending.event, ending.stop_reason, ending.steps)
         except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
             log.exception("Turn %s failed", record.id)
@@ -233,6 +238,20 @@ class TurnRunner:
         finally:
             await live.close()
             del self._live[record.id]
+
+    async def _settle(self, live: LiveTurn) -> None:
+        """What the turn's runs changed is in the journal, also where no call reported it."""
+        for run in self._rooms.runs.of_turn(live.record.id):
+            if run.ended is None:
+                self._outliving.add(task := asyncio.create_task(self._journal(live, run)))
+                task.add_done_callback(self._outliving.discard)
+            else:
+                await self._journal(live, run)
+
+    async def _journal(self, live: LiveTurn, run: Run) -> None:
+        await run.wait()
+        changes = [change.to_json() for change in run.report()]
+        await self.books.journal.add(live.record.id, run.id, changes)
 
     async def _transcript(self, record: TurnRecord) -> Transcript:
         """The conversation's history; what is added is this turn's."""

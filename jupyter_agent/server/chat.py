@@ -161,7 +161,8 @@ class ChatHandler(TurnAnswers):
         """The user's message of this turn, and the id of the stored one that it replaces."""
         turns = await self.runner.books.store.turns(self.owner, conversation_id)
         if body.trigger == "regenerate-message":
-            turn = _turn_of(turns, body.messageId) if body.messageId else (turns or [None])[-1]
+            last = turns[-1] if turns else None
+            turn = _turn_of(turns, body.messageId) if body.messageId else last
             if turn is None:
                 message = "There is no such question to ask again in this conversation."
                 raise RequestError(404, "not_found", message)

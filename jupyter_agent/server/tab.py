@@ -18,7 +18,7 @@ from jupyter_agent.server.base import Authorizer
 log = logging.getLogger(__name__)
 
 
-class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]
+class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     """`GET tab`: one connection for each notebook that is open in a browser tab."""
 
     auth_resource = "contents"

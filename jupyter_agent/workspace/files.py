@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import fnmatch
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from jupyter_server.services.contents.manager import ContentsManager
 from jupyter_server.utils import ensure_async
@@ -47,7 +47,8 @@ class Files:
         if "\0" in path:
             raise InvalidInput("A path has no NUL in it.")
         try:
-            return await ensure_async(self._contents.get(path.strip("/"), content=True, type=type))
+            asked = self._contents.get(path.strip("/"), content=True, type=type)  # type: ignore[no-untyped-call]
+            return cast(Mapping[str, Any], await ensure_async(asked))
         except HTTPError as error:
             said = error.log_message or error.reason or "refused"
             if error.status_code == 404:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -126,6 +126,7 @@ class Run:
         self.change: Change | None = None
         """What the run did to the cell's outputs; there at the end, None if it never started."""
         self.saved = Saved(saved=False)
+        self._reported = False
         self._trust = trust
         self._ahead = ahead
         self._reply: Reply | None = None
@@ -180,6 +181,33 @@ class Run:
         """
         self._cell.followers.append(follower)
         return lambda: self._cell.followers.remove(follower)
+
+    async def news(self, seconds: float) -> AsyncIterator[None]:
+        """Yields when there is something new, until the end of the run or of the seconds."""
+        heard = asyncio.Event()
+        forget = self.on_output(heard.set)
+        until = asyncio.get_running_loop().time() + seconds
+        try:
+            while not self._task.done():
+                left = until - asyncio.get_running_loop().time()
+                listening = asyncio.ensure_future(heard.wait())
+                await asyncio.wait(
+                    (self._task, listening), timeout=left, return_when=asyncio.FIRST_COMPLETED
+                )
+                listening.cancel()
+                if not heard.is_set() or self._task.done():
+                    return
+                heard.clear()
+                yield
+        finally:
+            forget()
+
+    def report(self) -> list[Change]:
+        """What the run changed, for the journal; given once, after the end."""
+        if self.change is None or self._reported:
+            return []
+        self._reported = True
+        return [self.change]
 
     async def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end, at most so many seconds; True when it has ended."""
@@ -324,9 +352,13 @@ class Runs:
         run = self._runs.get(run_id)
         return run if run is not None and run.owner == owner else None
 
+    def of_turn(self, turn_id: str) -> list[Run]:
+        """The runs that a turn started, ended or not."""
+        return [run for run in self._runs.values() if run.turn_id == turn_id]
+
     async def interrupt_turn(self, turn_id: str) -> None:
         """Interrupt what this turn still runs, and nothing of anybody else's."""
-        for run in [run for run in self._runs.values() if run.turn_id == turn_id]:
+        for run in self.of_turn(turn_id):
             if run.ended is None:
                 await run.interrupt()
 

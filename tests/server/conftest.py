@@ -1,0 +1,107 @@
+"""A real server with the extension, and a client that speaks to it as scripts do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import FakeAnthropic
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from tornado.httpclient import HTTPClientError, HTTPResponse
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    body: Any
+    headers: Any
+    text: str
+
+
+Call = Callable[..., Awaitable[Answer]]
+
+
+@pytest.fixture
+def jp_server_config(tmp_path: Path, fake: FakeAnthropic) -> dict[str, Any]:
+    return {
+        "ServerApp": {"jpserver_extensions": {"jupyter_agent": True}},
+        "JupyterAgent": {
+            "store_dir": str(tmp_path / "store"),
+            "default_model": "anthropic:claude-sonnet-5-5",
+            "providers": {"anthropic": {"base_url": fake.url, "api_key": fake.key}},
+        },
+    }
+
+
+@pytest.fixture
+def agent(jp_serverapp: Any) -> JupyterAgent:
+    """The extension in the running server."""
+    app: JupyterAgent = jp_serverapp.extension_manager.extension_apps["jupyter_agent"].copy().pop()
+    return app
+
+
+@pytest.fixture
+def call(jp_fetch: Any, agent: JupyterAgent) -> Call:
+    """One request under `api/agent`; errors are answers too."""
+
+    async def call(method: str, *path: str, body: Any = None, **more: Any) -> Answer:
+        raw = body if isinstance(body, str | bytes | None) else json.dumps(body)
+        if raw is None and method in ("POST", "PUT", "PATCH"):
+            raw = "{}"
+        try:
+            response: HTTPResponse = await jp_fetch(
+                "api", "agent", *path, method=method, body=raw, **more
+            )
+        except HTTPClientError as error:
+            assert error.response is not None
+            response = error.response
+        text = response.body.decode()
+        kind = response.headers.get("Content-Type", "")
+        parsed = json.loads(text) if kind.startswith("application/json") and text else None
+        return Answer(response.code, parsed, response.headers, text)
+
+    return call
+
+
+@pytest.fixture
+def notebook(jp_root_dir: Path) -> Path:
+    """`sales, Q3/first look.ipynb`: three cells with ids a1, b2, c3."""
+    path = jp_root_dir / "sales, Q3" / "first look.ipynb"
+    path.parent.mkdir()
+    cells = [
+        new_markdown_cell("# Sales", id="a1"),
+        new_code_cell("x = 1", id="b2"),
+        new_code_cell("print('x is', x)", id="c3"),
+    ]
+    kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), path)
+    return path
+
+
+PATH = "sales, Q3/first look.ipynb"
+
+
+def frames(text: str) -> list[dict[str, Any]]:
+    """The chunks of an event stream, each with its number as `seq`; `[DONE]` as a chunk of that type."""
+    found = []
+    for frame in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in frame.splitlines() if ": " in line)
+        if fields.get("data") == "[DONE]":
+            found.append({"type": "[DONE]"})
+        elif "data" in fields:
+            found.append({**json.loads(fields["data"]), "seq": int(fields["id"])})
+    return found
+
+
+def ask(text: str, **more: Any) -> dict[str, Any]:
+    """The body of a chat request."""
+    message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}
+    return {"id": "talk", "messages": [message], "notebook": PATH, "mode": "auto", **more}

@@ -1,0 +1,159 @@
+"""Every route is described, authenticated and authorized; bad input gets a clear answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.server.openapi import METHODS
+from jupyter_server.auth import Authorizer
+from tornado.httpclient import HTTPClientError
+
+from .conftest import PATH, Call, ask
+
+
+def all_operations(agent: JupyterAgent) -> list[tuple[str, str]]:
+    """(method, path with made-up names) of every route of the running application."""
+    return [
+        (method, re.sub(r"\{\w+\}", "x", route.template))
+        for route in agent.routes
+        for method in METHODS
+        if method.upper() in route.handler.SUPPORTED_METHODS
+        and hasattr(getattr(route.handler, method), "operation")
+        or (method == "get" and route.template == "tab")
+    ]
+
+
+async def test_every_method_of_every_route_is_guarded(agent: JupyterAgent) -> None:
+    for route in agent.routes:
+        for method in METHODS:
+            defined = vars(route.handler).get(method)
+            if defined is not None and route.template != "tab":
+                assert hasattr(defined, "operation"), f"{method} {route.template}"
+
+
+async def test_no_route_answers_without_a_token(agent: JupyterAgent, jp_fetch: Any) -> None:
+    operations = all_operations(agent)
+    assert len(operations) >= 30
+    for method, path in operations:
+        body = "{}" if method in ("post", "put", "patch") else None
+        with pytest.raises(HTTPClientError) as caught:
+            await jp_fetch(
+                "api",
+                "agent",
+                *path.split("/"),
+                method=method.upper(),
+                body=body,
+                headers={"Authorization": "token wrong"},
+            )
+        assert caught.value.code in (401, 403), f"{method} {path}"
+
+
+class Nobody(Authorizer):
+    """Lets nobody do anything."""
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        return False
+
+
+async def test_no_route_answers_where_the_authorizer_refuses(
+    agent: JupyterAgent, jp_serverapp: Any, call: Call
+) -> None:
+    jp_serverapp.web_app.settings["authorizer"] = Nobody(parent=jp_serverapp)
+    for method, path in all_operations(agent):
+        answer = await call(method.upper(), *path.split("/"))
+        assert answer.status == 403, f"{method} {path}"
+
+
+async def test_the_description_lists_every_route(agent: JupyterAgent, call: Call) -> None:
+    description = (await call("GET", "openapi.json")).body
+    described = {
+        (method, path.strip("/"))
+        for path, methods in description["paths"].items()
+        for method in methods
+    }
+    assert {
+        (method, route.template)
+        for route in agent.routes
+        for method in METHODS
+        if hasattr(getattr(route.handler, method), "operation")
+    } == described
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ("{", 400, "JSON object"),
+        ("[]", 400, "JSON object"),
+        ('{"messages": []}', 400, "no user message"),
+        ('{"messages": [{"role": "user", "parts": []}]}', 400, "neither text nor file"),
+        ('{"messages": "x"}', 400, "`messages`"),
+        ('{"a":' * 70 + "1" + "}" * 70, 400, "nested"),
+        (ask("hi", model="nobody:x"), 400, "is no model"),
+        (ask("hi", model="nonsense"), 400, "is no model"),
+        (ask("hi", mode="yolo"), 400, "`mode`"),
+        (ask("hi", max_steps=0), 400, "`max_steps`"),
+        (ask("hi", id="no spaces, please"), 400, "`id`"),
+    ],
+)
+async def test_a_bad_question_is_refused_with_the_field(
+    call: Call, body: Any, status: int, says: str
+) -> None:
+    answer = await call("POST", "chat", body=body)
+    assert answer.status == status
+    assert says in answer.body["message"]
+    assert "Traceback" not in answer.text
+    assert (await call("GET", "status")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    [
+        ("GET", ["notebooks", "missing.ipynb"], None, 404, "missing.ipynb"),
+        ("GET", ["notebooks", PATH, "cells", "zz"], None, 404, "Cells now: a1, b2, c3"),
+        ("PATCH", ["notebooks", PATH, "cells", "b2"], {}, 400, "`source`"),
+        ("PATCH", ["notebooks", PATH, "cells", "b2"], {"sauce": "x"}, 400, "`sauce`"),
+        ("PATCH", ["notebooks", PATH, "cells", "b2"], {"source": 1}, 400, "`source`"),
+        ("POST", ["notebooks", PATH, "cells", "a1", "run"], {}, 400, "markdown"),
+        ("POST", ["notebooks", PATH], {}, 409, "first look.ipynb"),
+        ("POST", ["tools", "launch_rocket"], {}, 404, "GET tools"),
+        ("GET", ["turns", "t_0"], None, 404, "t_0"),
+        ("GET", ["runs", "r_0"], None, 404, "r_0"),
+        ("GET", ["conversations", "c_0"], None, 404, "c_0"),
+        ("GET", ["conversations"], None, 200, ""),
+        ("PUT", ["providers", "nobody", "key"], {"key": "k"}, 404, "nobody"),
+    ],
+)
+async def test_bad_input_gets_a_clear_error(
+    call: Call,
+    notebook: Path,
+    method: str,
+    path: list[str],
+    body: Any,
+    status: int,
+    says: str,
+) -> None:
+    answer = await call(method, *path, body=body)
+    assert answer.status == status
+    if status >= 400:
+        assert says in answer.body["message"]
+        assert answer.body["reason"]
+    assert "Traceback" not in answer.text
+
+
+async def test_the_tools_are_cheap_in_every_prompt(call: Call) -> None:
+    answer = await call("GET", "tools")
+    assert len(answer.text.encode()) <= 7000
+    by_name = {tool["name"]: tool for tool in answer.body}
+    assert by_name["update_cell"]["effect"] == "edit"
+    assert set(by_name["update_cell"]["input_schema"]["properties"]) == {
+        "notebook",
+        "cell_id",
+        "source",
+        "old_string",
+        "new_string",
+        "type",
+    }

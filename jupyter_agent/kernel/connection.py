@@ -50,29 +50,38 @@ class Inbox:
 
 
 class Connection:
-    """Channels to one kernel process, until it ends.
+    """Channels to one kernel process, until it ends."""
 
-    The end comes from outside (`end`) where the kernel manager tells it, and from the kernel's own
-    last messages, which are all there is behind a gateway.
-    """
-
-    def __init__(self, client: Any, receive: Callable[[Any], Awaitable[dict[str, Any]]]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        receive: Callable[[Any], Awaitable[dict[str, Any]]],
+        told: Callable[[End], None],
+    ) -> None:
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.language: str | None = None
         self._client = client
         self._receive = receive
+        self._told = told
         self._inboxes: dict[str, Inbox] = {}
         self._running: dict[str, float] = {}
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
         self._free = asyncio.Event()
         self._opened = time.monotonic()
-        self._first_request: str | None = None
+        self._greeting = client.session.msg("kernel_info_request")
+        self._greeted = False
+        self._settled = False
         self._readers = [asyncio.create_task(self._read(name)) for name in _CHANNELS]
 
     @classmethod
-    async def open(cls, manager: Any, context: zmq.asyncio.Context) -> Connection:
-        """Connect to the kernel of a `jupyter_client` manager; it can be used once `ready`."""
+    async def open(
+        cls, manager: Any, context: zmq.asyncio.Context, *, told: Callable[[End], None]
+    ) -> Connection:
+        """Connect to the kernel of a `jupyter_client` manager; it can be used once `ready`.
+
+        `told` is called when the kernel's own messages tell its end.
+        """
         try:
             client = manager.client_factory(parent=manager)
         except TypeError:  # a gateway's client wants more, and has a websocket instead of sockets
@@ -85,20 +94,18 @@ class Connection:
         await ensure_async(
             client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
         )
-        return cls(client, receive)
+        return cls(client, receive, told)
 
     async def ready(self) -> bool:
         """True once the kernel answers and its outputs reach us, False if it ends before that.
 
         A kernel that is busy and does not answer on control takes until it is free.
         """
-        request = self._client.session.msg("kernel_info_request")
-        self._first_request = request["header"]["msg_id"]
-        self._client.shell_channel.send(request)
+        self._client.shell_channel.send(self._greeting)
         pause = 0.05
         while not (self._answered.is_set() and self._heard.is_set()):
             # A busy kernel answers on control. The status that goes with each answer shows whether
-            # iopub is connected by now; subscribing takes a moment, and what is sent before is lost.
+            # iopub is connected by now; subscribing takes a moment, what is sent before is lost.
             self._client.control_channel.send(self._client.session.msg("kernel_info_request"))
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -133,7 +140,7 @@ class Connection:
             del self._inboxes[inbox.request_id]
 
     def end(self, how: End) -> None:
-        """Take note that the kernel process is gone; the first note counts."""
+        """Nothing more comes of what is under way; the first word counts."""
         if not self.ended.done():
             self.ended.set_result(how)
 
@@ -153,7 +160,7 @@ class Connection:
             except ValueError:  # a wrong signature: it does not come from our kernel
                 continue
             except ConnectionError:
-                return self.end("died")
+                return self._told("died")
             self._dispatch(name, message)
             # While messages wait, receiving does not yield: a flood must not stop the server.
             await asyncio.sleep(0)
@@ -167,8 +174,8 @@ class Connection:
         elif kind == "kernel_info_reply":
             self._answered.set()
             self.language = content.get("language_info", {}).get("name")
-            if parent.get("msg_id") == self._first_request:
-                self._first_request = None
+            if parent.get("msg_id") == self._greeting["header"]["msg_id"]:
+                self._greeted = True
                 self._note_free()
         inbox = self._inboxes.get(parent.get("msg_id", ""))
         if inbox is not None:
@@ -180,14 +187,14 @@ class Connection:
     def _observe(self, kind: str, content: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
         """Follow what the kernel does, for whomever: what runs, and its last words."""
         if kind == "shutdown_reply":
-            self.end("restarted" if content.get("restart") else "died")
+            self._told("restarted" if content.get("restart") else "died")
         if kind != "status":
             return
         state = content["execution_state"]
-        if state == "starting" and self._heard.is_set():
-            self.end("restarted")
+        if state == "starting" and self._settled:
+            self._told("restarted")
         elif state in ("restarting", "dead"):  # a gateway's word for a kernel that died
-            self.end("died")
+            self._told("died")
         elif parent.get("msg_type") == "execute_request":
             if state == "busy":
                 self._running[parent["msg_id"]] = time.monotonic()
@@ -196,10 +203,11 @@ class Connection:
             self._note_free()
         elif parent.get("session") == self._client.session.session:
             self._heard.set()
+            self._settled |= parent["msg_id"] == self._greeting["header"]["msg_id"]
 
     def _note_free(self) -> None:
-        """Nothing runs once our first request was answered: whatever ran before it is done."""
-        if self._first_request is None and not self._running:
+        """The answer to our greeting on shell shows that what ran before it is done."""
+        if self._greeted and not self._running:
             self._free.set()
         else:
             self._free.clear()

@@ -51,6 +51,7 @@ class Kernel:
         self._connecting = asyncio.Lock()
         self._executions: set[Execution] = set()
         self._ready = self._manager.ready
+        self._living = True
         self._generation = 0
         self._last_end: End = "restarted"
         self._language: str | None = None
@@ -74,13 +75,13 @@ class Kernel:
     @property
     def state(self) -> State:
         """What the kernel does now, as far as can be told without asking it."""
+        self._look()
         if self.gone:
             return "dead"
-        connection = self._connection
-        if connection is not None and not connection.ended.done():
-            return "idle" if connection.busy_since is None else "busy"
-        if connection is not None and connection.ended.result() == "died" and not self._replaced():
-            return "dead"
+        if not self._living:
+            return "dead" if self._manager.ready.done() else "starting"
+        if self._connection is not None:
+            return "idle" if self._connection.busy_since is None else "busy"
         reported = getattr(self._manager, "execution_state", None)
         return reported if reported in ("idle", "busy", "starting", "dead") else "unknown"
 
@@ -98,11 +99,7 @@ class Kernel:
     @property
     def generation(self) -> int:
         """Grows whenever the process is replaced: variables of an earlier one are lost."""
-        if self._replaced():
-            self._ready = self._manager.ready
-            self._generation += 1
-            if self._connection is not None:
-                self._connection.end("restarted")
+        self._look()
         return self._generation
 
     def execute(
@@ -151,10 +148,9 @@ class Kernel:
                 await answered
         except _START_FAILURES as error:
             raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
-        if not self._replaced():  # behind a gateway the manager does not tell
-            self._generation += 1
-        if self._connection is not None:
-            self._connection.end("restarted")
+        self._look()
+        if self._connection is not None and not self._connection.ended.done():
+            self._end("restarted")  # behind a gateway the manager does not tell
         await self.connect()
 
     async def inspect(
@@ -179,23 +175,24 @@ class Kernel:
         async with self._connecting:
             until = time.monotonic() + self._start_timeout
             while True:
-                if self._connection is not None:
-                    await self.check()
-                    if not self._connection.ended.done():
-                        return self._connection
-                    await self._disconnect()
+                await self.check()
+                if self._connection is not None and not self._connection.ended.done():
+                    return self._connection
+                await self._disconnect()
                 if self.gone:
                     raise KernelUnavailable("The kernel is gone. Start it again.")
                 await self._open(until)
 
     async def check(self) -> None:
         """Look whether the process is still there, and end the connection if it is not."""
-        connection = self._connection
-        if connection is None or connection.ended.done():
+        self._look()
+        if not self._living:
             return
-        if self._replaced() or self.gone:
+        if self.gone:
             self._end("restarted")
-        elif not await ensure_async(self._manager.is_alive()) and not self._replaced():
+        elif (
+            not await ensure_async(self._manager.is_alive()) and self._manager.ready is self._ready
+        ):
             self._end("died")
 
     async def interrupt_process(self) -> None:
@@ -215,18 +212,28 @@ class Kernel:
         self._manager.remove_restart_callback(self._died, "restart")
         await self._disconnect()
 
-    def _replaced(self) -> bool:
-        """A manager makes a new `ready` whenever it stops or starts a process."""
-        return self._manager.ready is not self._ready
+    def _look(self) -> None:
+        """Notice a replaced process: a manager makes a new `ready` when it stops or starts one."""
+        ready = self._manager.ready
+        if ready is self._ready:
+            return
+        self._end("restarted")
+        if ready.done():
+            self._ready = ready
+            self._living = True
 
     def _died(self) -> None:
         """The kernel manager found the process dead and is about to start another."""
         self._end("died")
 
     def _end(self, how: End) -> None:
-        self._last_end = how
+        """The process ended. The first word counts: a death is told before the restart it causes."""
+        if self._living:
+            self._living = False
+            self._generation += 1
+            self._last_end = how
         if self._connection is not None:
-            self._connection.end(how)
+            self._connection.end(self._last_end)
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -236,18 +243,18 @@ class Kernel:
 
     async def _open(self, until: float) -> None:
         """Connect once the process answers. A kernel that is known to be busy may take its time."""
-        _ = self.generation
-        self._connection = connection = await Connection.open(self._manager, self._context)
+        connection = await Connection.open(self._manager, self._context, told=self._end)
+        self._connection = connection
         ready = asyncio.ensure_future(connection.ready())
         try:
             while not ready.done():
                 await asyncio.wait([ready], timeout=_LOOK)
-                if self._replaced() or self.gone:
-                    connection.end("restarted")
-                elif time.monotonic() > until and self._manager.execution_state != "busy":
+                await self.check()
+                if time.monotonic() > until and self._manager.execution_state != "busy":
                     raise KernelUnavailable(
                         f"The kernel did not answer within {self._start_timeout:g} s. Restart it."
                     )
+            self._living = self._living or ready.result()
         finally:
             if not (ready.done() and ready.result()):
                 ready.cancel()

@@ -23,6 +23,8 @@ _SAVE_EVERY = 5.0
 """Seconds after which new outputs are saved while a cell still runs."""
 _TELL_EVERY = 0.25
 """Seconds between two notes to those who follow the outputs."""
+_NEWS_IN_A_RUN = 20
+"""How often, about, a run is told of in the time that it has taken so far."""
 _KEPT = 100
 """Runs that can still be asked for after their end."""
 
@@ -183,22 +185,23 @@ class Run:
         return lambda: self._cell.followers.remove(follower)
 
     async def news(self, seconds: float) -> AsyncIterator[None]:
-        """Yields when there is something new, until the end of the run or of the seconds."""
+        """Yields when there is something new, until the end of the run or of the seconds.
+
+        The longer it takes, the rarer: what follows a run is stored as often as it is told.
+        """
+        clock = asyncio.get_running_loop().time
+        began = clock()
         heard = asyncio.Event()
         forget = self.on_output(heard.set)
-        until = asyncio.get_running_loop().time() + seconds
         try:
-            while not self._task.done():
-                left = until - asyncio.get_running_loop().time()
-                listening = asyncio.ensure_future(heard.wait())
-                await asyncio.wait(
-                    (self._task, listening), timeout=left, return_when=asyncio.FIRST_COMPLETED
-                )
-                listening.cancel()
-                if not heard.is_set() or self._task.done():
-                    return
-                heard.clear()
-                yield
+            while not self._over.is_set() and (left := began + seconds - clock()) > 0:
+                await _first(heard, self._over, seconds=left)
+                if heard.is_set() and not self._over.is_set():
+                    heard.clear()
+                    yield
+                    await _first(self._over, seconds=(clock() - began) / _NEWS_IN_A_RUN)
+            if self._over.is_set():
+                await self.wait()
         finally:
             forget()
 
@@ -320,7 +323,7 @@ class Runs:
     ) -> Run:
         """Queue exactly the source of this snapshot, its outputs into the cell of that id.
 
-        `timeout` counts seconds from when the kernel begins; `trust` says that a person saw the code.
+        `timeout` counts seconds from when the kernel begins; `trust`: a person saw the code.
         Raises InvalidInput for a cell that is no code, Busy for one that is queued or runs.
         """
         if cell.type != "code":

@@ -1,0 +1,267 @@
+"""Code through real kernels of a real Jupyter server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jupyter_server.serverapp import ServerApp
+
+from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel.session import Kernel, Kernels
+
+from .conftest import Shown
+
+
+async def soon(event: asyncio.Event) -> None:
+    """Wait for what has to happen."""
+    async with asyncio.timeout(20):
+        await event.wait()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Let the event loop go on until it is so."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+async def test_code_shows_its_outputs_in_order_and_replies(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    reply = await kernel.execute("print('one')\ndisplay(2)\n3", shown)
+    assert (reply.status, reply.execution_count) == ("ok", 1)
+    assert shown.kinds() == ["stream", "display_data", "execute_result"]
+    assert shown.events[2][1]["data"] == {"text/plain": "3"}
+    assert shown.begun.is_set()
+    assert (kernel.state, kernel.language, kernel.name) == ("idle", "python", "python3")
+
+
+async def test_the_kernel_is_the_one_of_the_notebooks_session(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    assert await kernels.find("a.ipynb") is None
+    session = await jp_serverapp.session_manager.create_session(
+        path="a.ipynb", name="a.ipynb", type="notebook", kernel_name="python3"
+    )
+    found = await kernels.find("a.ipynb")
+    assert found is not None
+    assert found.id == session["kernel"]["id"]
+    assert await kernels.get("a.ipynb") is found
+
+
+async def test_an_error_is_an_output_and_part_of_the_reply(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    reply = await kernel.execute("1 / 0", shown)
+    assert reply.status == "error"
+    assert reply.error is not None
+    assert reply.error["ename"] == "ZeroDivisionError"
+    assert shown.kinds() == ["error"]
+
+
+async def test_input_fails_at_once_with_a_reason(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    reply = await kernel.execute("input('name? ')", Shown())
+    assert reply.error is not None
+    assert "does not support input" in reply.error["evalue"]
+
+
+async def test_a_flood_of_outputs_arrives_whole(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    code = "import sys\nfor i in range(5000):\n    print(i)\n    sys.stdout.flush()"
+    assert (await kernel.execute(code, shown)).status == "ok"
+    assert shown.text.split() == [str(number) for number in range(5000)]
+
+
+async def test_code_handed_over_together_runs_in_order(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    replies = await asyncio.gather(
+        *(kernel.execute(f"x = {number}", Shown()) for number in range(4))
+    )
+    assert [reply.execution_count for reply in replies] == [1, 2, 3, 4]
+
+
+async def test_after_a_failure_the_next_code_still_runs(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    first, second = await asyncio.gather(
+        kernel.execute("1 / 0", Shown()), kernel.execute("2", Shown())
+    )
+    assert (first.status, second.status) == ("error", "ok")
+
+
+async def test_cancelling_who_waits_does_not_stop_the_code(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    execution = kernel.execute("print('still here')", shown)
+
+    async def caller() -> None:
+        await execution
+
+    task = asyncio.create_task(caller())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert (await execution).status == "ok"
+    assert shown.text == "still here\n"
+
+
+async def test_our_interrupt_ends_the_code_as_interrupted(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    execution = kernel.execute("print('on', flush=True)\nimport time\ntime.sleep(60)", shown)
+    await soon(shown.printed)
+    await execution.interrupt()
+    assert (await execution).status == "interrupted"
+
+
+async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    reply = await kernel.execute("while True: pass", Shown(), timeout=0.3)
+    assert reply.status == "timeout"
+    assert (await kernel.execute("1", Shown())).status == "ok"
+
+
+async def test_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.kernel.run._GRACE", 0.3)
+    kernel = await kernels.get("a.ipynb")
+    stubborn = (
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "end = time.time() + 4\nwhile time.time() < end: time.sleep(0.01)"
+    )
+    reply = await kernel.execute(stubborn, Shown(), timeout=0.2)
+    assert reply.status == "timeout"
+    assert "still busy" in reply.note
+    assert kernel.state == "busy"
+    assert kernel.busy_seconds is not None
+    assert (await kernel.execute("1", Shown())).status == "ok"
+
+
+async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(
+    kernels: Kernels,
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    generation = kernel.generation
+    code = "print('last words', flush=True)\nimport os, time\ntime.sleep(0.3)\nos._exit(1)"
+    reply = await kernel.execute(code, shown)
+    assert reply.status == "died"
+    assert shown.text == "last words\n"
+    after = await kernel.execute("1", Shown())
+    assert (after.status, after.execution_count) == ("ok", 1)
+    assert kernel.generation > generation
+
+
+async def test_code_queued_behind_a_death_never_starts(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    first = kernel.execute("import os; os._exit(1)", Shown())
+    second = kernel.execute("print('started')", shown)
+    assert (await first).status == "died"
+    reply = await second
+    assert (reply.status, reply.note) == ("died", "The code never started.")
+    assert not shown.begun.is_set()
+
+
+async def test_a_restart_by_a_person_ends_the_code_as_restarted(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    generation = kernel.generation
+    execution = kernel.execute("print('on', flush=True)\nimport time\ntime.sleep(60)", shown)
+    await soon(shown.printed)
+    answered = await jp_serverapp.kernel_manager.restart_kernel(kernel.id)
+    await answered
+    assert (await execution).status == "restarted"
+    assert kernel.generation > generation
+    assert (await kernel.execute("1", Shown())).execution_count == 1
+
+
+async def test_a_restart_of_ours_forgets_the_variables(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    await kernel.execute("x = 1", Shown())
+    generation = kernel.generation
+    await kernel.restart()
+    assert kernel.generation > generation
+    reply = await kernel.execute("x", Shown())
+    assert reply.error is not None
+    assert reply.error["ename"] == "NameError"
+
+
+class Person:
+    """Somebody else at the same kernel, as a notebook in the browser is."""
+
+    def __init__(self, app: ServerApp, kernel: Kernel) -> None:
+        manager = app.kernel_manager.get_kernel(kernel.id)
+        self.client = manager.client()
+        self.client.start_channels(stdin=False, hb=False)
+
+    async def ready(self) -> None:
+        await self.client.wait_for_ready(timeout=20)
+
+    def close(self) -> None:
+        self.client.stop_channels()
+
+
+async def test_a_persons_own_cell_goes_first_and_is_not_interrupted(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    await kernel.execute("import time, os; gate = os.path.join(os.getcwd(), 'gate')", Shown())
+    person = Person(jp_serverapp, kernel)
+    await person.ready()
+    theirs = person.client.execute(
+        "while not os.path.exists(gate): time.sleep(0.01)\nx = 'theirs'", reply=True, timeout=20
+    )
+    await until(lambda: kernel.state == "busy")
+    withdrawn, waiting = kernel.execute("x = 'withdrawn'", Shown()), kernel.execute("x", Shown())
+    await withdrawn.interrupt()
+    assert (await withdrawn).status == "interrupted"
+    assert waiting.began is None
+    assert kernel.busy_seconds is not None
+    (Path(jp_serverapp.root_dir) / "gate").touch()
+    assert (await theirs)["content"]["status"] == "ok"
+    reply = await waiting
+    assert reply.status == "ok"
+    person.close()
+
+
+async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
+    kernels: Kernels,
+) -> None:
+    with pytest.raises(
+        KernelUnavailable, match="No kernel `none`: it is not installed.*python3"
+    ) as raised:
+        await kernels.get("a.ipynb", name="none")
+    assert "python3" in raised.value.facts["installed"]
+    with pytest.raises(KernelUnavailable, match=r"Installed: .*python3"):
+        await kernels.kernelspec("none")
+    assert (await kernels.kernelspec())["name"] == "python3"
+
+
+async def test_a_shut_down_kernel_is_gone_and_the_next_is_a_new_one(kernels: Kernels) -> None:
+    first = await kernels.get("a.ipynb")
+    await first.execute("1", Shown())
+    await kernels.shutdown("a.ipynb")
+    assert first.state == "dead"
+    assert await kernels.find("a.ipynb") is None
+    second = await kernels.get("a.ipynb")
+    assert second.id != first.id
+
+
+async def test_calls_side_by_side_start_one_kernel(kernels: Kernels) -> None:
+    one, other = await asyncio.gather(kernels.get("a.ipynb"), kernels.get("a.ipynb"))
+    assert one is other
+
+
+async def test_the_kernel_tells_about_a_name(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    await kernel.execute("answer = 42", Shown())
+    told = await kernel.inspect("answer", 6)
+    assert told["found"]
+    assert "42" in told["data"]["text/plain"]

@@ -14,8 +14,10 @@ from jupyter_agent.models.base import Block, Message, ModelEvent, ModelRequest
 from jupyter_agent.models.replay import replay
 
 _FENCE = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)^ {0,3}(?P=fence)",
-    re.MULTILINE | re.DOTALL,
+    r"""^[ ]{0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n]*\n
+    (?P<code>.*?)
+    ^[ ]{0,3}(?P=fence)""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
 
 

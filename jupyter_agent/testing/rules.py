@@ -1,0 +1,190 @@
+"""What the Messages API refuses, with the words that it uses.
+
+Written from its documented rules and from error texts in public issues; stricter than the API in
+two points: a request whose history has tool blocks needs `tools`, and thinking must be unchanged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jupyter_agent.testing.script import signature
+
+_FIELDS = {
+    "model", "max_tokens", "messages", "system", "tools", "tool_choice", "stream", "thinking",
+    "metadata", "stop_sequences", "service_tier", "output_config", "cache_control", "container",
+    "diagnostics",
+}  # fmt: skip
+_MESSAGE_FIELDS = {"role", "content"}
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_MAX_CACHE_MARKS = 4
+
+
+class Refused(Exception):
+    """The request is invalid; the text is the API's."""
+
+
+def check_request(body: Any, *, max_chars: int | None = None) -> None:
+    """Raise Refused for a body that `POST /v1/messages` would not take."""
+    if not isinstance(body, Mapping):
+        raise Refused("The request body is not valid JSON: expected an object.")
+    for field in ("model", "max_tokens", "messages"):
+        if field not in body:
+            raise Refused(f"{field}: Field required")
+    for field in body:
+        if field not in _FIELDS:
+            raise Refused(f"{field}: Extra inputs are not permitted")
+    if not isinstance(body["max_tokens"], int) or body["max_tokens"] < 1:
+        raise Refused("max_tokens: Input should be greater than or equal to 1")
+    _check_tools(body)
+    check_messages(body["messages"])
+    _check_cache_marks(body)
+    _check_length(body, max_chars)
+
+
+def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Raise Refused for a history that the API would not take."""
+    if not messages:
+        raise Refused("messages: at least one message is required")
+    if messages[0]["role"] != "user":
+        raise Refused('messages: first message must use the "user" role')
+    open_calls: list[str] = []
+    for n, message in enumerate(messages):
+        for field in message:
+            if field not in _MESSAGE_FIELDS:
+                raise Refused(f"messages.{n}.{field}: Extra inputs are not permitted")
+        blocks = _blocks(message)
+        if not blocks:
+            raise Refused(
+                f"messages.{n}: all messages must have non-empty content except for the optional "
+                "final assistant message"
+            )
+        _check_results(n, message["role"], blocks, open_calls)
+        for m, block in enumerate(blocks):
+            _check_block(f"messages.{n}.content.{m}", block)
+        open_calls = _calls(n, message["role"], blocks)
+    if open_calls:
+        raise Refused(_without_results(len(messages) - 1, open_calls))
+    last = messages[-1]
+    if last["role"] == "assistant" and _blocks(last)[-1]["type"] == "text":
+        raise Refused(
+            "This model does not support assistant message prefill. "
+            "The conversation must end with a user message."
+        )
+
+
+def _check_results(n: int, role: str, blocks: Sequence[Any], open_calls: Sequence[str]) -> None:
+    results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+    for m, block in enumerate(blocks):
+        if block["type"] == "tool_result" and block["tool_use_id"] not in open_calls:
+            raise Refused(
+                f"messages.{n}.content.{m}: unexpected `tool_use_id` found in `tool_result` "
+                f"blocks: {block['tool_use_id']}. Each `tool_result` block must have a "
+                "corresponding `tool_use` block in the previous message."
+            )
+    for call_id in results:
+        if results.count(call_id) > 1:
+            raise Refused(
+                f"messages.{n}: each tool_use must have a single result. Found multiple "
+                f"`tool_result` blocks with id: {call_id}"
+            )
+    in_front = {block.get("tool_use_id") for block in blocks[: len(open_calls)]}
+    missing = [call_id for call_id in open_calls if call_id not in in_front]
+    if missing:
+        raise Refused(_without_results(n - 1, missing))
+
+
+def _without_results(n: int, call_ids: Sequence[str]) -> str:
+    return (
+        f"messages.{n}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+        f"{', '.join(call_ids)}. Each `tool_use` block must have a corresponding `tool_result` "
+        "block in the next message."
+    )
+
+
+def _calls(n: int, role: str, blocks: Sequence[Any]) -> list[str]:
+    call_ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    if call_ids and role != "assistant":
+        raise Refused(f"messages.{n}: `tool_use` blocks can only be in `assistant` messages")
+    if len(set(call_ids)) < len(call_ids):
+        raise Refused(f"messages.{n}: `tool_use` ids must be unique")
+    return call_ids
+
+
+def _check_block(where: str, block: Mapping[str, Any]) -> None:
+    match block["type"]:
+        case "text":
+            if not block["text"]:
+                raise Refused("messages: text content blocks must be non-empty")
+            if not block["text"].strip():
+                raise Refused("messages: text content blocks must contain non-whitespace text")
+        case "thinking":
+            if "cache_control" in block:
+                raise Refused(f"{where}.thinking.cache_control: Extra inputs are not permitted")
+            if "signature" not in block:
+                raise Refused(f"{where}.thinking.signature: Field required")
+            if block["signature"] != signature(block["thinking"]):
+                raise Refused(f"{where}: Invalid `signature` in `thinking` block")
+        case "tool_use":
+            if not isinstance(block["input"], Mapping):
+                raise Refused(f"{where}.tool_use.input: Input should be a valid dictionary")
+        case "tool_result":
+            content = block.get("content", ())
+            for m, part in enumerate(() if isinstance(content, str) else content):
+                _check_block(f"{where}.tool_result.content.{m}", part)
+        case "image":
+            if block["source"].get("media_type") not in _IMAGE_TYPES:
+                raise Refused(f"{where}.image.source.base64.media_type: Input should be an image")
+
+
+def _check_tools(body: Mapping[str, Any]) -> None:
+    tools = body.get("tools") or []
+    names = [tool.get("name", "") for tool in tools]
+    for n, tool in enumerate(tools):
+        if not _TOOL_NAME.fullmatch(names[n]):
+            raise Refused(f"tools.{n}.custom.name: String should match pattern")
+        if tool.get("input_schema", {}).get("type") != "object":
+            raise Refused(f"tools.{n}.custom.input_schema.type: Field required")
+    if len(set(names)) < len(names):
+        raise Refused("tools: Tool names must be unique.")
+    if "tool_choice" in body and not tools:
+        raise Refused("tool_choice may only be specified while providing tools")
+    used = (block for message in body["messages"] for block in _blocks(message))
+    if not tools and any(block["type"] in ("tool_use", "tool_result") for block in used):
+        raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
+
+
+def _check_cache_marks(body: Mapping[str, Any]) -> None:
+    marks = sum(1 for _ in _marked(body))
+    if marks > _MAX_CACHE_MARKS:
+        raise Refused(
+            f"A maximum of {_MAX_CACHE_MARKS} blocks with cache_control may be provided. "
+            f"Found {marks}."
+        )
+
+
+def _marked(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        if "cache_control" in value:
+            yield value
+        for item in value.values():
+            yield from _marked(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _marked(item)
+
+
+def _check_length(body: Mapping[str, Any], max_chars: int | None) -> None:
+    length = len(str(body["messages"]))
+    if max_chars is not None and length > max_chars:
+        raise Refused(f"prompt is too long: {length // 4} tokens > {max_chars // 4} maximum")
+
+
+def _blocks(message: Mapping[str, Any]) -> Sequence[Any]:
+    content = message["content"]
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content)

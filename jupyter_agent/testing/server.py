@@ -1,0 +1,209 @@
+"""The Messages API on a real socket, answering from a script."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from jupyter_agent.models.base import ModelEvent
+from jupyter_agent.testing.rules import Refused, check_request
+from jupyter_agent.testing.script import Reply, Script, Scripted
+
+API_KEY = "sk-ant-test-0123456789"
+"""What the fake accepts unless told another."""
+
+
+class FakeAnthropic:
+    """Refuses what the real API refuses, in its words, and else sends the next scripted reply.
+
+    `async with FakeAnthropic([[says("Hi")]]) as api:` serves it at `api.url` in the running loop.
+    """
+
+    def __init__(
+        self,
+        replies: Iterable[Reply],
+        *,
+        api_key: str = API_KEY,
+        max_chars: int | None = None,
+        port: int = 0,
+    ) -> None:
+        self.api_key = api_key
+        self.max_chars = max_chars
+        """A longer history is refused as too long."""
+        self.requests: list[dict[str, Any]] = []
+        """The bodies of all valid requests."""
+        self.refusals: list[str] = []
+        """What was wrong with the others."""
+        self.asked = asyncio.Event()
+        """Set when a request has come."""
+        self.left = asyncio.Event()
+        """Set when a client went away before its reply was complete."""
+        self.script = Script(replies)
+        self._port = port
+        self._server: HTTPServer | None = None
+
+    @property
+    def url(self) -> str:
+        """For `base_url`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    async def __aenter__(self) -> Self:
+        sockets = bind_sockets(self._port, "127.0.0.1")
+        self._port = sockets[0].getsockname()[1]
+        self._server = HTTPServer(Application([("/v1/messages", _Messages, {"api": self})]))
+        self._server.add_sockets(sockets)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.stop()
+            await self._server.close_all_connections()
+
+
+@contextmanager
+def in_thread(api: FakeAnthropic) -> Iterator[FakeAnthropic]:
+    """Serve in a thread of its own, for programs that run no event loop."""
+    serving = threading.Event()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        async with api:
+            serving.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
+    thread.start()
+    serving.wait()
+    try:
+        yield api
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+class _Messages(RequestHandler):
+    def initialize(self, api: FakeAnthropic) -> None:
+        self._api = api
+
+    async def post(self) -> None:
+        self._api.asked.set()
+        try:
+            self._check()
+        except _Refusal as refusal:
+            self._api.refusals.append(refusal.message)
+            self._fail(refusal.status, refusal.kind, refusal.message)
+            return
+        reply = self._api.script.next()
+        if reply is None:
+            self._fail(500, "api_error", "The script is over.")
+        elif reply.status != 200:
+            self._fail(reply.status, *reply.error, headers=reply.headers)
+        else:
+            await self._stream(reply)
+
+    def on_connection_close(self) -> None:
+        self._api.left.set()
+
+    def _check(self) -> None:
+        key = self.request.headers.get("x-api-key")
+        if key is None:
+            raise _Refusal(401, "authentication_error", "x-api-key header is required")
+        if key != self._api.api_key:
+            raise _Refusal(401, "authentication_error", "invalid x-api-key")
+        if "anthropic-version" not in self.request.headers:
+            message = "anthropic-version: header is required"
+            raise _Refusal(400, "invalid_request_error", message)
+        try:
+            body = json.loads(self.request.body)
+            check_request(body, max_chars=self._api.max_chars)
+        except (ValueError, Refused) as error:
+            raise _Refusal(400, "invalid_request_error", str(error)) from error
+        if not body.get("stream"):
+            message = "stream: this fake only streams; send true"
+            raise _Refusal(400, "invalid_request_error", message)
+        self._api.requests.append(body)
+
+    def _fail(
+        self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        request_id = f"req_{uuid4().hex}"
+        self.set_status(status)
+        self.set_header("request-id", request_id)
+        for name, value in (headers or {}).items():
+            self.set_header(name, value)
+        error = {"type": kind, "message": message}
+        self.finish({"type": "error", "error": error, "request_id": request_id})
+
+    async def _stream(self, reply: Scripted) -> None:
+        self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.set_header("request-id", f"req_{uuid4().hex}")
+        try:
+            if reply.body is not None:
+                await self._send(reply.body, reply.piece)
+                return
+            for position, event in enumerate(reply.events()):
+                if position == reply.stop_after and not await self._goes_on(reply):
+                    return
+                await self._send(_frame(event), reply.piece)
+        except StreamClosedError:
+            pass  # the client went away, which `left` tells
+
+    async def _goes_on(self, reply: Scripted) -> bool:
+        match reply.then:
+            case "wait":
+                assert reply.gate is not None
+                await reply.gate.wait()
+                return True
+            case "error":
+                kind, message = reply.error
+                error = {"type": "error", "error": {"type": kind, "message": message}}
+                await self._send(_frame(error), reply.piece)
+            case "cut" | "reset":
+                await self.flush()
+                self._drop(reset=reply.then == "reset")
+        return False
+
+    async def _send(self, data: bytes, piece: int | None) -> None:
+        size = piece or len(data) or 1
+        for start in range(0, len(data), size):
+            self.write(data[start : start + size])
+            await self.flush()
+
+    def _drop(self, *, reset: bool) -> None:
+        connection = self.detach()
+        if reset:  # closing with unsent data thrown away is what sends RST
+            linger = struct.pack("ii", 1, 0)
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        connection.close()
+
+
+class _Refusal(Exception):
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.message = message
+
+
+def _frame(event: ModelEvent) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()

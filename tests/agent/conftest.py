@@ -1,0 +1,310 @@
+"""A turn with tiny tools: what the loop needs, and nothing of notebooks and kernels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.dispatch import Audit, Dispatcher
+from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.agent.transcript import Transcript
+from jupyter_agent.agent.turn import Ending, Turn, run_turn
+from jupyter_agent.errors import CellNotFound
+from jupyter_agent.events import Event
+from jupyter_agent.models.base import Message, Model
+from jupyter_agent.notebook.cell import CellState, Change, version_of
+from jupyter_agent.testing import check_messages
+from jupyter_agent.tools.base import (
+    Action,
+    Effect,
+    Need,
+    Progress,
+    Question,
+    Result,
+    Tool,
+    Toolbox,
+)
+from jupyter_agent.workspace.workspace import Rooms, Workspace
+
+
+class Desk(Rooms):
+    """What the tiny tools work on: cells by id, a log, and events that a test waits on."""
+
+    def __init__(self) -> None:
+        self.cells = {"a": "x = 1", "b": "y = 2"}
+        self.log: list[str] = []
+        self.gates: dict[str, asyncio.Event] = {}
+        self.reached: dict[str, asyncio.Event] = {}
+        self.kernel = "k:0"
+        self.trusted: list[bool] = []
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    async def wait(self, name: str) -> None:
+        """Stand still at a gate that a test opens."""
+        self.reached.setdefault(name, asyncio.Event()).set()
+        await self.gates.setdefault(name, asyncio.Event()).wait()
+
+
+def desk_of(work: Workspace) -> Desk:
+    return cast(Desk, work.rooms)
+
+
+def source_of(work: Workspace, cell_id: str) -> str:
+    cells = desk_of(work).cells
+    if cell_id not in cells:
+        raise CellNotFound(cell_id, list(cells))
+    return cells[cell_id]
+
+
+class TinyTool(Tool):
+    effect: ClassVar[Effect] = "read"
+    action: ClassVar[Action] = "read"
+    needs: ClassVar[Sequence[Need]] = (("read", "contents"),)
+
+
+class Look(TinyTool):
+    """Show a cell."""
+
+    name: ClassVar[str] = "look"
+    cell_id: str
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        source = source_of(work, self.cell_id)
+        desk_of(work).log.append(f"look {self.cell_id}")
+        return Result(text=source)
+
+
+class Linger(TinyTool):
+    """Wait until somebody opens the gate."""
+
+    name: ClassVar[str] = "linger"
+    gate: str
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        await desk_of(work).wait(self.gate)
+        return Result(text=f"{self.gate} was opened")
+
+
+class Write(TinyTool):
+    """Set the text of a cell."""
+
+    name: ClassVar[str] = "write"
+    effect: ClassVar[Effect] = "edit"
+    action: ClassVar[Action] = "edit"
+    needs: ClassVar[Sequence[Need]] = (("write", "contents"),)
+    cell_id: str
+    source: str
+
+    async def question(self, work: Workspace) -> Question:
+        before = source_of(work, self.cell_id)
+        return Question(
+            notebook=work.resolve(self.notebook),
+            cell_id=self.cell_id,
+            diff=f"-{before}\n+{self.source}",
+            cells={self.cell_id: version_of("code", before)},
+        )
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        before = source_of(work, self.cell_id)
+        desk_of(work).cells[self.cell_id] = self.source
+        desk_of(work).log.append(f"write {self.cell_id}")
+        change = Change(
+            notebook=work.resolve(self.notebook),
+            cell_id=self.cell_id,
+            kind="update",
+            before=_state(before),
+            after=_state(self.source),
+        )
+        return Result(text=f"Wrote {self.cell_id}.", facts={"saved": True}, changes=[change])
+
+
+class Execute(TinyTool):
+    """Run a cell."""
+
+    name: ClassVar[str] = "execute"
+    effect: ClassVar[Effect] = "run"
+    action: ClassVar[Action] = "run"
+    needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
+    cell_id: str
+
+    async def question(self, work: Workspace) -> Question:
+        source = source_of(work, self.cell_id)
+        return Question(
+            notebook=work.resolve(self.notebook),
+            cell_id=self.cell_id,
+            code=source,
+            cells={self.cell_id: version_of("code", source)},
+            kernel=desk_of(work).kernel,
+        )
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        source = source_of(work, self.cell_id)
+        desk_of(work).log.append(f"run {source}")
+        desk_of(work).kernel = desk_of(work).kernel or "k:0"
+        desk_of(work).trusted.append(work.approved is not None)
+        if progress is not None:
+            await progress({"text": "...", "status": "running"})
+        return Result(text=f"ran {source}", facts={"status": "ok"})
+
+
+class Restart(TinyTool):
+    """Restart the kernel."""
+
+    name: ClassVar[str] = "restart"
+    effect: ClassVar[Effect] = "run"
+    action: ClassVar[Action] = "restart"
+    needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        desk_of(work).log.append("restart")
+        return Result(text="restarted")
+
+
+class Crash(TinyTool):
+    """Has a bug."""
+
+    name: ClassVar[str] = "crash"
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        raise ZeroDivisionError("our own bug")
+
+
+class Say(TinyTool):
+    """Return a text, with an image where one is given."""
+
+    name: ClassVar[str] = "say"
+    text: str
+    image: str = ""
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        return Result(text=self.text, images=[("image/png", self.image)] if self.image else [])
+
+
+def _state(source: str) -> CellState:
+    return CellState(
+        type="code", source=source, metadata={}, index=0, outputs=[], execution_count=None
+    )
+
+
+Answering = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]
+
+
+@dataclass
+class Bench:
+    """Runs turns of one conversation and keeps all that they tell."""
+
+    desk: Desk = field(default_factory=Desk)
+    policy: Policy = field(default_factory=lambda: Policy(mode="auto"))
+    limits: Limits = Limits()
+    history: list[Message] = field(default_factory=list)
+    stored: list[Message] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    asked: list[list[Approval]] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    audits: list[Audit] = field(default_factory=list)
+    forbidden: set[tuple[str, str]] = field(default_factory=set)
+    answering: Answering | None = None
+    secret: str = "sk-secret-0123"
+    home: str | None = "home.ipynb"
+
+    def turn(self, model: Model, question: str | None = "Please.") -> Turn:
+        history = list(self.history)
+        if question is not None:
+            history.append({"role": "user", "content": [{"type": "text", "text": question}]})
+        self.stored = list(history)
+        work = Workspace(rooms=self.desk, user="local", authorize=self._authorize, home=self.home)
+        toolbox = Toolbox([Look, Linger, Write, Execute, Restart, Crash, Say])
+
+        async def persist(message: Message) -> None:
+            self.stored.append(message)
+
+        return Turn(
+            model=model,
+            transcript=Transcript(history, persist),
+            dispatcher=Dispatcher(
+                toolbox, mask=lambda text: text.replace(self.secret, "***"), record=self._record
+            ),
+            work=work,
+            policy=self.policy,
+            system="You are under test.",
+            context="# Now\nMonday",
+            emit=self._emit,
+            ask=self._ask,
+            limits=self.limits,
+            sleep=self._sleep,
+        )
+
+    async def run(self, model: Model, question: str | None = "Please.") -> Ending:
+        turn = self.turn(model, question)
+        try:
+            return await run_turn(turn)
+        finally:
+            self.history = self.stored
+            self.check_history(turn)
+
+    def check_history(self, turn: Turn) -> None:
+        """What is in memory was stored, and a next question could be sent."""
+        assert len(turn.transcript.messages) == len(self.stored)
+        follow_up: Message = {"role": "user", "content": [{"type": "text", "text": "And now?"}]}
+        again = Transcript([*self.stored, follow_up], self._nothing)
+        check_messages(again.sendable(turn.model.id))
+
+    def told(self, kind: type[Any]) -> list[Any]:
+        """All events of that kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @staticmethod
+    async def _nothing(message: Message) -> None:
+        """Stores nowhere."""
+
+    async def _authorize(self, action: str, resource: str) -> bool:
+        return (action, resource) not in self.forbidden
+
+    async def _record(self, audit: Audit) -> None:
+        self.audits.append(audit)
+
+    async def _emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    async def _ask(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        self.asked.append(list(approvals))
+        for approval in approvals:
+            await self._emit(approval.event())
+        assert self.answering is not None, "Nobody was expected to be asked."
+        return await self.answering(approvals)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A turn's surroundings in mode `auto`, where nobody is asked."""
+    return Bench()
+
+
+def approving(*refused: str) -> Answering:
+    """Somebody who allows everything but these tools."""
+
+    async def answer(approvals: Iterable[Approval]) -> Mapping[str, Answer]:
+        return {
+            approval.id: Answer(
+                approved=approval.tool not in refused,
+                reason="Not today." if approval.tool in refused else "",
+            )
+            for approval in approvals
+        }
+
+    return answer
+
+
+def with_limits(bench: Bench, **limits: Any) -> None:
+    bench.limits = replace(bench.limits, **limits)

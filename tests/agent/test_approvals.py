@@ -1,0 +1,231 @@
+"""Calls that a person has to allow: what is asked, when, and what an answer is good for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.permissions import Policy, Rule
+from jupyter_agent.errors import NeedsApproval, NotPermitted
+from jupyter_agent.events import ApprovalRequested, CallDenied, CallFailed, CallOutput
+from jupyter_agent.models.base import Block
+from jupyter_agent.testing import ScriptedModel, calls, says
+
+from .conftest import Bench, approving
+
+
+def asking(bench: Bench, *blocks: Block, mode: str = "ask") -> ScriptedModel:
+    bench.policy = Policy(mode=mode)  # type: ignore[arg-type]
+    return ScriptedModel([list(blocks), [says("Done.")]])
+
+
+def sent(model: ScriptedModel) -> list[str]:
+    """What the model was told of its calls."""
+    return [block["content"][0]["text"] for block in model.requests[1].messages[-1]["content"]]
+
+
+async def test_a_person_sees_what_would_change_and_allows_it(bench: Bench) -> None:
+    bench.answering = approving()
+    await bench.run(asking(bench, calls("write", cell_id="a", source="x = 2")))
+    assert bench.desk.cells["a"] == "x = 2"
+    (told,) = bench.told(ApprovalRequested)
+    shown = dict(told.approval)
+    assert shown.pop("id") == told.approval_id
+    assert shown.pop("expires").endswith("Z")
+    assert shown == {
+        "call_id": "toolu_1",
+        "tool": "write",
+        "input": {"cell_id": "a", "source": "x = 2"},
+        "notebook": "home.ipynb",
+        "cell_id": "a",
+        "diff": "-x = 1\n+x = 2",
+    }
+
+
+async def test_the_questions_of_a_step_are_asked_together(bench: Bench) -> None:
+    bench.answering = approving()
+    await bench.run(
+        asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="b"))
+    )
+    assert [[approval.tool for approval in asked] for asked in bench.asked] == [
+        ["write", "execute"]
+    ]
+    assert bench.desk.log == ["write a", "run y = 2"]
+
+
+async def test_a_run_of_what_an_edit_would_change_is_asked_about_after_it(bench: Bench) -> None:
+    bench.answering = approving()
+    await bench.run(
+        asking(bench, calls("write", cell_id="a", source="x = 2"), calls("execute", cell_id="a"))
+    )
+    (edit,), (run,) = bench.asked
+    assert edit.tool == "write"
+    assert run.question.code == "x = 2"
+    assert bench.desk.log == ["write a", "run x = 2"]
+
+
+async def test_a_denied_call_does_not_stop_the_others(bench: Bench) -> None:
+    bench.answering = approving("write")
+    model = asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="a"))
+    await bench.run(model)
+    assert bench.desk.log == ["run x = 1"]
+    assert sent(model) == [
+        "The user declined this call. They said: Not today. "
+        "Do not try the same in another way; go on or ask.",
+        "ran x = 1",
+    ]
+    assert [event.call_id for event in bench.told(CallDenied)] == ["toolu_1"]
+    assert [audit.outcome for audit in bench.audits] == ["refused", "done"]
+
+
+async def test_without_an_answer_in_time_nothing_is_done(bench: Bench) -> None:
+    async def silence(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        return {}
+
+    bench.answering = silence
+    model = asking(bench, calls("write", cell_id="a", source="1"))
+    await bench.run(model)
+    assert bench.desk.log == []
+    assert "Nobody answered in time" in sent(model)[0]
+
+
+async def test_what_only_reads_or_is_allowed_does_not_wait_for_the_answer(bench: Bench) -> None:
+    done: list[str] = []
+
+    async def answer(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        done.extend(event.call_id for event in bench.told(CallOutput) if not event.preliminary)
+        return await approving()(approvals)
+
+    bench.answering = answer
+    await bench.run(
+        asking(
+            bench,
+            calls("execute", cell_id="a"),
+            calls("look", cell_id="a"),
+            calls("write", cell_id="b", source="0"),
+            mode="edit",
+        )
+    )
+    assert done == ["toolu_2", "toolu_3"]
+
+
+async def test_a_run_waits_for_every_answer_before_it(bench: Bench) -> None:
+    bench.answering = approving()
+    await bench.run(asking(bench, calls("restart"), calls("execute", cell_id="a"), mode="auto"))
+    assert bench.desk.log == ["restart", "run x = 1"]
+
+
+async def test_code_that_changed_since_it_was_shown_is_not_run(bench: Bench) -> None:
+    async def type_meanwhile(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        bench.desk.cells["a"] = "import os"
+        return await approving()(approvals)
+
+    bench.answering = type_meanwhile
+    model = asking(bench, calls("execute", cell_id="a"))
+    await bench.run(model)
+    assert bench.desk.log == []
+    assert "has changed since" in sent(model)[0]
+    assert bench.told(CallFailed)
+
+
+async def test_an_approval_for_one_kernel_is_none_for_another(bench: Bench) -> None:
+    async def restart_meanwhile(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        bench.desk.kernel = "k:1"
+        return await approving()(approvals)
+
+    bench.answering = restart_meanwhile
+    await bench.run(asking(bench, calls("execute", cell_id="a")))
+    assert bench.desk.log == []
+
+
+async def test_two_runs_in_a_notebook_without_a_kernel_need_no_second_question(
+    bench: Bench,
+) -> None:
+    bench.desk.kernel = ""
+    bench.answering = approving()
+    await bench.run(asking(bench, calls("execute", cell_id="a"), calls("execute", cell_id="b")))
+    assert bench.desk.log == ["run x = 1", "run y = 2"]
+
+
+async def test_a_question_that_cannot_be_put_is_an_error_and_not_a_question(bench: Bench) -> None:
+    model = asking(bench, calls("write", cell_id="gone", source="1"))
+    await bench.run(model)
+    assert bench.asked == []
+    assert sent(model) == ["No cell `gone`. Cells now: a, b."]
+
+
+async def test_a_change_elsewhere_is_asked_for_once(bench: Bench) -> None:
+    bench.answering = approving()
+    bench.policy = Policy(mode="edit")
+    there = calls("write", notebook="other.ipynb", cell_id="a", source="1")
+    await bench.run(ScriptedModel([[there], [there], [says("Done.")]]))
+    assert len(bench.asked) == 1
+    assert bench.desk.log == ["write a", "write a"]
+
+
+async def test_what_a_person_allowed_is_trusted_and_what_runs_by_itself_is_not(
+    bench: Bench,
+) -> None:
+    bench.answering = approving()
+    await bench.run(asking(bench, calls("execute", cell_id="a")))
+    bench.policy = Policy(mode="auto")
+    await bench.run(ScriptedModel([[calls("execute", cell_id="a")], [says("Done.")]]))
+    assert bench.desk.trusted == [True, False]
+
+
+async def test_a_refusing_mode_is_told_to_the_model(bench: Bench) -> None:
+    model = asking(bench, calls("execute", cell_id="a"), mode="read")
+    await bench.run(model)
+    assert "Mode `read` forbids `execute`" in sent(model)[0]
+    assert bench.told(CallDenied)
+
+
+async def test_the_authorizer_comes_before_every_mode_and_rule(bench: Bench) -> None:
+    bench.forbidden = {("execute", "kernels")}
+    bench.policy = Policy(mode="auto", allow=frozenset({"execute"}), rules=[Rule(verdict="allow")])
+    model = ScriptedModel([[calls("execute", cell_id="a")], [says("Done.")]])
+    await bench.run(model)
+    assert bench.desk.log == []
+    assert "not allowed to execute kernels" in sent(model)[0]
+
+
+async def test_stop_while_a_question_waits_answers_its_call(bench: Bench) -> None:
+    waiting = asyncio.Event()
+
+    async def wait(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        waiting.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    bench.answering = wait
+    running = asyncio.create_task(bench.run(asking(bench, calls("execute", cell_id="a"))))
+    await waiting.wait()
+    running.cancel()
+    assert (await running).state == "stopped"
+    assert bench.stored[-1]["content"][0]["is_error"]
+
+
+# -- where nobody can be asked
+
+
+async def test_what_would_ask_is_refused_where_nobody_can_be_asked(bench: Bench) -> None:
+    turn = bench.turn(ScriptedModel([]))
+    with pytest.raises(NeedsApproval, match=r'name it in `allow` \(\["execute"\]\)'):
+        await turn.dispatcher.call("execute", {"cell_id": "a"}, turn.work, Policy(mode="ask"))
+    assert bench.audits[-1].outcome == "refused"
+
+
+async def test_naming_a_tool_in_allow_is_enough(bench: Bench) -> None:
+    turn = bench.turn(ScriptedModel([]))
+    policy = Policy(mode="ask", allow=frozenset({"execute"}))
+    result = await turn.dispatcher.call("execute", {"cell_id": "a"}, turn.work, policy)
+    assert result.text == "ran x = 1"
+
+
+async def test_a_forbidden_call_is_refused_with_its_reason(bench: Bench) -> None:
+    turn = bench.turn(ScriptedModel([]))
+    with pytest.raises(NotPermitted, match="Mode `read` forbids"):
+        await turn.dispatcher.call("execute", {"cell_id": "a"}, turn.work, Policy(mode="read"))

@@ -1,0 +1,74 @@
+"""The table of permissions, row by row, and what stands above it."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_agent.agent.permissions import MODES, Act, Policy, Rule, decide
+from jupyter_agent.tools.base import Action
+
+TABLE: dict[Action, str] = {
+    "read": "run run run run",
+    "edit": "deny ask run run",
+    "delete": "deny ask run run",
+    "run": "deny ask ask run",
+    "restart": "deny ask ask ask",
+    "interrupt": "deny ask ask ask",
+}
+
+
+def act(action: Action = "edit", *, tool: str = "tool", elsewhere: bool = False) -> Act:
+    return Act(tool=tool, action=action, notebook="sub/n.ipynb", elsewhere=elsewhere)
+
+
+@pytest.mark.parametrize("action", TABLE)
+def test_each_row_of_the_table(action: Action) -> None:
+    verdicts = [decide(act(action), Policy(mode=mode)).verdict for mode in MODES]
+    assert " ".join(verdicts) == TABLE[action]
+
+
+def test_the_first_change_in_another_notebook_asks_in_mode_edit() -> None:
+    verdicts = [decide(act(elsewhere=True), Policy(mode=mode)).verdict for mode in MODES]
+    assert verdicts == ["deny", "ask", "ask", "run"]
+
+
+def test_reading_another_notebook_never_asks() -> None:
+    assert decide(act("read", elsewhere=True), Policy(mode="ask")).verdict == "run"
+
+
+def test_mode_auto_asks_once_a_turn_before_a_restart() -> None:
+    policy = Policy(mode="auto")
+    assert decide(act("restart"), policy).verdict == "ask"
+    policy.granted.add("restart")
+    assert decide(act("restart"), policy).verdict == "run"
+    assert decide(act("interrupt"), policy).verdict == "ask"
+
+
+def test_the_ceiling_limits_the_mode_and_what_allow_can_do() -> None:
+    assert decide(act("run"), Policy(mode="auto", max_mode="edit")).verdict == "ask"
+    forbidden = decide(act("run"), Policy(mode="auto", max_mode="read", allow=frozenset({"tool"})))
+    assert forbidden.verdict == "deny"
+    assert "administrator" in forbidden.reason
+
+
+def test_deny_rules_win_over_ask_rules_and_these_over_allow_rules() -> None:
+    deny = Rule(verdict="deny", tool="delete_*")
+    ask = Rule(verdict="ask", notebook="sub/*")
+    allow = Rule(verdict="allow")
+    edits = Policy(mode="auto", rules=[allow, ask, deny])
+    assert decide(act(tool="delete_cell"), edits).verdict == "deny"
+    assert decide(act(), edits).verdict == "ask"
+    assert decide(act(), Policy(mode="ask", rules=[allow])).verdict == "run"
+    assert (
+        decide(act(), Policy(mode="ask", rules=[Rule(verdict="deny", tool="x")])).verdict == "ask"
+    )
+
+
+def test_what_the_caller_allows_runs_also_where_the_mode_would_refuse() -> None:
+    assert decide(act(), Policy(mode="ask", allow=frozenset({"tool"}))).verdict == "run"
+
+
+def test_the_reason_names_the_mode() -> None:
+    assert decide(act("run", tool="run_cell"), Policy(mode="read")).reason == (
+        "Mode `read` forbids `run_cell`; the user can choose a freer mode."
+    )

@@ -1,0 +1,520 @@
+"""The loop: every way through it, and the history that each leaves."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jupyter_agent.agent.turn import run_turn
+from jupyter_agent.errors import ModelError
+from jupyter_agent.events import (
+    CallFailed,
+    CallInputDelta,
+    CallInvalid,
+    CallOutput,
+    CallReady,
+    CellsChanged,
+    Notice,
+    StepFinished,
+    StepStarted,
+    TextDelta,
+    ThinkingDelta,
+    TurnAborted,
+    TurnFailed,
+    TurnFinished,
+    Usage,
+)
+from jupyter_agent.models.base import Block
+from jupyter_agent.testing import Scripted, ScriptedModel, calls, says, thinks
+
+from .conftest import Bench, with_limits
+
+
+def results(bench: Bench, position: int = -1) -> list[Block]:
+    """The tool results of a stored message."""
+    return list(bench.stored[position]["content"])
+
+
+def text_of(result: Block) -> str:
+    text: str = result["content"][0]["text"]
+    return text
+
+
+async def test_a_plain_answer_ends_the_turn(bench: Bench) -> None:
+    ending = await bench.run(ScriptedModel([[says("Hello you.")]]))
+    assert ending.state == "done"
+    assert isinstance(ending.event, TurnFinished)
+    assert ending.event.finish_reason == "stop"
+    assert ending.event.stop_reason == "end_turn"
+    assert "".join(event.delta for event in bench.told(TextDelta)) == "Hello you."
+    assert bench.stored[-1]["content"] == [says("Hello you.")]
+    assert ending.usage == Usage(input_tokens=100, output_tokens=10)
+
+
+async def test_the_model_gets_results_and_goes_on(bench: Bench) -> None:
+    model = ScriptedModel(
+        [
+            [says("I set it."), calls("write", cell_id="a", source="x = 5")],
+            [says("Done.")],
+        ]
+    )
+    ending = await bench.run(model)
+    assert ending.steps == 2
+    assert bench.desk.cells["a"] == "x = 5"
+    (result,) = model.requests[1].messages[-1]["content"]
+    assert result["tool_use_id"] == "toolu_1"
+    assert text_of(result) == "Wrote a."
+    assert [event.tool for event in bench.told(CallReady)] == ["write"]
+    assert bench.told(CallOutput)[0].output == {"text": "Wrote a.", "saved": True}
+    (changed,) = bench.told(CellsChanged)
+    assert changed.changes[0]["call_id"] == "toolu_1"
+    assert len(bench.told(StepStarted)) == len(bench.told(StepFinished)) == 2
+
+
+async def test_all_results_come_in_one_message_in_the_order_of_the_calls(bench: Bench) -> None:
+    model = ScriptedModel(
+        [
+            [
+                calls("linger", gate="late"),
+                calls("look", cell_id="gone"),
+                calls("look", cell_id="b"),
+                calls("say", text="last"),
+            ],
+            [says("Done.")],
+        ]
+    )
+    running = asyncio.create_task(bench.run(model))
+    while len(bench.told(CallOutput)) < 2:  # the others do not wait for the slow one
+        await asyncio.wait([running], timeout=0.001)
+    bench.desk.gates["late"].set()
+    await running
+    answers = model.requests[1].messages[-1]["content"]
+    assert [answer["tool_use_id"] for answer in answers] == [f"toolu_{n}" for n in range(1, 5)]
+    assert [answer.get("is_error", False) for answer in answers] == [False, True, False, False]
+
+
+async def test_calls_that_change_run_one_after_another_in_order(bench: Bench) -> None:
+    model = ScriptedModel(
+        [
+            [
+                calls("write", cell_id="a", source="1"),
+                calls("look", cell_id="a"),
+                calls("write", cell_id="a", source="2"),
+                calls("execute", cell_id="a"),
+            ],
+            [says("Done.")],
+        ]
+    )
+    await bench.run(model)
+    assert bench.desk.log == ["write a", "look a", "write a", "run 2"]
+    assert text_of(model.requests[1].messages[-1]["content"][1]) == "1"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        pytest.param(calls("look", cell_id="c9"), "No cell `c9`. Cells now: a, b.", id="stale-id"),
+        pytest.param(calls("look", cell=1), "cell_id: Field required", id="wrong-field"),
+        pytest.param(calls("look", cell_id=3), "cell_id: Input should be", id="wrong-type"),
+        pytest.param(calls("fly"), "Unknown tool `fly`. Available: crash,", id="unknown-tool"),
+    ],
+)
+async def test_the_model_is_told_what_went_wrong_and_goes_on(
+    bench: Bench, call: Block, message: str
+) -> None:
+    model = ScriptedModel([[call], [says("Sorry.")]])
+    assert (await bench.run(model)).state == "done"
+    (result,) = model.requests[1].messages[-1]["content"]
+    assert result["is_error"]
+    assert message in text_of(result)
+    assert message in bench.told(CallFailed)[0].error
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"cell_id": "a"', "[1]", '{"cell_id": NaN}', "null", '{"a": "\\ud800"}', "[" * 100_000]
+)
+async def test_input_that_is_no_json_object_is_never_executed(bench: Bench, raw: str) -> None:
+    call = {"type": "tool_use", "name": "look", "input": raw}
+    model = ScriptedModel([[call], [says("Sorry.")]])
+    await bench.run(model)
+    assert bench.desk.log == []
+    assert bench.told(CallInvalid)[0].error.startswith("Invalid JSON in tool input: ")
+    assert model.requests[1].messages[-2]["content"][0]["input"] == {"INVALID_JSON": raw}
+    assert not bench.told(CallFailed)
+
+
+async def test_a_call_without_input_is_an_empty_object(bench: Bench) -> None:
+    call = {"type": "tool_use", "name": "restart", "input": ""}
+    bench.policy.allow = frozenset({"restart"})
+    await bench.run(ScriptedModel([[call], [says("Done.")]]))
+    assert bench.desk.log == ["restart"]
+
+
+async def test_thinking_goes_back_unchanged_with_its_signature(bench: Bench) -> None:
+    thought = thinks("The cell is short.")
+    model = ScriptedModel([[thought, calls("look", cell_id="a")], [says("Done.")]])
+    await bench.run(model)
+    assert model.requests[1].messages[-2]["content"][0] == thought
+    assert "".join(event.delta for event in bench.told(ThinkingDelta)) == "The cell is short."
+
+
+async def test_thinking_of_another_model_is_not_sent(bench: Bench) -> None:
+    await bench.run(ScriptedModel([[thinks("Hm."), says("Hello.")]], id="one:model"))
+    model = ScriptedModel([[says("Hello again.")]], id="other:model")
+    await bench.run(model)
+    assert model.requests[0].messages[1]["content"] == [says("Hello.")]
+
+
+# -- limits
+
+
+async def test_the_last_step_must_answer_with_the_tools_kept(bench: Bench) -> None:
+    with_limits(bench, max_steps=2)
+    model = ScriptedModel([[calls("look", cell_id="a")], [says("x is 1.")]])
+    ending = await bench.run(model)
+    assert [request.tool_choice for request in model.requests] == ["auto", "none"]
+    assert model.requests[0].tools == model.requests[1].tools
+    assert model.requests[1].messages[-1]["content"][-1]["type"] == "tool_result"
+    assert isinstance(ending.event, TurnFinished)
+    assert ending.event.step_limit_reached
+    assert ending.event.finish_reason == "stop"
+    assert [notice.kind for notice in bench.told(Notice)] == ["step-limit"]
+
+
+async def test_a_call_in_the_last_step_is_not_executed(bench: Bench) -> None:
+    with_limits(bench, max_steps=1)
+    await bench.run(ScriptedModel([[says("I try."), calls("write", cell_id="a", source="no")]]))
+    assert bench.desk.cells["a"] == "x = 1"
+    assert bench.stored[-1]["content"] == [says("I try.")]
+    assert bench.told(CallInvalid)
+
+
+async def test_spent_tokens_force_the_answer_before_the_next_request(bench: Bench) -> None:
+    with_limits(bench, token_budget=1000)
+    usage = {"input_tokens": 1, "cache_read_input_tokens": 990, "output_tokens": 9}
+    model = ScriptedModel(
+        [Scripted(blocks=[calls("look", cell_id="a")], usage=usage), [says("x is 1.")]]
+    )
+    ending = await bench.run(model)
+    assert model.requests[1].tool_choice == "none"
+    assert isinstance(ending.event, TurnFinished)
+    assert ending.event.budget_reached
+    assert not ending.event.step_limit_reached
+
+
+async def test_an_endless_loop_of_calls_ends(bench: Bench) -> None:
+    with_limits(bench, max_steps=5)
+    model = ScriptedModel([[calls("look", cell_id="a")] for _ in range(5)])
+    assert (await bench.run(model)).steps == 5
+    assert bench.desk.log == ["look a"] * 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "blocks"),
+    [
+        ("reply_chars", [says("word " * 300)]),
+        ("reply_chars", [calls("say", text="word " * 300)]),
+        ("reply_calls", [calls("look", cell_id="a") for _ in range(1001)]),
+    ],
+)
+async def test_a_reply_without_end_ends_the_turn_and_runs_nothing(
+    bench: Bench, limit: str, blocks: list[Block]
+) -> None:
+    with_limits(bench, **{limit: 1000})
+    ending = await bench.run(ScriptedModel([blocks]))
+    assert ending.state == "failed"
+    assert ending.stop_reason == "too_large"
+    assert bench.desk.log == []
+
+
+# -- stop reasons
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "finish_reason"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("something_new", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("tool_use", "stop"),
+    ],
+)
+async def test_each_stop_reason_of_a_text_has_its_finish(
+    bench: Bench, stop_reason: str, finish_reason: str
+) -> None:
+    model = ScriptedModel([Scripted(blocks=[says("So far")], stop_reason=stop_reason)])
+    ending = await bench.run(model)
+    assert isinstance(ending.event, TurnFinished)
+    assert (ending.event.finish_reason, ending.event.stop_reason) == (finish_reason, stop_reason)
+    assert bench.stored[-1]["content"] == [says("So far")]
+
+
+async def test_calls_that_were_cut_off_are_answered_and_not_executed(bench: Bench) -> None:
+    cut = Scripted(blocks=[calls("write", cell_id="a", source="half")], stop_reason="max_tokens")
+    model = ScriptedModel([cut, cut, [says("I give up.")]])
+    ending = await bench.run(model)
+    assert bench.desk.cells["a"] == "x = 1"
+    assert "cut off" in text_of(model.requests[1].messages[-1]["content"][0])
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto", "none"]
+    assert ending.state == "done"
+
+
+async def test_a_pause_is_resumed_with_the_same_question(bench: Bench) -> None:
+    searches: Block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    model = ScriptedModel(
+        [Scripted(blocks=[searches], stop_reason="pause_turn"), [says("Found it.")]]
+    )
+    await bench.run(model)
+    assert model.requests[1].messages[-1] == {"role": "assistant", "content": [searches]}
+
+
+async def test_pausing_for_ever_ends(bench: Bench) -> None:
+    searches: Block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    pause = Scripted(blocks=[searches], stop_reason="pause_turn")
+    ending = await bench.run(ScriptedModel([pause] * 6))
+    assert (ending.state, ending.steps) == ("done", 6)
+
+
+async def test_a_refusal_leaves_the_question_alone(bench: Bench) -> None:
+    refusal = Scripted(
+        blocks=[says("I was about to"), calls("write", cell_id="a", source="bad")],
+        stop_reason="refusal",
+        stop_details={"explanation": "It is against the policy."},
+    )
+    ending = await bench.run(ScriptedModel([refusal]))
+    assert isinstance(ending.event, TurnFinished)
+    assert ending.event.finish_reason == "content-filter"
+    assert bench.stored[-1]["role"] == "user"
+    assert bench.desk.cells["a"] == "x = 1"
+    assert "against the policy" in bench.told(Notice)[0].text
+
+
+async def test_an_empty_answer_after_results_is_asked_for_once_more(bench: Bench) -> None:
+    model = ScriptedModel([[calls("look", cell_id="a")], [], [says("x is 1.")]])
+    await bench.run(model)
+    assert model.requests[1].messages == model.requests[2].messages
+    assert bench.stored[-1]["content"] == [says("x is 1.")]
+
+
+async def test_no_answer_at_all_is_told_and_leaves_no_empty_message(bench: Bench) -> None:
+    ending = await bench.run(ScriptedModel([[], [says("   ")]]))
+    assert ending.state == "done"
+    assert bench.stored[-1]["role"] == "user"
+    assert bench.told(Notice)[-1].kind == "no-answer"
+
+
+async def test_calls_count_even_where_the_service_says_the_turn_ended(bench: Bench) -> None:
+    early = Scripted(blocks=[calls("look", cell_id="a")], stop_reason="end_turn")
+    await bench.run(ScriptedModel([early, [says("Done.")]]))
+    assert bench.desk.log == ["look a"]
+
+
+# -- what tools return
+
+
+async def test_an_empty_result_says_so(bench: Bench) -> None:
+    model = ScriptedModel([[calls("say", text=" \n")], [says("Done.")]])
+    await bench.run(model)
+    assert text_of(model.requests[1].messages[-1]["content"][0]) == "(no output)"
+
+
+async def test_a_huge_result_is_cut_in_the_middle_and_says_so(bench: Bench) -> None:
+    with_limits(bench, result_chars=100)
+    model = ScriptedModel([[calls("say", text="h" * 80 + "t" * 80)], [says("Done.")]])
+    await bench.run(model)
+    sent = text_of(model.requests[1].messages[-1]["content"][0])
+    assert "[... 60 characters cut ...]" in sent
+    assert sent.startswith("h" * 60)
+    assert sent.endswith("t" * 40)
+
+
+async def test_images_go_to_the_model_and_old_ones_go_first(bench: Bench) -> None:
+    model = ScriptedModel(
+        [*([calls("say", text="see", image=f"{n:04}")] for n in range(22)), [says("Seen.")]]
+    )
+    await bench.run(model)
+    sent = [
+        part["source"]["data"]
+        for message in model.requests[-1].messages
+        for block in message["content"]
+        if block["type"] == "tool_result"
+        for part in block["content"]
+        if part["type"] == "image"
+    ]
+    assert sent == [f"{n:04}" for n in range(2, 22)]
+
+
+async def test_keys_are_masked_in_what_tools_return(bench: Bench) -> None:
+    model = ScriptedModel([[calls("say", text=f"key={bench.secret}")], [says("Done.")]])
+    await bench.run(model)
+    assert text_of(model.requests[1].messages[-1]["content"][0]) == "key=***"
+    assert bench.told(CallOutput)[0].output == {"text": "key=***"}
+
+
+async def test_a_running_cell_tells_its_output_before_the_result(bench: Bench) -> None:
+    await bench.run(ScriptedModel([[calls("execute", cell_id="a")], [says("Done.")]]))
+    first, last = bench.told(CallOutput)
+    assert first.preliminary
+    assert not last.preliminary
+    assert last.output["status"] == "ok"
+
+
+async def test_a_bug_in_a_tool_is_loud_and_leaves_a_valid_history(bench: Bench) -> None:
+    model = ScriptedModel([[calls("crash"), calls("look", cell_id="a")]])
+    with pytest.raises(ExceptionGroup) as caught:
+        await bench.run(model)
+    assert caught.group_contains(ZeroDivisionError)
+    assert len(results(bench)) == 2
+
+
+# -- stop
+
+
+async def test_stop_while_a_tool_runs_answers_every_call(bench: Bench) -> None:
+    model = ScriptedModel(
+        [
+            [
+                calls("look", cell_id="a"),
+                calls("linger", gate="never"),
+                calls("write", cell_id="a", source="no"),
+            ]
+        ]
+    )
+    bench.desk.reached["never"] = asyncio.Event()
+    running = asyncio.create_task(bench.run(model))
+    await bench.desk.reached["never"].wait()
+    running.cancel()
+    ending = await running
+    assert ending.state == "stopped"
+    assert isinstance(ending.event, TurnAborted)
+    assert [result.get("is_error", False) for result in results(bench)] == [False, True, True]
+    assert "may have partially run" in text_of(results(bench)[1])
+    assert bench.desk.cells["a"] == "x = 1"
+    assert running.cancelling() == 0
+
+
+@pytest.mark.parametrize("shown", range(1, 12))
+async def test_stop_while_the_model_writes_keeps_its_text(bench: Bench, shown: int) -> None:
+    blocks = [thinks("Hm hm."), says("One two "), calls("look", cell_id="a")]
+    reply = Scripted(blocks=blocks, stop_after=shown, then="wait", gate=asyncio.Event())
+    turn = bench.turn(ScriptedModel([reply]))
+    running = asyncio.create_task(run_turn(turn))
+    told = -1
+    while told < len(bench.events):  # until the model stands at its gate
+        told = len(bench.events)
+        await asyncio.wait([running], timeout=0.005)
+    running.cancel()
+    assert (await running).state == "stopped"
+    bench.check_history(turn)
+    kept = [message for message in bench.stored if message["role"] == "assistant"]
+    texts = [block["text"] for message in kept for block in message["content"]]
+    assert texts in ([], ["One"], ["One two"])
+    assert bench.desk.log == []
+    assert isinstance(bench.events[-1], StepFinished)
+
+
+async def test_stop_closes_the_call_that_was_being_written(bench: Bench) -> None:
+    reply = Scripted(
+        blocks=[calls("look", cell_id="a")], stop_after=3, then="wait", gate=asyncio.Event()
+    )
+    running = asyncio.create_task(bench.run(ScriptedModel([reply])))
+    while not bench.told(CallInputDelta):
+        await asyncio.wait([running], timeout=0.001)
+    running.cancel()
+    await running
+    assert [event.tool for event in bench.told(CallInvalid)] == ["look"]
+
+
+# -- faults of the service
+
+
+def fault(**facts: object) -> ModelError:
+    return ModelError("The service is overloaded.", **{"kind": "overloaded", **facts})  # type: ignore[arg-type]
+
+
+async def test_a_fault_that_passes_is_retried_and_told(bench: Bench) -> None:
+    busy = fault(retryable=True, retry_after=7.0)
+    ending = await bench.run(ScriptedModel([busy, busy, [says("Here.")]]))
+    assert ending.state == "done"
+    assert bench.waits == [7.0, 7.0]
+    notices = bench.told(Notice)
+    assert [notice.kind for notice in notices] == ["retrying", "retrying"]
+    assert notices[0].facts == {"attempt": 2, "seconds": 7.0, "reason": "overloaded"}
+    assert len(bench.told(StepStarted)) == 1
+
+
+async def test_after_three_attempts_the_turn_fails_and_the_question_stays(bench: Bench) -> None:
+    ending = await bench.run(ScriptedModel([fault(retryable=True)] * 3))
+    assert ending.state == "failed"
+    assert isinstance(ending.event, TurnFailed)
+    assert ending.event.error == "The service is overloaded."
+    assert [message["role"] for message in bench.stored] == ["user"]
+    assert bench.waits[0] < bench.waits[1]
+
+
+@pytest.mark.parametrize("error", [fault(), fault(retryable=True, retry_after=3600.0)])
+async def test_what_waiting_does_not_cure_is_not_retried(bench: Bench, error: ModelError) -> None:
+    assert (await bench.run(ScriptedModel([error]))).state == "failed"
+    assert bench.waits == []
+
+
+async def test_a_reply_that_broke_off_is_closed_and_asked_for_again(bench: Bench) -> None:
+    broken = Scripted(
+        blocks=[says("I was going to say"), calls("write", cell_id="a", source="no")],
+        stop_after=10,
+    )
+    await bench.run(ScriptedModel([broken, [says("Hello.")]]))
+    kinds = [event.type for event in bench.events if "delta" not in event.type]
+    assert kinds == [
+        "step_started",
+        "text_started",
+        "text_ended",
+        "call_started",
+        "call_invalid",
+        "step_finished",
+        "notice",
+        "step_started",
+        "text_started",
+        "text_ended",
+        "usage_updated",
+        "step_finished",
+    ]
+    assert bench.stored[-1]["content"] == [says("Hello.")]
+    assert bench.desk.cells["a"] == "x = 1"
+
+
+async def test_a_reply_that_breaks_off_for_good_leaves_its_text(bench: Bench) -> None:
+    broken = Scripted(blocks=[says("Half an answer")], stop_after=4)
+    assert (await bench.run(ScriptedModel([broken] * 3))).state == "failed"
+    assert bench.stored[-1]["content"] == [says("Half an")]
+
+
+async def test_silence_counts_as_a_broken_connection(bench: Bench) -> None:
+    with_limits(bench, idle_seconds=0.01)
+    silent = Scripted(blocks=[says("Well")], stop_after=2, then="wait", gate=asyncio.Event())
+    ending = await bench.run(ScriptedModel([silent, [says("Here.")]]))
+    assert ending.state == "done"
+    assert "silent" in bench.told(Notice)[0].text
+
+
+async def test_a_conversation_that_is_too_long_is_shortened_once(bench: Bench) -> None:
+    too_long = ModelError("The conversation is too long.", kind="context_length")
+    old, new = calls("say", text="old " * 500), calls("say", text="new " * 500)
+    model = ScriptedModel([[old], [new], too_long, [says("Done.")]])
+    await bench.run(model)
+    earlier, _, latest = (message["content"][0] for message in model.requests[-1].messages[2:5])
+    assert text_of(earlier) == "[elided, 2000 characters; call again if needed]"
+    assert text_of(latest) == "new " * 500
+    assert [notice.kind for notice in bench.told(Notice)] == ["compacted"]
+
+
+async def test_what_cannot_be_shortened_any_more_fails_plainly(bench: Bench) -> None:
+    too_long = ModelError("The conversation is too long.", kind="context_length")
+    model = ScriptedModel([[calls("say", text="old " * 500)], [says("Ok.")]])
+    await bench.run(model)
+    ending = await bench.run(ScriptedModel([too_long, too_long]))
+    assert ending.state == "failed"
+    assert len(bench.told(Notice)) == 1

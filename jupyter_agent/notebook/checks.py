@@ -123,6 +123,14 @@ def _merged(cell: Cell, source: str, base: str | None) -> str:
         ) from None
 
 
+def refuse_half_characters(text: str | None) -> None:
+    """Raises InvalidInput for text that no file and no browser can take."""
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise InvalidInput("The text has half a character in it (a lone surrogate).") from None
+
+
 def refuse_locked(cell: Cell) -> None:
     """Raises Locked if the cell's author forbids edits."""
     if cell.locked:
@@ -165,10 +173,13 @@ def _contains(cell: Cell, change: Change) -> bool:
     after = change.after
     if after is None or cell.type != after.type:
         return False
-    if cell.source == after.source:
-        return True
-    before = change.before.source if change.before else ""
-    return all(text in cell.source for _, _, text in text_operations(before, after.source))
+    if change.before is None or cell.source == after.source:
+        return True  # an id that we made is only in a cell that we made
+    before = change.before.source
+    try:
+        return merge(before, cell.source, after.source) == cell.source
+    except MergeConflict:  # somebody typed in the same line at the same moment
+        return all(text in cell.source for _, _, text in text_operations(before, after.source))
 
 
 def _invalid(cell_id: str, state: CellState) -> str:

@@ -7,9 +7,10 @@ document, have the carrier confirm it, look whether it is really there. What fai
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from jupyter_agent.errors import AgentError, Busy, CellNotFound, Locked
@@ -47,7 +48,7 @@ class Notebook:
         self._path = path
         self._choose = choose
         self._carrier: Carrier | None = None
-        self._writers: list[CellOutputs] = []
+        self._writers: weakref.WeakSet[CellOutputs] = weakref.WeakSet()
         self._displays: Displays = {}
 
     @property
@@ -62,7 +63,7 @@ class Notebook:
     @property
     def busy(self) -> bool:
         """Whether an operation or a run is under way."""
-        return self.lock.locked() or bool(self._writers)
+        return self.lock.locked() or any(writer.running for writer in self._writers)
 
     # ---- reading
 
@@ -124,6 +125,7 @@ class Notebook:
         """Insert a cell after or before another or at an index; at the end if none is given."""
 
         def operation(cells: SharedCells) -> Outcome:
+            checks.refuse_half_characters(source)
             at = checks.place(cells, after=after, before=before, index=index)
             cell_id = checks.new_id(cells)
             state = CellState(
@@ -161,6 +163,7 @@ class Notebook:
                 old_string=old_string,
                 new_string=new_string,
             )
+            checks.refuse_half_characters(text)
             retyped = type is not None and type != cell.type
             if (text, retyped) != (cell.source, False):
                 checks.refuse_locked(cell)
@@ -168,7 +171,8 @@ class Notebook:
                 self._refuse_under_cursor(cell, "Its type was not changed")
             cells.write_source(cell_id, text)
             if type is not None and retyped:
-                cells.retype(cell_id, type)
+                bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
+                cells.retype(cell_id, bare)
             merged = source is not None and base not in (None, cell.source)
             return Outcome(cell_id, "update", before=cell, merged=merged)
 
@@ -201,10 +205,18 @@ class Notebook:
         def operation(cells: SharedCells) -> Outcome:
             cell = checks.expected(cells, cell_id, expect)
             at = checks.place(cells, after=after, before=before, index=index, moving=cell_id)
-            self._move(cells, cell_id, at)
+            self.put(cell_id, at)
             return Outcome(cell_id, "move", before=cell)
 
         return await self._edit(operation)
+
+    def put(self, cell_id: str, index: int) -> None:
+        """Within an edit: give the cell this index. The cell the user is in stays; others move."""
+        cells = self._live_cells()
+        if self.place is not None and self.place.cell_id == cell_id:
+            cells.move_others(cell_id, index)
+        else:
+            cells.move(cell_id, index)
 
     async def restore(self, operation: Callable[[SharedCells], Sequence[Change]]) -> Saved:
         """Carry out several changes as one edit: all are confirmed or none. Used to undo."""
@@ -217,7 +229,7 @@ class Notebook:
     def outputs(self, cell_id: str) -> CellOutputs:
         """The writer of a run's outputs into that cell."""
         writer = CellOutputs(self._live_cells, cell_id, self._displays)
-        self._writers.append(writer)
+        self._writers.add(writer)
         return writer
 
     async def save(self) -> Saved:
@@ -225,7 +237,7 @@ class Notebook:
         async with self._operation() as carrier:
             finished = [writer for writer in self._writers if writer.finished]
             saved = await carrier.save()
-            self._writers = [writer for writer in self._writers if writer not in finished]
+            self._writers.difference_update(finished)
             return saved
 
     async def trust(self, cell_id: str) -> None:
@@ -290,12 +302,6 @@ class Notebook:
             raise
         checks.verify(carrier.cells, changes)
         return changes, saved
-
-    def _move(self, cells: SharedCells, cell_id: str, index: int) -> None:
-        if self.place is not None and self.place.cell_id == cell_id:
-            cells.move_others(cell_id, index)
-        else:
-            cells.move(cell_id, index)
 
     def _live_cells(self) -> SharedCells:
         if self._carrier is None:

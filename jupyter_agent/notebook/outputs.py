@@ -68,6 +68,11 @@ class CellOutputs:
         self._last_write = 0.0
         self._overflow = _Overflow(limit)
 
+    @property
+    def running(self) -> bool:
+        """Between `start` and `finish`."""
+        return self._written_to is not None and not self.finished
+
     # ---- what a run calls
 
     def start(self) -> None:

@@ -208,17 +208,16 @@ class SharedCells:
             neighbour = now + (1 if index > now else -1)
             self.move(self.ids()[neighbour], now)
 
-    def retype(self, cell_id: str, cell_type: CellType) -> None:
-        """Replace the cell by one of another type with the same id, text and metadata (but not its trust)."""
+    def retype(self, cell_id: str, state: CellState) -> None:
+        """Replace the cell by one of the state's type, with what only that type has from there.
+
+        Id, text and metadata stay, but not its trust: that was given to other outputs.
+        """
         index = self.index(cell_id)
         old = self._value(index)
-        new = {key: item for key, item in old.items() if key not in _ONLY_IN_CODE}
-        new["cell_type"] = cell_type
-        new["metadata"] = {key: old["metadata"][key] for key in old["metadata"] if key != "trusted"}
-        if cell_type == "code":
-            new.pop("attachments", None)
-            new.update(outputs=[], execution_count=None)
-        self._replace(index, new, index)
+        kept = {key: item for key, item in old.items() if key not in _OF_ONE_TYPE}
+        metadata = {key: item for key, item in old["metadata"].items() if key != "trusted"}
+        self._replace(index, {**nbformat_cell(cell_id, state), **kept, "metadata": metadata}, index)
 
     def _replace(self, index: int, value: dict[str, Any], at: int) -> None:
         """Insert `value` at `at`, then delete what was at `index`: never one without the other before it."""
@@ -276,7 +275,7 @@ class Retraction:
             self._history.undo()
 
 
-_ONLY_IN_CODE = ("outputs", "execution_count", "execution_state")
+_OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "attachments")
 
 
 def _snapshot(index: int, value: Mapping[str, Any]) -> Cell:

@@ -120,7 +120,7 @@ class Disk:
             model: dict[str, Any] = await ensure_async(
                 self._contents.get(path, content=content, type="notebook", **hashes)
             )
-        except (HTTPError, OSError) as error:
+        except (HTTPError, OSError, ValueError) as error:  # ValueError: half characters (surrogates)
             if isinstance(error, HTTPError) and error.status_code == 404:
                 raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
             raise UnreadableNotebook(
@@ -158,10 +158,6 @@ def _unusable(content: Any) -> str:
             return f"cell {index} has no text or no metadata"
         if cell["cell_type"] == "code" and not _are_outputs(cell.get("outputs")):
             return f"the outputs of cell {index} are malformed"
-    try:
-        json.dumps([cell["source"] for cell in cells], ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return "it has half characters (lone surrogates), which cannot be saved"
     return ""
 
 

@@ -1,0 +1,212 @@
+"""A JupyterLab tab in Python: a document of its own, speaking the protocol of LIVE.md over a TabLink."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_server.utils import ensure_async
+from jupyter_ydoc import YNotebook
+from pycrdt import Text, TransactionEvent
+
+from jupyter_agent.notebook.carriers.tab import TabLink, Tabs
+
+
+class Tab:
+    """An open notebook. Frames travel in order, one per turn of the event loop, unless `frozen`."""
+
+    def __init__(self, tabs: Tabs, contents: Any, path: str, client: str = "page-1") -> None:
+        self.path = path
+        self.client = client
+        self.notebook = YNotebook()
+        self.hash: str | None = None
+        self.active_cell: str | None = None
+        self.editing = False
+        self.frozen = False
+        self.deaf_to_saves = False
+        self.requests: list[str] = []
+        self._tabs = tabs
+        self._contents = contents
+        self._link: TabLink | None = None
+        self._attached = False
+        self._applying = False
+        self._inbox: deque[str | bytes] = deque()
+        self._outbox: deque[str | bytes] = deque()
+        self._answers: set[asyncio.Task[None]] = set()
+        self.notebook.ydoc.observe(self._forward)
+
+    async def open(self) -> Tab:
+        """Load the file as Lab does, then connect."""
+        await self._load()
+        self.connect()
+        return self
+
+    # ---- what the person does
+
+    def type(self, cell_id: str, text: str, at: int | None = None) -> None:
+        """Insert text in a cell, at its end if no offset (in code points) is given."""
+        source: Text = self.cell(cell_id)["source"]
+        now = str(source)
+        with self.notebook.ydoc.transaction():
+            source.insert(len(now[:at].encode()), text)
+            self.notebook.ystate["dirty"] = True
+
+    def delete_cell(self, cell_id: str) -> None:
+        with self.notebook.ydoc.transaction():
+            del self.notebook.ycells[self.ids().index(cell_id)]
+            self.notebook.ystate["dirty"] = True
+
+    def edit_in(self, cell_id: str | None, editing: bool = True) -> None:
+        """Put the cursor in a cell."""
+        self.active_cell, self.editing = cell_id, editing
+
+    def connect(self, client: str | None = None) -> TabLink:
+        """Open the socket."""
+        self.client = client or self.client
+        self._attached = False
+        self._link = TabLink(
+            self._to_tab,
+            {
+                "op": "hello",
+                "protocol": 1,
+                "path": self.path,
+                "client": self.client,
+                "version": self.notebook.version,
+            },
+        )
+        self._tabs.add(self._link)
+        return self._link
+
+    def cut(self) -> None:
+        """The socket is lost, with all that is under way in it."""
+        assert self._link is not None
+        self._tabs.discard(self._link)
+        self._link.close()
+        self._link = None
+        self._attached = False
+        self._inbox.clear()
+        self._outbox.clear()
+
+    def rename(self, path: str) -> None:
+        self.path = path
+        self._to_server(json.dumps({"op": "path", "path": path}))
+
+    def thaw(self) -> None:
+        self.frozen = False
+        asyncio.get_running_loop().call_soon(self._step)
+
+    # ---- what is on the screen
+
+    def cell(self, cell_id: str) -> Any:
+        return self.notebook.ycells[self.ids().index(cell_id)]
+
+    def source(self, cell_id: str) -> str:
+        return str(self.cell(cell_id)["source"])
+
+    def ids(self) -> list[str]:
+        return [cell["id"] for cell in self.notebook.ycells]
+
+    @property
+    def dirty(self) -> bool:
+        return bool(self.notebook.dirty)
+
+    @property
+    def link(self) -> TabLink:
+        assert self._link is not None
+        return self._link
+
+    # ---- the wire
+
+    def _to_tab(self, frame: str | bytes) -> None:
+        self._inbox.append(frame)
+        asyncio.get_running_loop().call_soon(self._step)
+
+    def _to_server(self, frame: str | bytes) -> None:
+        self._outbox.append(frame)
+        asyncio.get_running_loop().call_soon(self._step)
+
+    def _step(self) -> None:
+        if self.frozen:
+            return
+        if self._outbox and self._link is not None:
+            self._link.receive(self._outbox.popleft())
+        if self._inbox:
+            self._take(self._inbox.popleft())
+        if self._inbox or self._outbox:
+            asyncio.get_running_loop().call_soon(self._step)
+
+    def _take(self, frame: str | bytes) -> None:
+        if isinstance(frame, bytes):
+            self._applying = True
+            try:
+                self.notebook.ydoc.apply_update(frame)
+            finally:
+                self._applying = False
+            return
+        request = json.loads(frame)
+        self.requests.append(request["op"])
+        if request["op"] == "attach":
+            self._attached = True
+            self._to_server(self.notebook.ydoc.get_update())
+        elif request["op"] == "detach":
+            self._attached = False
+        slow: dict[str, Callable[[], Any]] = {"save": self.save, "revert": self.revert}
+        if request["op"] in slow:
+            task = asyncio.create_task(self._answer_after(slow[request["op"]], request))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+        elif "id" in request:
+            if request["op"] == "trust":
+                self.cell(request["cell"])["metadata"]["trusted"] = True
+            self._answer(request)
+
+    async def _answer_after(self, work: Callable[[], Any], request: Mapping[str, Any]) -> None:
+        await work()
+        self._answer(request)
+
+    def _answer(self, request: Mapping[str, Any]) -> None:
+        situation = {
+            "re": request["id"],
+            "dirty": self.dirty,
+            "hash": self.hash,
+            "writable": True,
+            "cell": self.active_cell,
+            "editing": self.editing,
+        }
+        self._to_server(json.dumps(situation))
+
+    def _forward(self, event: TransactionEvent) -> None:
+        if self._attached and not self._applying:
+            self._to_server(event.update)
+
+    # ---- Lab's context
+
+    async def save(self) -> None:
+        """Lab's own save."""
+        if self.deaf_to_saves:
+            return
+        model = {"type": "notebook", "format": "json", "content": self.notebook.get()}
+        await ensure_async(self._contents.save(model, self.path))
+        self.hash = await self._disk_hash()
+        self.notebook.dirty = False
+
+    async def revert(self) -> None:
+        if not self.dirty:
+            await self._load()
+
+    async def _load(self) -> None:
+        model = await ensure_async(
+            self._contents.get(self.path, type="notebook", require_hash=True)
+        )
+        self.notebook.set(model["content"])
+        self.notebook.dirty = False
+        self.hash = model["hash"]
+
+    async def _disk_hash(self) -> str:
+        model = await ensure_async(
+            self._contents.get(self.path, content=False, type="notebook", require_hash=True)
+        )
+        return str(model["hash"])

@@ -1,0 +1,81 @@
+"""Real contents managers, real documents, and tabs that follow the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.services.contents.largefilemanager import (
+    AsyncLargeFileManager,
+    LargeFileManager,
+)
+from nbformat import from_dict
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
+
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+
+
+def notebook_json(cells: Sequence[Mapping[str, Any]], **metadata: Any) -> str:
+    """A notebook file of format 4.5 as Jupyter writes it."""
+    content = new_notebook(cells=list(cells), metadata=metadata)
+    return str(writes(from_dict(content))) + "\n"
+
+
+def code(cell_id: str, source: str, outputs: Sequence[Any] = (), **more: Any) -> Any:
+    return new_code_cell(source, id=cell_id, outputs=list(outputs), **more)
+
+
+def markdown(cell_id: str, source: str, **more: Any) -> Any:
+    return new_markdown_cell(source, id=cell_id, **more)
+
+
+@pytest.fixture(params=[AsyncLargeFileManager, LargeFileManager], ids=["async", "sync"])
+def contents(request: pytest.FixtureRequest, jp_environ: None, tmp_path: Path) -> Any:
+    root = tmp_path / "root"
+    root.mkdir()
+    manager = request.param(root_dir=str(root))
+    manager.notary.db_file = ":memory:"
+    return manager
+
+
+@pytest.fixture
+def root(contents: Any) -> Path:
+    return Path(contents.root_dir)
+
+
+@pytest.fixture
+def tabs() -> Tabs:
+    return Tabs()
+
+
+@pytest.fixture
+def notebooks(
+    contents: Any, tabs: Tabs, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Iterator[Notebooks]:
+    opened = Notebooks(contents, tabs)
+    yield opened
+    jp_asyncio_loop.run_until_complete(opened.close())
+
+
+@pytest.fixture
+def write(root: Path) -> Callable[..., Path]:
+    """Puts a notebook into the root, as another program would."""
+
+    def write(name: str, cells: Sequence[Mapping[str, Any]], **metadata: Any) -> Path:
+        path = root / name
+        path.write_text(notebook_json(cells, **metadata), encoding="utf-8")
+        return path
+
+    return write
+
+
+def cells_of(path: Path) -> list[dict[str, Any]]:
+    """The cells of a file, sources joined."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    for cell in cells:
+        cell["source"] = "".join(cell["source"])
+    return list(cells)

@@ -1,0 +1,227 @@
+"""Edits of a notebook that is open nowhere; what they refuse, and what they leave alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.errors import (
+    CellNotFound,
+    Conflict,
+    InvalidInput,
+    Locked,
+    NotebookNotFound,
+    NotOnce,
+    NotRead,
+)
+from jupyter_agent.notebook.carriers import Notebooks
+from jupyter_agent.notebook.document import Notebook
+
+from .conftest import cells_of, code, markdown
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def notebook(
+    notebooks: Notebooks, write: Write, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Notebook:
+    write("a.ipynb", [code("a", "x = 1\ny = 2"), markdown("b", "# Title"), code("c", "print(x)")])
+    return jp_asyncio_loop.run_until_complete(notebooks.get("a.ipynb"))
+
+
+@pytest.fixture
+def file(root: Path, notebook: Notebook) -> Path:
+    return root / "a.ipynb"
+
+
+async def test_cells_are_read_in_order_with_their_ids(notebook: Notebook) -> None:
+    cells = await notebook.read()
+    assert [(cell.id, cell.index, cell.type) for cell in cells] == [
+        ("a", 0, "code"),
+        ("b", 1, "markdown"),
+        ("c", 2, "code"),
+    ]
+    assert notebook.carrier == "file"
+
+
+async def test_an_inserted_cell_is_where_it_was_asked_for_and_on_disk(
+    notebook: Notebook, file: Path
+) -> None:
+    first = await notebook.insert(source="1", index=0)
+    after = await notebook.insert(source="2", after="a")
+    before = await notebook.insert(source="3", type="markdown", before="c")
+    last = await notebook.insert(source="4")
+    ids = [edit.cell.id for edit in (first, after, before, last) if edit.cell]
+    expected = [ids[0], "a", ids[1], "b", ids[2], "c", ids[3]]
+    assert [cell["id"] for cell in cells_of(file)] == expected
+    assert last.saved.saved
+    assert [change.kind for change in last.changes] == ["insert"]
+
+
+async def test_a_part_of_the_text_is_replaced(notebook: Notebook, file: Path) -> None:
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 'é😀'")
+    assert cells_of(file)[0]["source"] == "x = 'é😀'\ny = 2"
+    (change,) = edit.changes
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.source, change.after.source) == ("x = 1\ny = 2", "x = 'é😀'\ny = 2")
+
+
+@pytest.mark.parametrize(("old", "found"), [("z", "does not occur"), (" = ", "occurs 2 times")])
+async def test_an_old_string_must_occur_once(notebook: Notebook, old: str, found: str) -> None:
+    with pytest.raises(NotOnce, match=found) as error:
+        await notebook.update("a", old_string=old, new_string="!")
+    assert "x = 1\ny = 2" in error.value.message
+    assert error.value.facts["current"]["source"] == "x = 1\ny = 2"
+
+
+async def test_a_rewrite_is_merged_with_what_was_typed_since_it_was_read(
+    notebook: Notebook,
+) -> None:
+    base = notebook.peek("a").source
+    await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
+    edit = await notebook.update("a", source="x = 10\ny = 2", base=base)
+    assert edit.cell is not None
+    assert edit.cell.source == "x = 10\ny = 2\nz = 3"
+    assert edit.merged
+
+
+async def test_a_rewrite_of_lines_that_were_changed_is_refused_with_the_text(
+    notebook: Notebook, file: Path
+) -> None:
+    base = notebook.peek("a").source
+    await notebook.update("a", old_string="x = 1", new_string="x = 5")
+    written = file.read_bytes()
+    with pytest.raises(Conflict, match="x = 5") as error:
+        await notebook.update("a", source="x = 10\ny = 2", base=base)
+    assert error.value.facts["current"]["source"] == "x = 5\ny = 2"
+    assert file.read_bytes() == written
+
+
+async def test_a_rewrite_needs_the_text_or_the_version_that_it_replaces(notebook: Notebook) -> None:
+    with pytest.raises(NotRead, match="x = 1"):
+        await notebook.update("a", source="new")
+    version = notebook.peek("a").version
+    await notebook.update("a", source="new", expect=version)
+    with pytest.raises(Conflict):
+        await notebook.update("a", source="newer", expect=version)
+    with pytest.raises(Conflict):
+        await notebook.delete("a", expect=version)
+    assert notebook.peek("a").source == "new"
+
+
+async def test_another_type_keeps_id_text_and_metadata(notebooks: Notebooks, write: Write) -> None:
+    output = {"output_type": "stream", "name": "stdout", "text": "1\n"}
+    cell = code("a", "# A", [output], metadata={"tags": ["keep"]}, execution_count=3)
+    path = write("t.ipynb", [cell])
+    notebook = await notebooks.get("t.ipynb")
+    await notebook.update("a", type="markdown")
+    (cell,) = cells_of(path)
+    assert cell == {
+        "id": "a",
+        "cell_type": "markdown",
+        "source": "# A",
+        "metadata": {"tags": ["keep"]},
+    }
+    await notebook.update("a", type="code", old_string="# A", new_string="a = 1")
+    (cell,) = cells_of(path)
+    assert (cell["cell_type"], cell["source"], cell["outputs"]) == ("code", "a = 1", [])
+
+
+async def test_a_cell_is_moved_and_deleted(notebook: Notebook, file: Path) -> None:
+    edit = await notebook.move("c", before="a")
+    assert [cell["id"] for cell in cells_of(file)] == ["c", "a", "b"]
+    assert [change.kind for change in edit.changes] == ["move"]
+    await notebook.move("c", index=1)
+    assert [cell["id"] for cell in cells_of(file)] == ["a", "c", "b"]
+    await notebook.move("a")
+    assert [cell["id"] for cell in cells_of(file)] == ["c", "b", "a"]
+    edit = await notebook.delete("b")
+    assert edit.cell is None
+    assert [cell["id"] for cell in cells_of(file)] == ["c", "a"]
+
+
+async def test_unknown_cells_and_places_are_named(notebook: Notebook) -> None:
+    with pytest.raises(CellNotFound, match=r"No cell `z`. Cells now: a, b, c."):
+        await notebook.update("z", old_string="a", new_string="b")
+    with pytest.raises(CellNotFound):
+        await notebook.insert(source="", after="z")
+    with pytest.raises(InvalidInput, match="index"):
+        await notebook.insert(source="", index=9)
+    with pytest.raises(InvalidInput, match="only one"):
+        await notebook.insert(source="", index=0, after="a")
+    with pytest.raises(InvalidInput, match="itself"):
+        await notebook.move("a", after="a")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"editable": False},
+        {"nbgrader": {"locked": True}},
+        {"nbgrader": {"grade": True, "locked": False}},
+    ],
+)
+async def test_a_locked_cell_stays_as_it_is(
+    notebooks: Notebooks, write: Write, metadata: dict[str, Any]
+) -> None:
+    path = write("l.ipynb", [code("a", "x = 1", metadata=metadata)])
+    before = path.read_bytes()
+    notebook = await notebooks.get("l.ipynb")
+    with pytest.raises(Locked):
+        await notebook.update("a", old_string="1", new_string="2")
+    with pytest.raises(Locked):
+        await notebook.update("a", type="raw")
+    with pytest.raises(Locked):
+        await notebook.delete("a")
+    assert path.read_bytes() == before
+
+
+async def test_an_undeletable_cell_can_be_edited_only(notebooks: Notebooks, write: Write) -> None:
+    write("l.ipynb", [code("a", "x = 1", metadata={"deletable": False})])
+    notebook = await notebooks.get("l.ipynb")
+    with pytest.raises(Locked):
+        await notebook.delete("a")
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert edit.changes
+
+
+async def test_edits_at_the_same_time_are_all_there(notebook: Notebook, file: Path) -> None:
+    edits = [notebook.insert(source=f"n = {number}") for number in range(10)]
+    await asyncio.gather(*edits, notebook.update("a", old_string="x = 1", new_string="x = 0"))
+    sources = [cell["source"] for cell in cells_of(file)]
+    assert sources[0] == "x = 0\ny = 2"
+    assert sorted(sources[3:]) == sorted(f"n = {number}" for number in range(10))
+
+
+async def test_a_path_has_one_notebook(notebooks: Notebooks, notebook: Notebook) -> None:
+    assert await notebooks.get("/a.ipynb/") is notebook
+    assert await notebooks.get("./a.ipynb") is notebook
+    assert notebooks.open() == [{"path": "a.ipynb", "carrier": "file"}]
+
+
+async def test_there_is_no_notebook_at_an_unknown_path(notebooks: Notebooks, root: Path) -> None:
+    for path in ("nothing.ipynb", "../outside.ipynb", ".hidden.ipynb", "no/such/folder.ipynb"):
+        with pytest.raises(NotebookNotFound):
+            await notebooks.get(path)
+    assert notebooks.open() == []
+    assert list(root.iterdir()) == []
+
+
+async def test_an_idle_document_is_let_go_and_opened_again(contents: Any, write: Write) -> None:
+    from jupyter_agent.notebook.carriers import Tabs
+
+    write("a.ipynb", [code("a", "1")])
+    notebooks = Notebooks(contents, Tabs(), keep=0.01)
+    notebook = await notebooks.get("a.ipynb")
+    async with asyncio.timeout(10):
+        while notebooks.open():
+            await asyncio.sleep(0)
+    assert [cell.source for cell in await notebook.read()] == ["1"]
+    assert await notebooks.get("a.ipynb") is notebook
+    await notebooks.close()

@@ -1,0 +1,397 @@
+"""A notebook that is open nowhere: people's files stay theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_agent.errors import Exists, InvalidInput, Locked, ToolError, UnreadableNotebook
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+
+from .browser import Tab
+from .conftest import cells_of, code, markdown, notebook_json
+
+Write = Callable[..., Path]
+SAMPLES = Path(__file__).parent / "samples"
+RICH = {
+    "output_type": "display_data",
+    "data": {"text/html": "<b>1</b>", "text/plain": "1"},
+    "metadata": {},
+}
+
+
+def changed_lines(before: str, after: str) -> list[str]:
+    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    return [line for line in diff if line[0] in "+-" and line[:3] not in ("+++", "---")]
+
+
+async def test_a_one_line_edit_is_a_one_line_diff(notebooks: Notebooks, write: Write) -> None:
+    odd = {
+        "zz": {"b": [1, 2.5, None], "a": 2**60},
+        "tags": ["parameters", "é😀"],
+        "slideshow": {"slide_type": "slide"},
+    }
+    output = {
+        "output_type": "execute_result",
+        "data": {"text/plain": "1\n2", "application/x+json": {"n": 2**60 + 1, "f": 1.0}},
+        "metadata": {"m": {"x": 1}},
+        "execution_count": 7,
+    }
+    picture = {"a.png": {"image/png": "aGVsbG8="}}
+    path = write(
+        "a.ipynb",
+        [
+            code("a", "x = 1\ny = 2\n", [output], metadata=odd, execution_count=7),
+            markdown("b", "![](attachment:a.png)", attachments=picture, metadata=odd),
+            markdown("c", "", attachments={}),
+        ],
+        kernelspec={"name": "python3", "display_name": "Python 3", "extra": 1},
+        unknown={"n": 2**60 + 1},
+    )
+    before = path.read_text(encoding="utf-8")
+    notebook = await notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="x = 1", new_string="x = 10")
+    after = path.read_text(encoding="utf-8")
+    assert changed_lines(before, after) == ['-    "x = 1\\n",', '+    "x = 10\\n",']
+
+
+async def test_without_a_change_nothing_is_written(
+    notebooks: Notebooks, root: Path, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1", [RICH], metadata={"n": 2**60})])
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=4))
+    before, times = path.read_bytes(), path.stat()
+    notebook = await notebooks.get("a.ipynb")
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 1")
+    assert edit.changes == []
+    await notebook.save()
+    await notebook.move("a", index=0)
+    assert path.read_bytes() == before
+    assert path.stat().st_mtime_ns == times.st_mtime_ns
+    assert os.listdir(root) == ["a.ipynb"]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
+async def test_a_real_notebook_keeps_every_other_line(
+    notebooks: Notebooks, root: Path, name: str
+) -> None:
+    path = root / name
+    shutil.copy(SAMPLES / name, path)
+    old = path.read_text(encoding="utf-8")
+    notebook = await notebooks.get(name)
+    cell = next(cell for cell in await notebook.read() if cell.source and not cell.locked)
+    edit = await notebook.update(cell.id, source=cell.source + " # 1", base=cell.source)
+    assert "4.5" in edit.saved.note
+    upgraded = path.read_text(encoding="utf-8").splitlines()
+    without_ids = [line for line in upgraded if not re.fullmatch(r' {3}"id": "[0-9a-f]{8}",', line)]
+    differing = [
+        new.strip()
+        for before, new in zip(old.splitlines(), without_ids, strict=True)
+        if before != new
+    ]
+    assert differing[1:] == ['"nbformat_minor": 5']
+    assert " # 1" in differing[0]
+    again = await notebook.update(cell.id, old_string=" # 1", new_string=" # 2")
+    assert again.saved.note == ""
+    edited = path.read_text(encoding="utf-8").splitlines()
+    assert sum(a != b for a, b in zip(upgraded, edited, strict=True)) == 1
+
+
+async def test_a_change_on_disk_is_taken_in(notebooks: Notebooks, write: Write) -> None:
+    write("a.ipynb", [code("a", "x = 1"), code("b", "y = 2")])
+    notebook = await notebooks.get("a.ipynb")
+    write("a.ipynb", [code("a", "x = 1\n# pulled", [RICH]), code("b", "y = 2")])
+    cell = await notebook.cell("a")
+    assert (cell.source, len(cell.outputs)) == ("x = 1\n# pulled", 1)
+    edit = await notebook.update("a", source="x = 5", base="x = 1")
+    assert edit.cell is not None
+    assert (edit.cell.source, edit.merged) == ("x = 5\n# pulled", True)
+    write("a.ipynb", [code("n", "new"), code("b", "y = 3")])
+    assert [(cell.id, cell.source) for cell in await notebook.read()] == [
+        ("n", "new"),
+        ("b", "y = 3"),
+    ]
+
+
+async def test_a_file_that_is_gone_is_not_made_again(
+    notebooks: Notebooks, write: Write, root: Path
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    path.unlink()
+    with pytest.raises(ToolError, match="no notebook at `a.ipynb`"):
+        await notebook.update("a", old_string="1", new_string="2")
+    with pytest.raises(ToolError):
+        await notebook.save()
+    assert list(root.iterdir()) == []
+
+
+async def test_what_cannot_be_saved_is_taken_back(
+    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1"), code("b", "")])
+    before = path.read_bytes()
+    notebook = await notebooks.get("a.ipynb")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contents, "_save_notebook", full)
+        with pytest.raises(ToolError, match="could not be saved; nothing was changed"):
+            await notebook.update("a", old_string="1", new_string="2")
+        with pytest.raises(ToolError):
+            await notebook.move("a", index=1)
+    assert path.read_bytes() == before
+    assert [(cell.id, cell.source) for cell in await notebook.read()] == [("a", "x = 1"), ("b", "")]
+    await notebook.update("a", old_string="1", new_string="3")
+    assert cells_of(path)[0]["source"] == "x = 3"
+
+
+async def test_a_cancelled_edit_is_not_left_behind(
+    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    saving, go_on = asyncio.Event(), asyncio.Event()
+    save = contents.save
+
+    async def slow(*args: Any) -> Any:
+        saving.set()
+        await go_on.wait()
+        done = save(*args)
+        return await done if asyncio.iscoroutine(done) else done
+
+    monkeypatch.setattr(contents, "save", slow)
+    edit = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
+    await saving.wait()
+    edit.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await edit
+    assert cells_of(path)[0]["source"] == "x = 1"
+    assert (await notebook.cell("a")).source == "x = 1"
+
+
+async def test_a_read_only_file_refuses_edits(
+    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    before = path.read_bytes()
+    # The tests may run as root, who may write anything: only the system's answer is replaced.
+    monkeypatch.setattr(os, "access", lambda target, mode, **_: mode != os.W_OK)
+    notebook = await notebooks.get("a.ipynb")
+    with pytest.raises(Locked, match="read-only"):
+        await notebook.update("a", old_string="1", new_string="2")
+    assert path.read_bytes() == before
+    assert notebook.peek("a").source == "x = 1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "\ufeff{}",
+        '{"cells": 1, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}',
+        '{"cells": [{"cell_type": "odd", "metadata": {}, "source": ""}], "metadata": {}, '
+        '"nbformat": 4, "nbformat_minor": 5}',
+        '{"cells": [], "metadata": {}, "nbformat": 9, "nbformat_minor": 0}',
+        '{"cells": [{"cell_type": "code", "source": "\\ud800", "metadata": {}, "outputs": [], '
+        '"execution_count": null, "id": "a"}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}',
+    ],
+    ids=["empty", "cut", "list", "null", "bom", "cells", "type", "format", "surrogate"],
+)
+async def test_what_is_no_notebook_is_left_as_it_is(
+    notebooks: Notebooks, root: Path, text: str
+) -> None:
+    path = root / "bad.ipynb"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UnreadableNotebook, match="left as it is"):
+        await notebooks.get("bad.ipynb")
+    assert path.read_text(encoding="utf-8") == text
+    assert notebooks.open() == []
+
+
+async def test_an_older_format_has_the_same_ids_at_each_loading(contents: Any, root: Path) -> None:
+    old = nbformat.v3.new_notebook(
+        worksheets=[
+            nbformat.v3.new_worksheet(
+                cells=[
+                    nbformat.v3.new_code_cell(input="x = 1"),
+                    nbformat.v3.new_text_cell("markdown", source="# T"),
+                ]
+            )
+        ]
+    )
+    (root / "three.ipynb").write_text(nbformat.v3.writes_json(old), encoding="utf-8")
+    cell = {"cell_type": "code", "metadata": {}, "source": [], "outputs": []}
+    cells = [{**cell, "execution_count": None}] * 2
+    four = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 2}
+    (root / "four.ipynb").write_text(json.dumps(four), encoding="utf-8")
+    for name in ("three.ipynb", "four.ipynb"):
+        before = (root / name).read_bytes()
+        ids = []
+        for _ in range(2):
+            notebooks = Notebooks(contents, Tabs())
+            ids.append([cell.id for cell in await (await notebooks.get(name)).read()])
+            await notebooks.close()
+        assert ids[0] == ids[1]
+        assert len(set(ids[0])) == 2
+        assert (root / name).read_bytes() == before
+        notebook = await notebooks.get(name)
+        edit = await notebook.update(
+            ids[0][0], source="x = 2", base=notebook.peek(ids[0][0]).source
+        )
+        assert "4.5" in edit.saved.note
+        await notebooks.close()
+        assert [cell["id"] for cell in cells_of(root / name)] == ids[0]
+        nbformat.validate(json.loads((root / name).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("signed", [True, False])
+async def test_trust_stays_as_it_came(
+    notebooks: Notebooks, contents: Any, write: Write, signed: bool
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1", [RICH]), code("b", "")])
+    if signed:
+        contents.notary.sign(nbformat.read(path, as_version=4))
+    notebook = await notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="1", new_string="2")
+    new = (await notebook.insert(source="html")).cell
+    assert new is not None
+    assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
+    outputs = notebook.outputs(new.id)
+    outputs.start()
+    outputs.display(RICH)
+    outputs.finish(1)
+    await notebook.save()
+    await notebook.delete("a")
+    assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
+
+
+async def test_an_untrusted_notebook_is_signed_once_all_outputs_come_from_approved_runs(
+    notebooks: Notebooks, contents: Any, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1", [RICH]), code("b", "y", [RICH])])
+    notebook = await notebooks.get("a.ipynb")
+    for cell_id, signed in (("a", False), ("b", True)):
+        outputs = notebook.outputs(cell_id)
+        outputs.start()
+        outputs.display(RICH)
+        outputs.finish(1)
+        await notebook.trust(cell_id)
+        await notebook.save()
+        assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
+
+
+async def test_the_first_write_is_preceded_by_a_recovery_copy(contents: Any, write: Write) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    copies = []
+
+    async def recovery(path: str, text: str) -> None:
+        copies.append((path, json.loads(text)["cells"][0]["source"]))
+
+    notebooks = Notebooks(contents, Tabs(), recovery=recovery)
+    notebook = await notebooks.get("a.ipynb")
+    assert copies == []
+    await notebook.update("a", old_string="1", new_string="2")
+    await notebook.update("a", old_string="2", new_string="3")
+    assert copies == [("a.ipynb", "x = 1")]
+    assert cells_of(path)[0]["source"] == "x = 3"
+    await notebooks.close()
+
+
+async def test_hooks_that_strip_outputs_are_followed(
+    notebooks: Notebooks, contents: Any, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1", [RICH], execution_count=3), code("b", "")])
+
+    def strip(model: Any, **_: Any) -> None:
+        for cell in model["content"]["cells"]:
+            if cell["cell_type"] == "code":
+                cell["outputs"], cell["execution_count"] = [], None
+
+    contents.pre_save_hook = strip
+    notebook = await notebooks.get("a.ipynb")
+    edit = await notebook.update("b", source="y", base="")
+    assert edit.saved.saved
+    assert cells_of(path)[0]["outputs"] == []
+    assert notebook.peek("a").outputs == []
+    written = path.stat().st_mtime_ns
+    await notebook.save()
+    assert path.stat().st_mtime_ns == written
+
+
+async def test_a_manager_without_hashes_serves_as_well(
+    notebooks: Notebooks, contents: Any, write: Write
+) -> None:
+    get = contents.get
+
+    def without_hash(path: str, content: bool = True, type: str | None = None) -> Any:
+        return get(path, content=content, type=type)
+
+    contents.get = without_hash
+    write("a.ipynb", [code("a", "x = 1")])
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="1", new_string="2")
+    write("a.ipynb", [code("a", "x = 3")])
+    assert (await notebook.cell("a")).source == "x = 3"
+    await notebooks.close()
+
+
+async def test_a_notebook_is_made_once(notebooks: Notebooks, root: Path) -> None:
+    spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [{"source": "# T", "type": "markdown"}, {"source": "1"}]
+    notebook = await notebooks.create("new.ipynb", kernelspec=spec, cells=cells)
+    assert [(cell.type, cell.source) for cell in await notebook.read()] == [
+        ("markdown", "# T"),
+        ("code", "1"),
+    ]
+    assert (await notebook.metadata())["kernelspec"] == spec
+    before = (root / "new.ipynb").read_bytes()
+    with pytest.raises(Exists):
+        await notebooks.create("new.ipynb")
+    with pytest.raises(InvalidInput):
+        await notebooks.create("new.txt")
+    assert (root / "new.ipynb").read_bytes() == before
+
+
+async def test_a_notebook_opened_in_a_tab_is_not_written_behind_it(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    tab = await Tab(tabs, contents, "a.ipynb").open()
+    tab.type("a", " # typed")
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert notebook.carrier == "tab"
+    assert tab.source("a") == "x = 2 # typed"
+    assert edit.saved.saved
+    assert cells_of(path)[0]["source"] == "x = 2 # typed"
+
+
+async def test_a_notebook_of_another_program_is_valid_afterwards(
+    notebooks: Notebooks, root: Path
+) -> None:
+    text = notebook_json([code("a", "x"), markdown("b", "y")]).replace(
+        '"cells"', '"extra": 1, "cells"'
+    )
+    (root / "a.ipynb").write_text(json.dumps(json.loads(text), indent=4), encoding="utf-8")
+    notebook = await notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="x", new_string="z")
+    content = json.loads((root / "a.ipynb").read_text(encoding="utf-8"))
+    assert content["extra"] == 1

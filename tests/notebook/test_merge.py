@@ -1,0 +1,94 @@
+"""Three-way merge of a cell's text, and the small operations that write it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jupyter_agent.notebook.merge import MergeConflict, merge, text_operations
+
+BASE = "import os\n\nx = 1\ny = 2\nprint(x)"
+
+
+@pytest.mark.parametrize(
+    ("current", "new", "result"),
+    [
+        (BASE, BASE.replace("x = 1", "x = 5"), BASE.replace("x = 1", "x = 5")),
+        (BASE + "\n# mine", BASE, BASE + "\n# mine"),
+        (
+            BASE.replace("import os", "import sys"),
+            BASE.replace("print(x)", "print(y)"),
+            "import sys\n\nx = 1\ny = 2\nprint(y)",
+        ),
+        (
+            BASE.replace("x = 1", "x = 7"),
+            BASE.replace("y = 2", "y = 8"),
+            "import os\n\nx = 7\ny = 8\nprint(x)",
+        ),
+        (BASE + "\n# mine", BASE + "\n# its", BASE + "\n# mine\n# its"),
+        (BASE.replace("1", "3"), BASE.replace("1", "3"), BASE.replace("1", "3")),
+        (
+            "# top\n" + BASE,
+            BASE.replace("import os", "import re"),
+            "# top\n" + BASE.replace("os", "re"),
+        ),
+    ],
+    ids=["only-new", "only-current", "far", "neighbours", "both-append", "alike", "above-a-change"],
+)
+def test_what_both_changed_is_in_the_merged_text(current: str, new: str, result: str) -> None:
+    assert merge(BASE, current, new) == result
+
+
+@pytest.mark.parametrize(
+    ("current", "new"),
+    [
+        (BASE.replace("x = 1", "x = 3"), BASE.replace("x = 1", "x = 4")),
+        (BASE.replace("x = 1\ny = 2\n", ""), BASE.replace("y = 2", "y = 4")),
+        ("mine", "its"),
+        (BASE.replace("x = 1\n", "x = 1\nmine\n"), BASE.replace("x = 1\ny = 2\n", "z = 3\n")),
+    ],
+    ids=["same-line", "deleted-and-changed", "all", "inside-what-was-replaced"],
+)
+def test_changes_of_the_same_lines_are_a_conflict(current: str, new: str) -> None:
+    with pytest.raises(MergeConflict):
+        merge(BASE, current, new)
+
+
+def test_no_line_that_either_side_wrote_is_lost() -> None:
+    random_ = random.Random(20261121)
+    for _ in range(2000):
+        base = [str(random_.randrange(6)) for _ in range(random_.randrange(2, 9))]
+        sides = []
+        for name in ("mine", "its"):
+            side = list(base)
+            for number in range(random_.randrange(3)):
+                side.insert(random_.randrange(len(side) + 1), f"{name} {number}")
+            sides.append(side)
+        merged = merge("\n".join(base), *("\n".join(side) for side in sides)).split("\n")
+        for side in sides:
+            written = [line for line in side if line.startswith(("mine", "its"))]
+            assert [line for line in merged if line in written] == written
+
+
+def test_operations_make_the_new_text_from_right_to_left() -> None:
+    random_ = random.Random(7)
+    alphabet = "ab \n\r\u2028é😀\u0301א"
+    for _ in range(3000):
+        old = "".join(random_.choices(alphabet, k=random_.randrange(40)))
+        new = list(old)
+        for _ in range(random_.randrange(5)):
+            at = random_.randrange(len(new) + 1)
+            new[at : at + random_.randrange(3)] = random_.choices(alphabet, k=random_.randrange(3))
+        text, last = old, len(old)
+        for start, end, replacement in text_operations(old, "".join(new)):
+            assert start <= end <= last
+            text, last = text[:start] + replacement + text[end:], start
+        assert text == "".join(new)
+
+
+def test_unchanged_text_is_never_touched() -> None:
+    old = "a = 1\nb = 2\nc = 3\n"
+    assert list(text_operations(old, old)) == []
+    assert list(text_operations(old, old.replace("2", "20"))) == [(11, 11, "0")]
+    assert list(text_operations(old, "a = 10\nb = 2\nc = 30\n")) == [(17, 17, "0"), (5, 5, "0")]

@@ -1,0 +1,287 @@
+"""Outputs of a run in the live document: complete, in order, and in shapes that Lab's view can follow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pycrdt import ArrayEvent, TextEvent
+
+from jupyter_agent.notebook.carriers import Notebooks
+from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.notebook.outputs import INTERVAL, CellOutputs, type_onto
+from jupyter_agent.notebook.shared import SharedCells
+
+from .conftest import cells_of, code
+
+Write = Callable[..., Path]
+
+
+def shown(text: str, **more: Any) -> dict[str, Any]:
+    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}, **more}
+
+
+def stream(text: str, name: str = "stdout") -> dict[str, Any]:
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+class View:
+    """What Lab's view sees: raises where a transaction is one that it cannot follow."""
+
+    def __init__(self, cells: SharedCells) -> None:
+        self.steps = 0
+        self._cells = cells
+        self._subscription = cells.document.ycells.observe_deep(self._follow)
+
+    def close(self) -> None:
+        self._cells.document.ycells.unobserve(self._subscription)
+
+    def _follow(self, events: list[Any]) -> None:
+        self.steps += 1
+        texts = [event for event in events if isinstance(event, TextEvent) and len(event.path) == 4]
+        lists = [event for event in events if isinstance(event, ArrayEvent) and event.path]
+        assert len(texts) <= 1, "one text event per transaction"
+        assert not (texts and lists), "text and list in different transactions"
+        for event in texts:
+            kinds = {next(iter(step)) for step in event.delta} - {"retain"}
+            assert len(kinds) == 1, "insert and delete of text in different transactions"
+        for event in lists:
+            kinds = [next(iter(step)) for step in event.delta if "retain" not in step]
+            assert kinds in (["insert"], ["delete"]), "append or delete"
+
+
+@pytest.fixture
+def notebook(
+    notebooks: Notebooks, write: Write, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Notebook:
+    write("a.ipynb", [code("a", "x", [stream("old\n")], execution_count=1), code("b", "y")])
+    return jp_asyncio_loop.run_until_complete(notebooks.get("a.ipynb"))
+
+
+@pytest.fixture
+def view(notebook: Notebook) -> Iterator[View]:
+    view = View(notebook._live_cells())
+    yield view
+    view.close()
+
+
+@pytest.fixture
+def outputs(notebook: Notebook) -> CellOutputs:
+    return notebook.outputs("a")
+
+
+async def test_a_running_cell_is_seen_to_run(
+    notebook: Notebook, outputs: CellOutputs, view: View, root: Path
+) -> None:
+    outputs.start()
+    cell = notebook.peek("a")
+    assert (cell.running, cell.outputs, cell.execution_count) == (True, [], None)
+    outputs.display({**shown("1"), "output_type": "execute_result", "execution_count": 2})
+    outputs.finish(2)
+    cell = notebook.peek("a")
+    assert (cell.running, cell.execution_count) == (False, 2)
+    saved = await notebook.save()
+    assert saved.saved
+    (file, _) = cells_of(root / "a.ipynb")
+    assert file["outputs"][0]["execution_count"] == 2
+    assert file["execution_count"] == 2
+    assert '"execution_count": 2,' in (root / "a.ipynb").read_text(encoding="utf-8")
+
+
+async def test_whole_numbers_are_floats_for_the_browser(
+    notebook: Notebook, outputs: CellOutputs, root: Path
+) -> None:
+    outputs.start()
+    data = {"application/x+json": {"n": 5, "list": [1, 2.5, True, None]}}
+    outputs.display({"output_type": "display_data", "data": data, "metadata": {"m": 3}})
+    outputs.finish(1)
+    value = notebook._live_cells().value("a")
+    numbers = value["outputs"][0]["data"]["application/x+json"]
+    assert type(numbers["n"]) is type(numbers["list"][0]) is type(value["execution_count"]) is float
+    assert numbers["list"][2] is True
+    await notebook.save()
+    assert cells_of(root / "a.ipynb")[0]["outputs"][0]["data"] == data
+
+
+async def test_text_is_gathered_in_one_output_per_stream(
+    notebook: Notebook, outputs: CellOutputs, view: View
+) -> None:
+    outputs.start()
+    for number in range(100):
+        outputs.stream("stdout", f"{number}\n")
+    outputs.stream("stderr", "careful\n")
+    outputs.stream("stdout", "end")
+    assert notebook.peek("a").outputs == []
+    outputs.finish(1)
+    assert outputs.outputs() == [
+        stream("".join(f"{number}\n" for number in range(100))),
+        stream("careful\n", "stderr"),
+        stream("end"),
+    ]
+    assert notebook.peek("a").outputs == outputs.outputs()
+
+
+async def test_the_first_text_is_shown_at_once_and_the_next_after_an_interval(
+    notebook: Notebook, outputs: CellOutputs
+) -> None:
+    loop = asyncio.get_running_loop()
+    outputs.start()
+    outputs.stream("stdout", "1")
+    began = loop.time()
+    while not notebook.peek("a").outputs:
+        await asyncio.sleep(0)
+    first = loop.time()
+    outputs.stream("stdout", "2")
+    while notebook.peek("a").outputs == [stream("1")]:
+        await asyncio.sleep(0)
+    assert first - began < INTERVAL <= loop.time() - began + 0.001
+    assert notebook.peek("a").outputs == [stream("12")]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["10%", "\r20%", "\r100%\n", "done"], "100%\ndone"),
+        (["abc\r", "X"], "Xbc"),
+        (["abc\b\b", "X"], "aXc"),
+        (["a\r\nb\r\n"], "a\nb\n"),
+        (["é😀", "\r", "ß"], "ß😀"),
+        (["one\ntwo\r", "\b", "T"], "one\nTwo"),
+    ],
+    ids=["progress", "return", "backspace", "crlf", "unicode", "start-of-line"],
+)
+async def test_carriage_returns_and_backspaces_are_worked_out(
+    notebook: Notebook, outputs: CellOutputs, view: View, pieces: list[str], text: str
+) -> None:
+    outputs.start()
+    for piece in pieces:
+        outputs.stream("stdout", piece)
+        outputs.flush()
+    outputs.finish(1)
+    assert notebook.peek("a").outputs == [stream(text)]
+
+
+async def test_clear_waits_for_the_next_output_if_it_is_asked_to(
+    notebook: Notebook, outputs: CellOutputs, view: View
+) -> None:
+    outputs.start()
+    outputs.display(shown("1"))
+    outputs.clear(wait=True)
+    assert notebook.peek("a").outputs == [shown("1")]
+    outputs.stream("stdout", "2")
+    outputs.flush()
+    assert notebook.peek("a").outputs == [stream("2")]
+    outputs.clear(wait=False)
+    assert notebook.peek("a").outputs == []
+    outputs.display(shown("3"))
+    assert notebook.peek("a").outputs == [shown("3")]
+
+
+async def test_a_display_is_updated_in_every_cell_that_shows_it(
+    notebook: Notebook, view: View
+) -> None:
+    first, second = notebook.outputs("a"), notebook.outputs("b")
+    first.start()
+    first.display(shown("old"), "d")
+    first.display(shown("other"))
+    first.finish(1)
+    second.start()
+    second.display(shown("old"), "d")
+    second.stream("stdout", "text")
+    second.update_display("d", {"text/plain": "new"}, {})
+    second.finish(2)
+    assert notebook.peek("a").outputs == [shown("new"), shown("other")]
+    assert notebook.peek("b").outputs == [shown("new"), stream("text")]
+    await notebook.save()
+
+
+async def test_outputs_of_a_later_run_are_not_updated(notebook: Notebook) -> None:
+    first, again, other = notebook.outputs("a"), notebook.outputs("a"), notebook.outputs("b")
+    first.start()
+    first.display(shown("old"), "d")
+    first.finish(1)
+    again.start()
+    again.display(shown("mine"))
+    again.finish(2)
+    other.start()
+    other.update_display("d", {"text/plain": "new"}, {})
+    other.finish(3)
+    assert notebook.peek("a").outputs == [shown("mine")]
+
+
+async def test_outputs_of_a_deleted_cell_are_dropped(
+    notebook: Notebook, outputs: CellOutputs
+) -> None:
+    outputs.start()
+    outputs.stream("stdout", "1")
+    await notebook.delete("a")
+    outputs.stream("stdout", "2")
+    outputs.display(shown("3"))
+    outputs.finish(1)
+    assert outputs.gone
+    assert [cell.outputs for cell in notebook.cells()] == [[]]
+    assert outputs.outputs() == [stream("12"), shown("3")]
+
+
+async def test_a_moved_cell_keeps_getting_its_outputs(
+    notebook: Notebook, outputs: CellOutputs
+) -> None:
+    outputs.start()
+    outputs.stream("stdout", "1")
+    await notebook.move("a", index=1)
+    assert notebook.peek("a").running
+    outputs.stream("stdout", "2")
+    outputs.finish(1)
+    assert [cell.outputs for cell in notebook.cells()] == [[], [stream("12")]]
+
+
+async def test_what_the_person_clears_stays_away(notebook: Notebook, outputs: CellOutputs) -> None:
+    outputs.start()
+    outputs.display(shown("1"))
+    cells = notebook._live_cells()
+    with cells.transaction():
+        cells.shared("a")["outputs"].clear()
+    outputs.stream("stdout", "2")
+    outputs.finish(1)
+    assert notebook.peek("a").outputs == [stream("2")]
+
+
+async def test_a_flood_keeps_its_beginning_and_its_end(notebook: Notebook) -> None:
+    cells = notebook._live_cells()
+    outputs = CellOutputs(lambda: cells, "a", {}, limit=1000)
+    outputs.start()
+    for number in range(1000):
+        outputs.stream("stdout", f"{number:04}\n")
+        if number % 7 == 0:
+            outputs.flush()
+    outputs.finish(1)
+    text = "".join(output["text"] for output in notebook.peek("a").outputs)
+    assert text.startswith("0000\n0001\n")
+    assert text.endswith("0998\n0999\n")
+    assert "4,000 characters left out" in text
+    assert len(text) < 1100
+
+
+async def test_a_document_loaded_anew_gets_everything_again(
+    notebook: Notebook, outputs: CellOutputs, write: Write, root: Path
+) -> None:
+    outputs.start()
+    outputs.stream("stdout", "1")
+    outputs.display(shown("2"))
+    write("a.ipynb", [code("n", "new"), code("a", "x", [stream("old")]), code("b", "y")])
+    await notebook.save()
+    assert notebook.peek("a").running
+    assert notebook.peek("a").outputs == [stream("1"), shown("2")]
+    outputs.finish(4)
+    await notebook.save()
+    file = cells_of(root / "a.ipynb")
+    assert [cell["id"] for cell in file] == ["n", "a", "b"]
+    assert (file[1]["execution_count"], len(file[1]["outputs"])) == (4, 2)
+
+
+def test_a_terminal_line_keeps_its_column() -> None:
+    assert type_onto("", 0, "ab\rc") == ("cb", 1)
+    assert type_onto("cb", 1, "d\ne") == ("cd\ne", 1)

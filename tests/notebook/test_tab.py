@@ -1,0 +1,373 @@
+"""A notebook that is open in a browser tab: the tab is the truth, and no keystroke in it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.errors import Busy, Conflict, NotConfirmed
+from jupyter_agent.notebook.carriers import Notebooks, Place, TabLink, Tabs, replica
+from jupyter_agent.notebook.document import Notebook
+
+from .browser import Tab
+from .conftest import cells_of, code, markdown
+
+Write = Callable[..., Path]
+Loop = asyncio.AbstractEventLoop
+
+
+@pytest.fixture
+def tab(contents: Any, tabs: Tabs, write: Write, jp_asyncio_loop: Loop) -> Tab:
+    write("a.ipynb", [code("a", "x = 1\ny = 2"), markdown("b", "# é😀"), code("c", "print(x)")])
+    return jp_asyncio_loop.run_until_complete(Tab(tabs, contents, "a.ipynb").open())
+
+
+@pytest.fixture
+def notebook(tab: Tab, notebooks: Notebooks, jp_asyncio_loop: Loop) -> Notebook:
+    return jp_asyncio_loop.run_until_complete(notebooks.get("a.ipynb"))
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    return root / "a.ipynb"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("attach_timeout", "sync_timeout", "save_timeout"):
+        monkeypatch.setattr(TabLink, name, 0.05)
+    monkeypatch.setattr(replica, "RECONNECT", 0.05)
+    monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 0.05)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_what_was_typed_and_not_saved_is_read(notebook: Notebook, tab: Tab) -> None:
+    assert notebook.carrier == "tab"
+    tab.type("b", " 漢字")
+    assert (await notebook.cell("b")).source == "# é😀 漢字"
+    assert [cell.index for cell in await notebook.read()] == [0, 1, 2]
+    assert (await notebook.metadata())["kernelspec"]["name"] == ""
+
+
+async def test_an_edit_is_in_the_tab_and_the_tab_saves_it(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
+    edit = await notebook.update("b", old_string="😀", new_string="😀!")
+    assert tab.source("b") == "# é😀!"
+    assert edit.saved.saved
+    assert not tab.dirty
+    assert cells_of(file)[1]["source"] == "# é😀!"
+    new = (await notebook.insert(source="1", after="a")).cell
+    assert new is not None
+    assert tab.ids() == ["a", new.id, "b", "c"]
+    await notebook.move("c", index=0)
+    await notebook.delete("b")
+    assert tab.ids() == ["c", "a", new.id]
+
+
+async def test_a_save_that_the_tab_does_not_do_is_said(notebook: Notebook, tab: Tab) -> None:
+    tab.deaf_to_saves = True
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == "x = 2\ny = 2"
+    assert not edit.saved.saved
+    assert "unsaved changes" in edit.saved.note
+
+
+async def test_a_rewrite_is_merged_with_typing_that_was_under_way(
+    notebook: Notebook, tab: Tab
+) -> None:
+    base = (await notebook.cell("a")).source
+    tab.type("a", "\nz = 3")
+    edit = await notebook.update("a", source="x = 10\ny = 2", base=base)
+    assert tab.source("a") == "x = 10\ny = 2\nz = 3"
+    assert edit.merged
+    tab.type("a", "0", at=6)
+    with pytest.raises(Conflict, match="x = 100"):
+        await notebook.update("a", source="x = 11\ny = 2\nz = 3", base="x = 10\ny = 2\nz = 3")
+    assert tab.source("a") == "x = 100\ny = 2\nz = 3"
+
+
+async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
+    before = file.read_bytes()
+    tab.frozen = True
+    with pytest.raises(Busy, match="does not answer"):
+        await notebook.update("a", old_string="1", new_string="2")
+    attempts = [notebook.update("a", old_string="1", new_string="2"), notebook.delete("c")]
+    for attempt in attempts:
+        with pytest.raises(Busy):
+            await attempt
+    tab.type("a", "\n# mine")
+    tab.thaw()
+    assert (await notebook.cell("a")).source == "x = 1\ny = 2\n# mine"
+    assert tab.source("a") == "x = 1\ny = 2\n# mine"
+    assert tab.ids() == ["a", "b", "c"]
+    assert file.read_bytes() == before
+
+
+async def test_an_edit_that_a_tab_froze_over_is_taken_back(notebook: Notebook, tab: Tab) -> None:
+    await notebook.read()
+    step = tab._take
+
+    def freeze_at_the_edit(frame: str | bytes) -> None:
+        step(frame)
+        if isinstance(frame, bytes):
+            tab.frozen = True
+
+    tab._take = freeze_at_the_edit  # type: ignore[method-assign]
+    with pytest.raises(Busy):
+        await notebook.move("a", index=2)
+    assert tab.ids() != ["a", "b", "c"]
+    tab._take = step  # type: ignore[method-assign]
+    tab.type("a", " # mine")
+    tab.thaw()
+    cells = await notebook.read()
+    assert [cell.id for cell in cells] == tab.ids() == ["a", "b", "c"]
+
+
+async def test_a_page_whose_socket_was_cut_goes_on_without_loss(
+    notebook: Notebook, tab: Tab
+) -> None:
+    await notebook.update("a", old_string="1", new_string="2")
+    tab.cut()
+    tab.type("a", "\n# offline")
+    asyncio.get_running_loop().call_soon(tab.connect)
+    edit = await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    assert tab.source("a") == "x = 3\ny = 2\n# offline"
+    assert notebook.carrier == "tab"
+    assert edit.saved.note == ""
+
+
+def cut_at(tab: Tab, *, applied: bool, client: str | None = "page-1") -> None:
+    """Cut the socket when the next edit arrives, before or after it is applied; then reconnect."""
+    step = tab._take
+
+    def take(frame: str | bytes) -> None:
+        if not isinstance(frame, bytes):
+            return step(frame)
+        tab._take = step  # type: ignore[method-assign]
+        if applied:
+            step(frame)
+        tab.cut()
+        if client is not None:
+            asyncio.get_running_loop().call_soon(tab.connect, client)
+
+    tab._take = take  # type: ignore[method-assign]
+
+
+async def test_an_edit_cut_off_after_it_arrived_is_done(notebook: Notebook, tab: Tab) -> None:
+    cut_at(tab, applied=True)
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == "x = 2\ny = 2"
+    assert edit.cell is not None
+    assert edit.cell.source == "x = 2\ny = 2"
+    cut_at(tab, applied=True)
+    await notebook.delete("c")
+    assert tab.ids() == ["a", "b"]
+
+
+async def test_an_edit_cut_off_before_it_arrived_is_refused(notebook: Notebook, tab: Tab) -> None:
+    for edit in (notebook.update("a", old_string="1", new_string="2"), notebook.delete("c")):
+        cut_at(tab, applied=False)
+        with pytest.raises(Busy, match="before the edit arrived"):
+            await edit
+    assert tab.source("a") == "x = 1\ny = 2"
+    assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_after_a_reload_of_the_page_the_text_tells(
+    notebook: Notebook, tab: Tab, applied: bool
+) -> None:
+    cut_at(tab, applied=applied, client="page-2")
+    edit = notebook.update("a", old_string="1", new_string="2")
+    if applied:
+        assert (await edit).changes
+    else:
+        with pytest.raises(NotConfirmed, match="x = 1"):
+            await edit
+    assert tab.source("a") == ("x = 2\ny = 2" if applied else "x = 1\ny = 2")
+
+
+async def test_an_edit_is_unknown_when_the_tab_is_gone_for_good(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
+    cut_at(tab, applied=True, client=None)
+    with pytest.raises(NotConfirmed, match="unknown"):
+        await notebook.update("a", old_string="1", new_string="2")
+    assert (await notebook.cell("a")).source == "x = 1\ny = 2"
+    assert notebook.carrier == "file"
+    edit = await notebook.update("a", old_string="1", new_string="5")
+    assert "unsaved work of that tab is not in it" in edit.saved.note
+    assert cells_of(file)[0]["source"] == "x = 5\ny = 2"
+
+
+async def test_a_tab_that_opens_takes_over_from_the_file_with_the_outputs_of_a_run(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write
+) -> None:
+    write("b.ipynb", [code("a", "x")])
+    notebook = await notebooks.get("b.ipynb")
+    outputs = notebook.outputs("a")
+    outputs.start()
+    outputs.stream("stdout", "1")
+    tab = await Tab(tabs, contents, "b.ipynb").open()
+    await notebook.save()
+    assert notebook.carrier == "tab"
+    outputs.stream("stdout", "2")
+    outputs.finish(1)
+    saved = await notebook.save()
+    assert saved.saved
+    text = {"output_type": "stream", "name": "stdout", "text": "12"}
+    assert tab.cell("a")["outputs"].to_py() == [text]
+    assert tab.cell("a")["execution_state"] == "idle"
+
+
+async def test_a_tab_that_closes_leaves_its_run_to_the_file(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
+    outputs = notebook.outputs("a")
+    outputs.start()
+    outputs.stream("stdout", "1")
+    await notebook.save()
+    tab.cut()
+    outputs.stream("stdout", "2")
+    outputs.finish(7)
+    await notebook.save()
+    assert notebook.carrier == "file"
+    assert cells_of(file)[0]["outputs"][0]["text"] == ["12"]
+    assert cells_of(file)[0]["execution_count"] == 7
+
+
+async def test_the_cell_under_the_cursor_is_not_taken_away(notebook: Notebook, tab: Tab) -> None:
+    tab.edit_in("a")
+    assert (await notebook.cell("a")).id == "a"
+    assert notebook.place == Place("a", editing=True)
+    with pytest.raises(Busy, match="typing in cell `a`"):
+        await notebook.delete("a")
+    with pytest.raises(Busy):
+        await notebook.update("a", type="markdown")
+    await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == "x = 2\ny = 2"
+
+
+@pytest.mark.parametrize(("start", "index"), [("a", 2), ("c", 0), ("b", 2), ("b", 0)])
+async def test_the_cell_the_user_is_in_stays_and_its_neighbours_move(
+    notebook: Notebook, tab: Tab, start: str, index: int
+) -> None:
+    tab.edit_in(start, editing=False)
+    under_the_cursor = tab.cell(start)["source"]
+    await notebook.move(start, index=index)
+    assert tab.ids().index(start) == index
+    others = [cell_id for cell_id in "abc" if cell_id != start]
+    assert [cell_id for cell_id in tab.ids() if cell_id != start] == others
+    under_the_cursor.insert(0, "typed ")
+    assert tab.source(start).startswith("typed ")
+
+
+async def test_each_transaction_is_one_structural_change(notebook: Notebook, tab: Tab) -> None:
+    steps: list[list[str]] = []
+
+    def follow(event: Any) -> None:
+        steps.append([next(iter(step)) for step in event.delta if "retain" not in step])
+
+    subscription = tab.notebook.ycells.observe(follow)
+    await notebook.move("a", index=2)
+    await notebook.update("b", type="raw")
+    tab.notebook.ycells.unobserve(subscription)
+    assert steps == [["insert"], ["delete"]] * 2
+    assert tab.ids() == ["b", "c", "a"]
+
+
+async def test_a_clean_tab_that_missed_a_change_on_disk_reloads_first(
+    notebook: Notebook, tab: Tab, write: Write
+) -> None:
+    write("a.ipynb", [code("a", "x = 1\ny = 2\n# pulled")])
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert tab.source("a") == "x = 2\ny = 2\n# pulled"
+    assert edit.saved.saved
+
+
+async def test_a_tab_with_unsaved_work_does_not_overwrite_a_change_on_disk(
+    notebook: Notebook, tab: Tab, write: Write, file: Path
+) -> None:
+    tab.type("a", " # mine")
+    write("a.ipynb", [code("a", "pulled")])
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert tab.source("a") == "x = 2\ny = 2 # mine"
+    assert not edit.saved.saved
+    assert "changed on disk" in edit.saved.note
+    assert cells_of(file)[0]["source"] == "pulled"
+
+
+async def test_another_tab_shows_what_was_saved_unless_it_has_unsaved_work(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, tab: Tab
+) -> None:
+    clean = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
+    dirty = await Tab(tabs, contents, "a.ipynb", client="page-3").open()
+    dirty.type("a", " # theirs")
+    notebook = await notebooks.get("a.ipynb", client="page-1")
+    await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == clean.source("a") == "x = 2\ny = 2"
+    assert dirty.source("a") == "x = 1\ny = 2 # theirs"
+
+
+async def test_the_tab_with_the_chat_is_preferred_then_the_last_active_one(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, tab: Tab
+) -> None:
+    other = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
+    other.link.receive(json.dumps({"op": "active"}))
+    notebook = await notebooks.get("a.ipynb", client="page-1")
+    await notebook.update("c", old_string="x", new_string="first")
+    assert tab.source("c") == "print(first)"
+    assert "attach" not in other.requests
+    await notebooks.get("a.ipynb", client="page-2")
+    await notebook.read()
+    assert "attach" in other.requests
+    assert tabs.find("a.ipynb") is other.link
+
+
+async def test_a_renamed_notebook_is_followed(
+    notebooks: Notebooks, notebook: Notebook, tab: Tab, root: Path
+) -> None:
+    (root / "a.ipynb").rename(root / "b.ipynb")
+    tab.rename("b.ipynb")
+    await until(lambda: tab.link.path == "b.ipynb")
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert notebook.path == edit.changes[0].notebook == "b.ipynb"
+    assert await notebooks.get("b.ipynb") is notebook
+    assert not (root / "a.ipynb").exists()
+
+
+async def test_a_run_that_a_person_approved_is_trusted_in_the_tab(
+    notebook: Notebook, tab: Tab
+) -> None:
+    await notebook.trust("a")
+    assert tab.cell("a")["metadata"].to_py() == {"trusted": True}
+
+
+async def test_a_closed_notebook_sends_no_more_typing(
+    notebooks: Notebooks, notebook: Notebook, tab: Tab
+) -> None:
+    await notebooks.close()
+    await until(lambda: "detach" in tab.requests)
+    assert notebooks.open() == []
+    assert (await notebook.cell("a")).source == "x = 1\ny = 2"
+
+
+@pytest.mark.parametrize("wrong", [{"protocol": 2}, {"version": "1.0.0"}, {"version": None}])
+def test_a_tab_of_another_version_is_refused(wrong: dict[str, Any]) -> None:
+    hello = {"protocol": 1, "version": "2.0.0", "path": "a.ipynb", "client": "c"}
+    TabLink(print, hello)
+    with pytest.raises(ValueError, match="reload the page"):
+        TabLink(print, {**hello, **wrong})

@@ -125,8 +125,10 @@ class _Messages(RequestHandler):
         self._api.left.set()
 
     def _check(self) -> None:
-        key = self.request.headers.get("x-api-key")
-        if key is None:
+        # Version 2 of the SDK sends the key as a bearer token, older ones as `x-api-key`.
+        bearer = self.request.headers.get("authorization", "").removeprefix("Bearer ")
+        key = self.request.headers.get("x-api-key") or bearer
+        if not key:
             raise _Refusal(401, "authentication_error", "x-api-key header is required")
         if key != self._api.api_key:
             raise _Refusal(401, "authentication_error", "invalid x-api-key")

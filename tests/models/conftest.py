@@ -1,0 +1,77 @@
+"""Streams read as the loop reads them, and a server that sends any bytes as chat completions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.stream import Reply
+from jupyter_agent.models.base import Message, Model, ModelRequest
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+TOOLS = [
+    {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
+]
+
+
+def recording(name: str) -> bytes:
+    """A recorded stream; the files lack the blank line that ends the last event."""
+    return (RECORDINGS / name).read_bytes().rstrip() + b"\n\n"
+
+
+def request(*messages: Message, **more: Any) -> ModelRequest:
+    asked = messages or ({"role": "user", "content": [{"type": "text", "text": "Please."}]},)
+    return ModelRequest(
+        **{"system": "Be short.", "context": "Monday", "tools": TOOLS, "messages": asked, **more}
+    )
+
+
+async def read(model: Model, asked: ModelRequest | None = None) -> Reply:
+    """The reply, as complete as the stream was."""
+    reply = Reply(1, Limits())
+    async with aclosing(model.stream(asked or request())) as stream:
+        async for event in stream:
+            reply.feed(event)
+    return reply
+
+
+class Chat:
+    """What a chat completions server is to answer, and what it was asked."""
+
+    def __init__(self, body: bytes, *, status: int = 200, headers: dict[str, str] | None = None):
+        self.body = body
+        self.status = status
+        self.headers = headers or {}
+        self.requests: list[dict[str, Any]] = []
+        self.url = ""
+
+
+@asynccontextmanager
+async def serving(chat: Chat) -> AsyncIterator[Chat]:
+    class Completions(RequestHandler):
+        def post(self) -> None:
+            chat.requests.append(json.loads(self.request.body))
+            self.set_status(chat.status)
+            event_stream = "text/event-stream" if chat.status == 200 else "application/json"
+            self.set_header("Content-Type", event_stream)
+            for name, value in chat.headers.items():
+                self.set_header(name, value)
+            self.finish(chat.body)
+
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Application([("/v1/chat/completions", Completions)]))
+    server.add_sockets(sockets)
+    chat.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
+    try:
+        yield chat
+    finally:
+        server.stop()
+        await server.close_all_connections()

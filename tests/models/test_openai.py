@@ -1,0 +1,247 @@
+"""Chat completions as OpenAI and others really write them, read into Anthropic's blocks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jupyter_agent.agent.stream import Reply
+from jupyter_agent.errors import ModelError
+from jupyter_agent.models.base import ModelRequest
+from jupyter_agent.models.chat import ChunkReader, chat_messages
+from jupyter_agent.models.openai import OpenAIModel
+from jupyter_agent.testing import says, thinks
+
+from .conftest import Chat, read, recording, request, serving
+
+KEY = "sk-openai-test-0123"
+TEXT = recording("openai/text.txt")
+
+
+async def ask(chat: Chat, asked: ModelRequest | None = None, **more: Any) -> Reply:
+    async with serving(chat):
+        model = OpenAIModel("gpt-test", api_key=KEY, base_url=chat.url, **more)
+        try:
+            return await read(model, asked)
+        finally:
+            await model.close()
+
+
+def chunks(*deltas: dict[str, Any], finish: str | None = "stop") -> Chat:
+    """A server that answers with these deltas."""
+    written = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    written.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    return Chat(b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in written))
+
+
+def call(**facts: Any) -> dict[str, Any]:
+    function = {key: facts.pop(key) for key in ("name", "arguments") if key in facts}
+    return {"tool_calls": [{"type": "function", "function": function, **facts}]}
+
+
+# -- what is read
+
+
+async def test_a_recorded_text_is_understood() -> None:
+    reply = await ask(Chat(TEXT))
+    assert reply.complete
+    assert reply.stop_reason == "end_turn"
+    assert [block["type"] for block in reply.content] == ["text"]
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (79, 14)
+
+
+async def test_recorded_parallel_calls_are_understood() -> None:
+    reply = await ask(Chat(recording("openai/parallel_calls.txt")))
+    assert reply.stop_reason == "tool_use"
+    assert [(made.name, dict(made.input)) for made in reply.calls] == [
+        ("GetWeatherArgs", {"city": "Edinburgh", "country": "GB", "units": "c"}),
+        ("get_stock_price", {"ticker": "AAPL", "exchange": "NASDAQ"}),
+    ]
+
+
+async def test_a_recorded_cut_is_one() -> None:
+    reply = await ask(Chat(recording("openai/cut_by_length.txt")))
+    assert reply.stop_reason == "max_tokens"
+
+
+async def test_a_recorded_error_within_the_stream_can_be_retried() -> None:
+    with pytest.raises(ModelError) as caught:
+        await ask(Chat(recording("pydantic-ai/groq_tool_use_failed.txt")))
+    assert caught.value.retryable
+    assert "did not match schema" in caught.value.message
+
+
+async def test_reasoning_becomes_thinking_before_the_text() -> None:
+    reply = await ask(chunks({"reasoning_content": "Hm"}, {"reasoning": "."}, {"content": "So."}))
+    assert [block["type"] for block in reply.content] == ["thinking", "text"]
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        pytest.param(
+            [
+                call(index=0, id="a", name="look", arguments='{"n"'),
+                call(index=0, arguments=": 1}"),
+                call(index=1, id="b", name="look", arguments='{"n": 2}'),
+            ],
+            id="as-documented",
+        ),
+        pytest.param(
+            [
+                call(index=0, id="a", name="look", arguments='{"n": 1}'),
+                call(index=0, id="b", name="look", arguments='{"n": 2}'),
+            ],
+            id="all-at-index-0",
+        ),
+        pytest.param(
+            [
+                {
+                    "tool_calls": [
+                        {"id": "a", "function": {"name": "look", "arguments": {"n": 1}}},
+                        {"id": "b", "function": {"name": "look", "arguments": {"n": 2}}},
+                    ]
+                }
+            ],
+            id="without-index-input-as-object",
+        ),
+        pytest.param(
+            [
+                call(index=0, name="look", arguments='{"n": 1}'),
+                call(index=1, name="look", arguments='{"n": 2}'),
+            ],
+            id="without-id",
+        ),
+    ],
+)
+async def test_calls_are_read_however_a_server_writes_them(deltas: list[dict[str, Any]]) -> None:
+    reply = await ask(chunks(*deltas))
+    assert [dict(made.input) for made in reply.calls] == [{"n": 1}, {"n": 2}]
+    assert len({made.id for made in reply.calls}) == 2
+
+
+def test_an_id_that_the_history_has_already_is_replaced() -> None:
+    reader = ChunkReader({"call_0"})
+    delta = call(index=0, id="call_0", name="look", arguments="{}")
+    events = list(reader.feed({"choices": [{"delta": delta}]}))
+    assert events[1]["content_block"]["id"] != "call_0"
+
+
+async def test_a_stream_without_an_end_is_never_complete() -> None:
+    assert not (await ask(chunks({"content": "Half"}, finish=None))).complete
+
+
+@pytest.mark.parametrize("end", range(0, len(TEXT) - 400, 97))
+async def test_a_stream_cut_anywhere_is_never_complete(end: int) -> None:
+    try:
+        complete = (await ask(Chat(TEXT[:end]))).complete
+    except ModelError as error:
+        complete = not error.retryable
+    assert not complete
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>Log in</html>", b"data: 5\n\n", b"data: {oh\n\n"])
+async def test_what_is_no_stream_is_a_fault_of_the_service(body: bytes) -> None:
+    try:
+        complete = (await ask(Chat(body))).complete
+    except ModelError as error:
+        complete = error.kind != "broken_stream"
+    assert not complete
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (401, "authentication", "does not accept the API key"),
+        (404, "not_found", "no model `gpt-test`"),
+        (429, "billing", "at its limit"),
+        (503, "overloaded", "overloaded"),
+    ],
+)
+async def test_each_status_has_its_sentence(status: int, kind: str, words: str) -> None:
+    body = {"error": {"message": f"No, {KEY}.", "type": "x", "code": None}}
+    with pytest.raises(ModelError, match=words) as caught:
+        await ask(Chat(json.dumps(body).encode(), status=status))
+    assert caught.value.kind == kind
+    assert KEY not in caught.value.message
+
+
+async def test_a_context_that_is_too_long_is_known_by_its_code() -> None:
+    body = {"error": {"message": "Too much.", "code": "context_length_exceeded"}}
+    with pytest.raises(ModelError) as caught:
+        await ask(Chat(json.dumps(body).encode(), status=400))
+    assert caught.value.kind == "context_length"
+
+
+# -- what is sent
+
+
+def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
+    }
+    asked = request(
+        {"role": "user", "content": [says("Please.")]},
+        {
+            "role": "assistant",
+            "content": [
+                thinks("Hm."),
+                says("I look."),
+                {"type": "tool_use", "id": "1", "name": "look", "input": {"a": 1}},
+                {"type": "tool_use", "id": "2", "name": "look", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "1", "content": [says("seen"), image]},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "2",
+                    "content": [says("No cell.")],
+                    "is_error": True,
+                },
+                says("Go on."),
+            ],
+        },
+        {"role": "assistant", "content": [says("Done.")]},
+    )
+    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    calls = [
+        {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}},
+        {"id": "2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+    ]
+    assert chat_messages(asked) == [
+        {"role": "system", "content": "Be short.\n\nMonday"},
+        {"role": "user", "content": [says("Please.")]},
+        {"role": "assistant", "content": "I look.", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "1", "content": "seen\n(image follows)"},
+        {"role": "tool", "tool_call_id": "2", "content": "Error: No cell."},
+        {"role": "user", "content": [url, says("Go on.")]},
+        {"role": "assistant", "content": "Done."},
+    ]
+
+
+async def test_a_forced_answer_keeps_the_tools_where_the_server_knows_tool_choice() -> None:
+    chat = Chat(TEXT)
+    await ask(chat, request(tool_choice="none"))
+    assert chat.requests[0]["tool_choice"] == "none"
+    assert chat.requests[0]["tools"][0]["function"]["name"] == "look"
+
+
+async def test_a_forced_answer_has_no_tools_where_the_server_does_not() -> None:
+    chat = Chat(TEXT)
+    await ask(chat, request(tool_choice="none"), supports_tool_choice=False)
+    assert not {"tools", "tool_choice"} & chat.requests[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("provider", "field"), [("openai", "max_completion_tokens"), ("ollama", "max_tokens")]
+)
+async def test_the_limit_has_the_name_that_the_service_knows(provider: str, field: str) -> None:
+    chat = Chat(TEXT)
+    await ask(chat, request(max_tokens=7), provider=provider)
+    assert chat.requests[0][field] == 7

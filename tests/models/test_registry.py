@@ -1,0 +1,140 @@
+"""Which models there are, which is the default, and where keys are kept."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.errors import ModelError, RequestError
+from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.openai import OpenAIModel
+from jupyter_agent.models.registry import Models
+
+
+def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any) -> Models:
+    chosen = {"default": None, "key_file": path / "keys.json", **more}
+    return Models(environment=environment or {}, **chosen)
+
+
+def test_without_a_key_the_tour_is_the_default(tmp_path: Path) -> None:
+    assert models(tmp_path).get().id == "demo:tour"
+
+
+@pytest.mark.parametrize("where", ["file", "configuration", "environment"])
+def test_with_a_key_claude_is_the_default(tmp_path: Path, where: str) -> None:
+    environment = {"ANTHROPIC_API_KEY": "sk-1"} if where == "environment" else {}
+    providers = {"anthropic": {"api_key": "sk-1"}} if where == "configuration" else {}
+    known = models(tmp_path, environment, providers=providers)
+    if where == "file":
+        known.set_key("anthropic", "sk-1")
+    model = known.get()
+    assert isinstance(model, AnthropicModel)
+    assert model.id == "anthropic:claude-sonnet-5-5"
+
+
+def test_what_is_configured_is_the_default(tmp_path: Path) -> None:
+    assert models(tmp_path, default="ollama:qwen").get().id == "ollama:qwen"
+
+
+@pytest.mark.parametrize("name", ["claude", "nobody:model", "anthropic:", "demo:other", ":x"])
+def test_a_name_that_means_no_model_is_a_bad_request(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        models(tmp_path).get(name)
+    assert (caught.value.status, caught.value.reason) == (400, "unknown_model")
+
+
+def test_a_missing_key_says_how_to_set_one(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
+        models(tmp_path).get("openai:gpt")
+    assert caught.value.kind == "authentication"
+
+
+def test_a_key_is_stored_for_its_owner_only_and_effective_at_once(tmp_path: Path) -> None:
+    known = models(tmp_path)
+    (tmp_path / "keys.json.new").touch(mode=0o666)
+    known.set_key("openai", " sk-openai \n")
+    file = tmp_path / "keys.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text()) == {"openai": "sk-openai"}
+    assert isinstance(known.get("openai:gpt"), OpenAIModel)
+    known.delete_key("openai")
+    with pytest.raises(ModelError):
+        known.get("openai:gpt")
+
+
+def test_a_new_key_makes_a_new_client(tmp_path: Path) -> None:
+    known = models(tmp_path)
+    known.set_key("anthropic", "sk-1")
+    first = known.get()
+    assert known.get() is first
+    known.set_key("anthropic", "sk-2")
+    assert known.get() is not first
+
+
+def test_keys_are_never_described(tmp_path: Path) -> None:
+    known = models(tmp_path, {"ANTHROPIC_API_KEY": "sk-secret-123"})
+    described = known.describe()
+    assert "sk-secret-123" not in json.dumps(described)
+    credentials = {entry["name"]: entry["credentials"] for entry in described["providers"]}
+    assert credentials == {"anthropic": True, "demo": True, "ollama": True, "openai": False}
+
+
+def test_keys_are_masked_wherever_they_come_from(tmp_path: Path) -> None:
+    known = models(
+        tmp_path,
+        {"GROQ_API_KEY": "gsk-environment"},
+        providers={"openai": {"api_key": "sk-configured"}},
+    )
+    known.set_key("anthropic", "sk-stored-key")
+    text = "gsk-environment sk-configured sk-stored-key none"
+    assert known.mask(text) == "*** *** *** none"
+
+
+def test_keys_can_be_switched_off(tmp_path: Path) -> None:
+    known = models(tmp_path, allow_keys=False)
+    with pytest.raises(RequestError) as caught:
+        known.set_key("anthropic", "sk-1")
+    assert caught.value.status == 403
+    assert not (tmp_path / "keys.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "status"),
+    [("nobody", "sk", 404), ("demo", "sk", 404), ("openai", " ", 400), ("openai", "a\nb", 400)],
+)
+def test_a_key_that_makes_no_sense_is_refused(
+    tmp_path: Path, provider: str, key: str, status: int
+) -> None:
+    with pytest.raises(RequestError) as caught:
+        models(tmp_path).set_key(provider, key)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize("text", ["{broken", "[]", '{"anthropic": 5}'])
+def test_a_broken_key_file_is_told_and_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "keys.json").write_text(text)
+    with pytest.raises(ModelError, match=r"keys\.json cannot be used"):
+        models(tmp_path).get("anthropic:claude")
+    assert (tmp_path / "keys.json").read_text() == text
+
+
+def test_a_service_can_be_added_and_a_known_one_changed(tmp_path: Path) -> None:
+    known = models(
+        tmp_path,
+        providers={
+            "lab": {"kind": "openai", "base_url": "http://lab:8000/v1", "needs_key": False},
+            "ollama": {"base_url": "http://other:11434/v1"},
+        },
+    )
+    assert known.get("lab:any").host == "lab:8000"
+    assert known.get("ollama:any").host == "other:11434"
+
+
+def test_the_address_may_come_from_the_environment(tmp_path: Path) -> None:
+    environment = {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    assert models(tmp_path, environment).get().host == "127.0.0.1:9"

@@ -12,7 +12,7 @@ MAX_ITEM = 20_000_000
 class OutputSink(Protocol):
     """Takes what one piece of code shows, in the order in which the kernel sends it."""
 
-    def wanted(self) -> bool:
+    async def wanted(self) -> bool:
         """Asked just before the code is sent; False withdraws it."""
 
     def started(self) -> None:
@@ -36,7 +36,7 @@ class OutputSink(Protocol):
 class Discarded:
     """A sink for code whose outputs nobody looks at."""
 
-    def wanted(self) -> bool:
+    async def wanted(self) -> bool:
         return True
 
     def started(self) -> None: ...

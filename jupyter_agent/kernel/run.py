@@ -117,7 +117,7 @@ class Execution:
             await self._turn(connection)
             if connection.ended.done() or self._kernel.generation != self._generation:
                 return Reply(status=self._kernel.how_it_ended(), note="The code never started.")
-            if self._withdrawn.is_set() or not self._sink.wanted():
+            if self._withdrawn.is_set() or not await self._sink.wanted():
                 return Reply(status="interrupted", note="The code never started.")
             with connection.request("execute_request", self._request) as inbox:
                 await self._follow(connection, inbox)

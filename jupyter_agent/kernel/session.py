@@ -227,7 +227,7 @@ class Kernel:
         self._end("died")
 
     def _end(self, how: End) -> None:
-        """The process ended. The first word counts: a death is told before the restart it causes."""
+        """The process ended. The first word counts: a death comes before the restart it causes."""
         if self._living:
             self._living = False
             self._generation += 1

@@ -2,11 +2,67 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 from collections.abc import Sequence
 
+from jupyter_agent.errors import Busy
+from jupyter_agent.kernel import summary
+from jupyter_agent.kernel.outputs import Discarded
 from jupyter_agent.kernel.session import Kernel
+
+_SECONDS = 2.0
+"""A person's kernel is not held up longer than that."""
+_CHARS = 12_000
+_MIME = "text/plain"
 
 
 async def variables(kernel: Kernel, names: Sequence[str] | None = None) -> str:
-    """Name, type, shape, size and head of each variable, as text; `busy` while a cell runs."""
-    return ""
+    """Name, type, shape, size and head of each variable, as text for the model.
+
+    Nothing of it shows in the notebook, the history or the variables. While a cell runs, the text
+    says so. Python kernels list their variables; others are asked about each name, as they know no
+    list. Raises KernelUnavailable.
+    """
+    # Before it is connected the kernel manager tells, afterwards the kernel itself.
+    if kernel.state == "busy" or (await kernel.connect()).busy_since is not None:
+        return _busy(kernel)
+    if kernel.language == "python":
+        return (await _summarised(kernel, names))[:_CHARS]
+    if not names:
+        return f"Variables of a {kernel.language} kernel cannot be listed: give their `names`."
+    try:
+        return "\n".join([await _inspected(kernel, name) for name in names])[:_CHARS]
+    except Busy as error:
+        return error.message
+
+
+async def _summarised(kernel: Kernel, names: Sequence[str] | None) -> str:
+    source = inspect.getsource(summary)
+    asked = None if names is None else list(names)
+    expression = f"(lambda s: (exec({source!r}, s), s['summary'](globals(), {asked!r}))[1])({{}})"
+    execution = kernel.execute(
+        "", Discarded(), silent=True, user_expressions={"summary": expression}
+    )
+    try:
+        async with asyncio.timeout(_SECONDS):
+            reply = await execution
+    except TimeoutError:
+        await execution.interrupt()
+        return _busy(kernel)
+    told = reply.user_expressions.get("summary", {})
+    if told.get("status") != "ok":
+        return f"The variables could not be read: {told.get('ename', reply.status)}."
+    return str(ast.literal_eval(told["data"][_MIME]))
+
+
+async def _inspected(kernel: Kernel, name: str) -> str:
+    content = await kernel.inspect(name, len(name))
+    return f"{name}: {content['data'].get(_MIME, '') if content.get('found') else 'not defined'}"
+
+
+def _busy(kernel: Kernel) -> str:
+    seconds = kernel.busy_seconds
+    since = "" if seconds is None else f" for {seconds:.0f} s"
+    return f"The kernel is busy: a cell has been running{since}. Ask again when it has ended."

@@ -38,8 +38,8 @@ _HEAD = 0.6
 def output_text(outputs: Sequence[Output], *, limit: int = 12_000, start: int = 0) -> str:
     """What the outputs of a cell show, from character `start` on, at most `limit` characters.
 
-    What is left out is said, with how to read on. Streams are merged, pictures named with their size,
-    an error is its name, its message and the frames that matter.
+    What is left out is said, with how to read on. Streams are merged, pictures named with their
+    size, an error is its name, its message and the frames that matter.
     """
     text = "\n".join(_pieces(outputs))[start:]
     left = len(text) - limit
@@ -63,7 +63,7 @@ def images(outputs: Sequence[Output]) -> list[tuple[str, str]]:
 
 
 def plain(text: str) -> str:
-    """The text as a terminal shows it: escapes and invisible characters gone, `\\r` and `\\b` done."""
+    """The text as a terminal shows it: no escapes, nothing invisible, `\\r` and `\\b` done."""
     text = _ESCAPES.sub("", text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text:
         text = "\n".join(_overwritten(line) for line in text.split("\n"))

@@ -1,7 +1,7 @@
 """The notebook as text for a model, within a budget.
 
-A cell has a line of head, `[position type id In[n] stale]` with the position counted from 1 as people do,
-then its source as it is, then what its outputs show after `->`.
+A cell has a line of head, `[position type id In[n] stale]` with the position counted from 1 as
+people do, then its source as it is, then what its outputs show after `->`.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def render(
 ) -> Rendered:
     """A line per cell, and full cells outward from the focus within `budget` characters.
 
-    Without a focus it is the first cell. Lines of cells far from it are left out too where they would
-    take more than half of the budget. Raises CellNotFound for a focus that is not there.
+    Without a focus it is the first cell. Lines of cells far from it are left out too where they
+    would take more than half of the budget. Raises CellNotFound for a focus that is not there.
     """
     if not cells:
         return Rendered(text="(no cells)", full=frozenset())
@@ -78,14 +78,14 @@ def render(
 
 
 def render_cells(cells: Sequence[Cell], *, output_from: int = 0, output_chars: int = 12_000) -> str:
-    """These cells in full; `output_from` and `output_chars` page through the output text of each."""
+    """These cells in full; `output_from` and `output_chars` page through the outputs of each."""
     return "\n\n".join(
         _full(cell, False, output_from=output_from, output_chars=output_chars) for cell in cells
     )
 
 
 def search(cells: Sequence[Cell], query: str, regex: bool) -> str:
-    """Lines of sources and outputs that contain the query, case aside, under the head of their cell.
+    """Lines of sources and outputs that contain the query, case aside, each under its cell's head.
 
     Raises InvalidInput for an expression that is none, or that could take for ever.
     """

@@ -4,102 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.errors import Busy, CellNotFound, InvalidInput, KernelUnavailable, ToolError
+from jupyter_agent.errors import (
+    Busy,
+    InvalidInput,
+    KernelUnavailable,
+    ToolError,
+)
 from jupyter_agent.kernel.run import Reply
 from jupyter_agent.kernel.session import Kernel
 from jupyter_agent.notebook.carriers.base import Saved
-from jupyter_agent.notebook.cell import Cell, CellState, Change, Output
+from jupyter_agent.notebook.cell import Cell, Change, Output
 from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.workspace.into_cell import IntoCell
 
 RunStatus: TypeAlias = Literal[
     "queued", "running", "ok", "error", "timeout", "interrupted", "died", "restarted", "deleted"
 ]
 _SAVE_EVERY = 5.0
 """Seconds after which new outputs are saved while a cell still runs."""
-_TELL_EVERY = 0.25
-"""Seconds between two notes to those who follow the outputs."""
 _NEWS_IN_A_RUN = 20
 """How often, about, a run is told of in the time that it has taken so far."""
 _KEPT = 100
 """Runs that can still be asked for after their end."""
-
-
-class _IntoCell:
-    """The kernel's outputs into one cell of the live document."""
-
-    def __init__(self, notebook: Notebook, cell_id: str) -> None:
-        self.began = asyncio.Event()
-        self.began_at: datetime | None = None
-        self.before: CellState | None = None
-        self.unsaved = False
-        self.followers: list[Callable[[], None]] = []
-        self._notebook = notebook
-        self._cell_id = cell_id
-        self._outputs = notebook.outputs(cell_id)
-        self._telling: asyncio.TimerHandle | None = None
-
-    @property
-    def state(self) -> CellState | None:
-        """The cell as it is now; None when it was deleted."""
-        try:
-            return self._notebook.peek(self._cell_id).state()
-        except CellNotFound:
-            return None
-
-    def wanted(self) -> bool:
-        state = self.state
-        return state is not None and state.type == "code"
-
-    def started(self) -> None:
-        self.before = self.state
-        self._outputs.start()
-        self.began_at = datetime.now(UTC)
-        self.began.set()
-        self._changed()
-
-    def stream(self, name: str, text: str) -> None:
-        self._outputs.stream(name, text)
-        self._changed()
-
-    def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
-        self._outputs.display(output, display_id)
-        self._changed()
-
-    def update_display(
-        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> None:
-        self._outputs.update_display(display_id, data, metadata)
-        self._changed()
-
-    def clear(self, wait: bool) -> None:
-        self._outputs.clear(wait)
-        self._changed()
-
-    def finish(self, execution_count: int | None) -> None:
-        """The cell no longer runs."""
-        self._outputs.finish(execution_count)
-        self.unsaved = True
-        if self._telling is not None:
-            self._telling.cancel()
-
-    def so_far(self) -> list[Output]:
-        return self._outputs.outputs() if self.began.is_set() else []
-
-    def _changed(self) -> None:
-        self.unsaved = True
-        if self._telling is None and self.followers:
-            loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(_TELL_EVERY, self._tell)
-
-    def _tell(self) -> None:
-        self._telling = None
-        for follower in list(self.followers):
-            follower()
 
 
 class Run:
@@ -132,9 +63,8 @@ class Run:
         self._trust = trust
         self._ahead = ahead
         self._reply: Reply | None = None
-        self._deleted = False
         self._over = asyncio.Event()
-        self._cell = _IntoCell(notebook, cell.id)
+        self._cell = IntoCell(notebook, cell.id)
         self._execution = kernel.execute(cell.source, self._cell, timeout=timeout)
         self._task = asyncio.create_task(self._drive())
 
@@ -152,12 +82,13 @@ class Run:
     def status(self) -> RunStatus:
         if self.ended is None or self._reply is None:
             return "queued" if self.started is None else "running"
-        return "deleted" if self._deleted else self._reply.status
+        return "deleted" if self._cell.gone else self._reply.status
 
     @property
     def note(self) -> str:
         """What a reader has to know besides the status, in plain sentences; mostly empty."""
-        notes = (self._reply.note if self._reply else "", self.saved.note)
+        deleted = "The cell was deleted: its outputs are nowhere." if self._cell.gone else ""
+        notes = (self._reply.note if self._reply else "", deleted, self.saved.note)
         return " ".join(note for note in notes if note)
 
     @property
@@ -259,6 +190,8 @@ class Run:
             reply = await self._execution
         except KernelUnavailable as error:
             reply = Reply(status="died", note=error.message)
+        except ToolError as error:  # the notebook could not be read when its turn came
+            reply = Reply(status="error", note=f"{error.message} The code never started.")
         except asyncio.CancelledError:  # only `give_up` does that
             reply = Reply(status="interrupted", note="The server stopped meanwhile.")
         finally:
@@ -268,13 +201,12 @@ class Run:
             self._reply, self.ended = reply, datetime.now(UTC)
 
     def _close_cell(self, reply: Reply) -> None:
-        if self.started is not None:
-            if reply.status == "died":
-                died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
-                self._cell.display({"output_type": "error", **died})
-            self._cell.finish(reply.execution_count)
-        after = self._cell.state
-        self._deleted = after is None
+        if self.started is None:
+            return
+        if reply.status == "died":
+            died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
+            self._cell.display({"output_type": "error", **died})
+        after = self._cell.finish(reply.execution_count)
         if self._cell.before is not None and after is not None:
             self.change = Change(
                 notebook=self.notebook_path,

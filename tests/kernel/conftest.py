@@ -1,54 +1,14 @@
-"""A real server, real kernels, and a sink that remembers."""
+"""A real server and its real kernels."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from jupyter_server.serverapp import ServerApp
 
 from jupyter_agent.kernel.session import Kernels
-
-
-@dataclass
-class Shown:
-    """Remembers what a piece of code showed, in order."""
-
-    events: list[tuple[Any, ...]] = field(default_factory=list)
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    printed: asyncio.Event = field(default_factory=asyncio.Event)
-    is_wanted: bool = True
-
-    @property
-    def text(self) -> str:
-        return "".join(event[2] for event in self.events if event[0] == "stream")
-
-    def kinds(self) -> list[str]:
-        return [event[0] for event in self.events]
-
-    def wanted(self) -> bool:
-        return self.is_wanted
-
-    def started(self) -> None:
-        self.begun.set()
-
-    def stream(self, name: str, text: str) -> None:
-        self.events.append(("stream", name, text))
-        self.printed.set()
-
-    def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
-        self.events.append((output["output_type"], output, display_id))
-
-    def update_display(
-        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> None:
-        self.events.append(("update", display_id, data))
-
-    def clear(self, wait: bool) -> None:
-        self.events.append(("clear", wait))
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 from jupyter_server.serverapp import ServerApp
+from shown import Shown
 
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.session import Kernel, Kernels
-
-from .conftest import Shown
 
 
 async def soon(event: asyncio.Event) -> None:

@@ -1,0 +1,142 @@
+"""What Python variables hold, in a line each. This text is sent to the kernel and runs there.
+
+It imports nothing that is not loaded there, sets no name, and looks only into values of types that
+it knows: the `repr` of anything else may be slow, huge, or do something. Python 3.8 can read it.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any, Callable, Iterable, Mapping, Sequence  # noqa: UP035  for Python 3.8
+
+MOST = 100
+ITEMS = 5
+ROWS = 3
+COLUMNS = 12
+CHARS = 60
+OWN_NAMES = ("In", "Out", "exit", "quit", "open", "get_ipython")
+
+
+def summary(namespace: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
+    """A line per variable; without names those that a person set, and what functions there are."""
+    if names is not None:
+        return "\n".join(
+            f"{name}: {line(namespace[name]) if name in namespace else 'not defined'}"
+            for name in names
+        )
+    own = {
+        name: value
+        for name, value in list(namespace.items())
+        if not name.startswith("_") and name not in OWN_NAMES
+    }
+    values = [name for name in own if not is_code(own[name])]
+    lines = [f"{name}: {line(own[name])}" for name in values[:MOST]]
+    if len(values) > MOST:
+        lines.append(f"... {len(values) - MOST} more: {', '.join(values[MOST : 2 * MOST])}")
+    defined = [
+        name for name in own if is_code(own[name]) and type(own[name]) is not types.ModuleType
+    ]
+    if defined:
+        lines.append("functions and classes: " + ", ".join(defined))
+    return "\n".join(lines) or "no variables"
+
+
+def is_code(value: Any) -> bool:
+    kinds = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+    return type(value) in kinds or issubclass(type(value), type)
+
+
+def line(value: Any) -> str:
+    kind = type(value)
+    for known, tell in tellers():
+        if kind is known:
+            return f"{kind.__name__} {tell(value)}"
+    return brief(value) if is_scalar(value) else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
+    """Types of values with an inside, where their library is loaded."""
+    for kind in (list, tuple, set, frozenset, dict):
+        yield kind, tell_items
+    for library, name, tell in (
+        ("numpy", "ndarray", tell_array),
+        ("pandas", "DataFrame", tell_frame),
+        ("pandas", "Series", tell_series),
+        ("polars", "DataFrame", tell_polars),
+        ("torch", "Tensor", tell_tensor),
+    ):
+        known = getattr(sys.modules.get(library), name, None)
+        if known is not None:
+            yield known, tell
+
+
+def is_scalar(value: Any) -> bool:
+    return type(value) in (type(None), bool, int, float, complex, str, bytes)
+
+
+def brief(value: Any) -> str:
+    """A short text for one value inside another."""
+    kind = type(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind.__module__ == "numpy" and issubclass(kind, numpy.generic):
+        value = value.item()
+        kind = type(value)
+    if kind is int and value.bit_length() > 256:
+        return f"int of {value.bit_length()} bits"
+    if kind in (str, bytes):
+        more = f"... ({len(value)})" if len(value) > CHARS else ""
+        return repr(value[:CHARS]) + more
+    if is_scalar(value):
+        return repr(value)
+    if kind is getattr(sys.modules.get("pandas"), "Timestamp", None):
+        return str(value)
+    return f"<{kind.__name__}>"
+
+
+def tell_items(value: Any) -> str:
+    items: list[str] = []
+    for item in value:
+        if len(items) == ITEMS:
+            items.append("...")
+            break
+        items.append(f"{brief(item)}: {brief(value[item])}" if type(value) is dict else brief(item))
+    return f"of {len(value)}: {', '.join(items)}" if items else "of 0"
+
+
+def size(count: int) -> str:
+    return f"{count} B" if count < 10_000 else f"{count / 1e6:.1f} MB"
+
+
+def tell_array(value: Any) -> str:
+    shape = "x".join(map(str, value.shape))
+    head = [brief(item) for item in value.flat[:ITEMS]] if value.ndim else [brief(value[()])]
+    return f"{shape} {value.dtype}, {size(value.nbytes)}: {', '.join(head)}"
+
+
+def columns(names: Iterable[Any], kinds: Iterable[Any]) -> str:
+    told = [f"{brief(name)} {kind}" for name, kind in zip(names, kinds)]  # noqa: B905  `strict` came with 3.10
+    more = f", ... {len(told) - COLUMNS} more" if len(told) > COLUMNS else ""
+    return ", ".join(told[:COLUMNS]) + more
+
+
+def tell_frame(value: Any) -> str:
+    rows, count = value.shape
+    lines = [f"{rows}x{count}: {columns(value.columns, value.dtypes)}"]
+    for row in range(min(rows, ROWS)):
+        cells = [brief(value.iat[row, column]) for column in range(min(count, COLUMNS))]
+        lines.append(f"  {brief(value.index[row])} | {', '.join(cells)}")
+    return "\n".join(lines)
+
+
+def tell_series(value: Any) -> str:
+    head = ", ".join(brief(value.iat[place]) for place in range(min(len(value), ITEMS)))
+    return f"{len(value)} {value.dtype} {brief(value.name)}: {head}"
+
+
+def tell_polars(value: Any) -> str:
+    return f"{value.height}x{value.width}: {columns(value.columns, value.dtypes)}"
+
+
+def tell_tensor(value: Any) -> str:
+    return f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}"

@@ -1,0 +1,230 @@
+"""Runs of cells of real notebooks in real kernels."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_server.serverapp import ServerApp
+
+from jupyter_agent.errors import Busy, InvalidInput
+from jupyter_agent.kernel.session import Kernel, Kernels
+from jupyter_agent.notebook.carriers.choose import Notebooks
+from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.workspace.runs import Run, Runs
+
+
+@dataclass
+class Room:
+    """A notebook on disk, its kernel, and the runs of the server."""
+
+    notebook: Notebook
+    kernel: Kernel
+    runs: Runs
+    file: Path
+
+    async def run(self, source: str, **options: Any) -> Run:
+        """A new cell, started."""
+        edit = await self.notebook.insert(source=source)
+        assert edit.cell is not None
+        return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
+
+    def on_disk(self, cell_id: str) -> Any:
+        cells = json.loads(self.file.read_text())["cells"]
+        return next(cell for cell in cells if cell["id"] == cell_id)
+
+
+@pytest.fixture
+def room(
+    jp_serverapp: ServerApp, jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Iterator[Room]:
+    file = jp_root_dir / "a.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), file)
+    kernels = Kernels(
+        jp_serverapp.session_manager, jp_serverapp.kernel_manager, jp_serverapp.kernel_spec_manager
+    )
+    notebooks, runs = Notebooks(jp_serverapp.contents_manager, Tabs()), Runs()
+
+    async def opened() -> Room:
+        notebook = await notebooks.get("a.ipynb")
+        return Room(notebook, await kernels.get("a.ipynb"), runs, file)
+
+    async def closed() -> None:
+        await runs.close()
+        await notebooks.close()
+        await kernels.close()
+
+    yield jp_asyncio_loop.run_until_complete(opened())
+    jp_asyncio_loop.run_until_complete(closed())
+
+
+async def printed(run: Run, text: str) -> None:
+    """Wait until the run has put out that text."""
+    async for _ in run.news(20):
+        if any(text in output.get("text", "") for output in run.outputs()):
+            return
+
+
+async def test_a_run_leaves_its_outputs_and_count_in_the_file(room: Room) -> None:
+    run = await room.run("print('hello')\n6 * 7")
+    assert await run.wait(20)
+    assert (run.status, run.execution_count, run.saved.saved) == ("ok", 1, True)
+    cell = room.on_disk(run.cell_id)
+    assert cell["execution_count"] == 1
+    assert cell["outputs"][0]["text"] == ["hello\n"]
+    assert cell["outputs"][1]["data"]["text/plain"] == ["42"]
+    described = run.describe()
+    assert described["outputs"] == run.outputs()
+    assert (described["run_id"], described["status"]) == (run.id, "ok")
+
+
+async def test_what_a_run_changed_can_be_told_and_is_told_once(room: Room) -> None:
+    run = await room.run("1")
+    await run.wait()
+    (change,) = run.report()
+    assert (change.kind, change.cell_id) == ("outputs", run.cell_id)
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.outputs, change.after.execution_count) == ([], 1)
+    assert run.report() == []
+
+
+async def test_past_the_wait_the_run_goes_on(room: Room) -> None:
+    run = await room.run("print('on', flush=True)\nimport time; time.sleep(0.5)\nprint('off')")
+    assert not await run.wait(0.01)
+    await printed(run, "on")
+    assert run.status == "running"
+    assert await run.wait(20)
+    assert run.outputs()[0]["text"] == "on\noff\n"
+
+
+async def test_outputs_of_a_long_run_are_saved_while_it_runs(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.runs._SAVE_EVERY", 0.1)
+    run = await room.run("print('on', flush=True)\nimport time; time.sleep(60)")
+    async with asyncio.timeout(20):
+        while not (room.file.exists() and room.on_disk(run.cell_id)["outputs"]):
+            await asyncio.sleep(0.05)
+    assert run.status == "running"
+    await run.interrupt()
+    await run.wait(20)
+    assert run.status == "interrupted"
+
+
+async def test_runs_of_one_kernel_go_one_after_another_and_say_what_they_wait_for(
+    room: Room,
+) -> None:
+    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.5); x = 1")
+    second = await room.run("x")
+    await printed(first, "on")
+    assert second.describe()["status"] == "queued"
+    assert second.describe()["blocked_by"] == first.id
+    assert await second.wait(20)
+    assert second.status == "ok"
+
+
+async def test_an_interrupt_of_a_queued_run_leaves_the_running_one_alone(room: Room) -> None:
+    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.5)")
+    second = await room.run("1")
+    await printed(first, "on")
+    await second.interrupt()
+    assert await first.wait(20)
+    assert await second.wait(20)
+    assert (first.status, second.status) == ("ok", "interrupted")
+    assert second.started is None
+
+
+async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
+    theirs = await room.run("import time\nprint('on', flush=True); time.sleep(0.5)", turn_id="t1")
+    ours = await room.run("1", turn_id="t2")
+    await printed(theirs, "on")
+    await room.runs.interrupt_turn("t2")
+    await theirs.wait(20)
+    await ours.wait(20)
+    assert (theirs.status, ours.status) == ("ok", "interrupted")
+
+
+async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(room: Room) -> None:
+    code = "print('last words', flush=True)\nimport os, time; time.sleep(0.3); os._exit(1)"
+    run = await room.run(code)
+    assert await run.wait(20)
+    assert run.status == "died"
+    outputs = room.on_disk(run.cell_id)["outputs"]
+    assert [output["output_type"] for output in outputs] == ["stream", "error"]
+    assert outputs[1]["ename"] == "KernelDied"
+
+
+async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Room) -> None:
+    run = await room.run("print('on', flush=True)\nimport time; time.sleep(0.5)\nprint('off')")
+    other = await room.notebook.insert(source="untouched")
+    await printed(run, "on")
+    await room.notebook.delete(run.cell_id)
+    assert await run.wait(20)
+    assert run.status == "deleted"
+    assert run.change is None
+    assert other.cell is not None
+    assert (await room.notebook.cell(other.cell.id)).outputs == []
+
+
+async def test_a_cell_deleted_while_it_waits_never_runs(room: Room) -> None:
+    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.5)")
+    second = await room.run("x = 'ran'")
+    await printed(first, "on")
+    await room.notebook.delete(second.cell_id)
+    assert await second.wait(20)
+    assert second.status == "deleted"
+    third = await room.run("x")
+    await third.wait(20)
+    assert third.outputs()[0]["ename"] == "NameError"
+
+
+async def test_a_running_cell_is_not_run_a_second_time(room: Room) -> None:
+    run = await room.run("import time\nprint('on', flush=True); time.sleep(60)")
+    await printed(run, "on")
+    cell = await room.notebook.cell(run.cell_id)
+    with pytest.raises(Busy, match=run.id):
+        room.runs.start(room.notebook, room.kernel, cell, owner="ada")
+    await run.interrupt()
+    await run.wait(20)
+
+
+async def test_only_code_runs(room: Room) -> None:
+    edit = await room.notebook.insert(source="# Title", type="markdown")
+    assert edit.cell is not None
+    with pytest.raises(InvalidInput, match="markdown"):
+        room.runs.start(room.notebook, room.kernel, edit.cell, owner="ada")
+
+
+async def test_a_run_is_known_to_its_owner_only(room: Room) -> None:
+    run = await room.run("1")
+    await run.wait()
+    assert room.runs.get(run.id, "ada") is run
+    assert room.runs.get(run.id, "eve") is None
+    assert room.runs.get("none", "ada") is None
+
+
+async def test_at_the_end_of_the_server_what_came_so_far_is_kept(room: Room) -> None:
+    run = await room.run("print('on', flush=True)\nimport time; time.sleep(60)")
+    await printed(run, "on")
+    await room.runs.close()
+    assert run.status == "interrupted"
+    assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["on\n"]
+
+
+async def test_progress_and_displays_show_as_a_terminal_and_a_page_would(room: Room) -> None:
+    run = await room.run(
+        "import sys\nfrom IPython.display import clear_output\n"
+        "for i in range(3):\n    sys.stdout.write(f'\\r{i} done'); sys.stdout.flush()\n"
+        "print()\nclear_output(wait=True)\nh = display('a', display_id=True)\nh.update('b')"
+    )
+    assert await run.wait(20)
+    (output,) = run.outputs()
+    assert output["data"]["text/plain"] == "'b'"

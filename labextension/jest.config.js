@@ -1,0 +1,12 @@
+const base = require('@jupyterlab/testutils/lib/jest-config')(__dirname);
+
+const [esModules] = base.transformIgnorePatterns;
+
+module.exports = {
+  ...base,
+  reporters: ['default'],
+  testEnvironment: './test/environment.js',
+  transformIgnorePatterns: [
+    esModules.replace('(?!', '(?!@jupyterlab/|@rjsf|ai/|@ai-sdk|@vercel|eventsource-parser|diff|')
+  ]
+};

@@ -1,0 +1,210 @@
+import type { IStateDB } from '@jupyterlab/statedb';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { AgentClient } from './client';
+import { Conversation } from './conversation';
+import type { IRequest } from './conversation';
+import type { OpenNotebooks, IPlace } from './notebooks';
+import type { IConversationSummary, IModels, Mode } from './protocol';
+import type { IAssistant } from './tokens';
+
+const STATE = 'jupyter-agent:assistant';
+
+/** What the panel shows besides the conversation; never changed in place. */
+export interface IAssistantState {
+  readonly conversation: Conversation;
+  readonly view: 'conversation' | 'conversations' | 'models';
+  readonly conversations: readonly IConversationSummary[];
+  readonly models: IModels | null;
+  /** What the user is about to ask. */
+  readonly draft: string;
+  /** What goes with the draft; stays as it is while there is one. */
+  readonly place: IPlace | null;
+  readonly mode: Mode;
+  /** The model that was chosen, or null for the server's default. */
+  readonly model: string | null;
+}
+
+/** What is remembered from one page load to the next. */
+interface IRemembered {
+  conversation: string;
+  model: string | null;
+  modes: Record<string, Mode>;
+}
+
+/** The assistant as this page sees it: the conversation in front, the draft, and the choices of the user. */
+export class Assistant implements IAssistant {
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _page: string,
+    private readonly _notebooks: OpenNotebooks,
+    private readonly _stateDB: IStateDB | null
+  ) {
+    this._state = {
+      conversation: new Conversation(_client, _page),
+      view: 'conversation',
+      conversations: [],
+      models: null,
+      draft: '',
+      place: _notebooks.place,
+      mode: this._defaultMode,
+      model: null
+    };
+    _notebooks.moved.connect(this._follow, this);
+  }
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): IAssistantState {
+    return this._state;
+  }
+
+  /** The mode of notebooks for which the user has not chosen one. */
+  set defaultMode(mode: Mode) {
+    this._defaultMode = mode;
+    this._follow();
+  }
+
+  /** Go on where the user was: the conversation of the last page load, or one whose turn runs. */
+  async restore(): Promise<void> {
+    const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
+    this._modes = remembered?.modes ?? {};
+    this._set({ model: remembered?.model ?? null });
+    this._follow();
+    void this.readModels();
+    const id = remembered?.conversation ?? (await this._runningConversation());
+    if (id && !this._state.conversation.state.messages.length) {
+      this.show(id);
+    }
+  }
+
+  async readModels(): Promise<void> {
+    this._set({ models: await this._client.models() });
+  }
+
+  /** Store the key of a provider and use it from now on. Raises RequestError. */
+  async setKey(provider: string, key: string): Promise<void> {
+    await this._client.setKey(provider, key);
+    await this.readModels();
+    this._set({ view: 'conversation' });
+  }
+
+  /** Ask about the notebook in front, in the conversation in front. Returns when the turn has ended. */
+  async ask(text: string, options: Partial<IRequest> = {}): Promise<void> {
+    const { conversation, place } = this._state;
+    this._set({ view: 'conversation' });
+    const asked = conversation.send({
+      text,
+      notebook: place?.notebook,
+      context: place?.attachments,
+      ...this.choices,
+      ...options
+    });
+    this._remember();
+    await asked;
+  }
+
+  /** What the user chose for the next turn. */
+  get choices(): Pick<IRequest, 'mode' | 'model'> {
+    return { mode: this._state.mode, model: this._state.model ?? undefined };
+  }
+
+  /** Take back what the last turn changed, except what the user changed since. */
+  async undoLastTurn(): Promise<void> {
+    const { conversation } = this._state;
+    const turnId = conversation.state.messages.findLast(message => message.metadata?.turnId)
+      ?.metadata?.turnId;
+    if (turnId) {
+      await conversation.undo(turnId);
+    }
+  }
+
+  newConversation(): void {
+    this._open(new Conversation(this._client, this._page));
+  }
+
+  /** Show a conversation of the server. */
+  show(id: string): void {
+    const conversation = new Conversation(this._client, this._page, id);
+    this._open(conversation);
+    void conversation.load();
+  }
+
+  async listConversations(query = ''): Promise<void> {
+    this._set({ view: 'conversations' });
+    this._set({ conversations: await this._client.conversations(query) });
+  }
+
+  async removeConversation(id: string): Promise<void> {
+    await this._client.remove(id);
+    const conversations = this._state.conversations.filter(known => known.id !== id);
+    this._set({ conversations });
+    if (id === this._state.conversation.id) {
+      this._open(new Conversation(this._client, this._page), 'conversations');
+    }
+  }
+
+  setView(view: IAssistantState['view']): void {
+    this._set({ view });
+  }
+
+  setDraft(draft: string): void {
+    this._set({ draft });
+    this._follow();
+  }
+
+  /** Take something away from what goes with the draft; without an index, the notebook with all that is of it. */
+  detach(index?: number): void {
+    const { place } = this._state;
+    const attachments = place?.attachments.filter((_, other) => other !== index) ?? [];
+    this._set({ place: place && index !== undefined ? { ...place, attachments } : null });
+  }
+
+  setMode(mode: Mode): void {
+    this._set({ mode });
+    this._modes = { ...this._modes, [this._state.place?.notebook ?? '']: mode };
+    this._remember();
+  }
+
+  setModel(model: string | null): void {
+    this._set({ model });
+    this._remember();
+  }
+
+  /** The place follows the user only while nothing is drafted. */
+  private _follow(): void {
+    if (!this._state.draft) {
+      const { place } = this._notebooks;
+      this._set({ place, mode: this._modes[place?.notebook ?? ''] ?? this._defaultMode });
+    }
+  }
+
+  private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {
+    this._state.conversation.dispose();
+    this._set({ conversation, view });
+    this._remember();
+  }
+
+  private async _runningConversation(): Promise<string | undefined> {
+    const conversations = await this._client.conversations('');
+    return conversations.find(({ state }) => state === 'running' || state === 'waiting')?.id;
+  }
+
+  private _remember(): void {
+    const { conversation, model } = this._state;
+    void this._stateDB?.save(STATE, { conversation: conversation.id, model, modes: this._modes });
+  }
+
+  private _set(change: Partial<IAssistantState>): void {
+    this._state = { ...this._state, ...change };
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _defaultMode: Mode = 'ask';
+  private _modes: Record<string, Mode> = {};
+  private _state: IAssistantState;
+}

@@ -1,0 +1,139 @@
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import type {
+  IApprovalAnswer,
+  ICellRef,
+  IChange,
+  IChatRequest,
+  IConversation,
+  IConversationSummary,
+  IModels,
+  IUndone
+} from './protocol';
+
+/** The server refused a request; `message` is a sentence for the user. */
+export class RequestError extends Error {
+  constructor(
+    readonly status: number,
+    readonly reason: string,
+    message: string
+  ) {
+    super(message);
+    this.name = 'RequestError';
+  }
+}
+
+/** The routes of the server that the panel uses. Each raises RequestError, or ServerConnection.NetworkError where no server answers. */
+export class AgentClient {
+  constructor(private readonly _settings: ServerConnection.ISettings) {}
+
+  /** Ask; the answer's body is the event stream of the turn. A repeated `key` joins the turn of the first request. */
+  chat(request: IChatRequest, key: string, signal: AbortSignal): Promise<Response> {
+    return this._fetch('chat', {
+      method: 'POST',
+      body: JSON.stringify(request),
+      headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key },
+      signal
+    });
+  }
+
+  /** The stream of the conversation's turn after frame `after`, from its start without; 204 where none runs. */
+  follow(id: string, after: string, signal: AbortSignal): Promise<Response> {
+    const headers: HeadersInit = after ? { 'Last-Event-ID': after } : {};
+    return this._fetch(`chat/${encodeURIComponent(id)}/stream`, { headers, signal });
+  }
+
+  /** Returns when the turn has stopped. */
+  async stop(id: string): Promise<void> {
+    await this._fetch(`chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
+  }
+
+  async answer(id: string, approvals: IApprovalAnswer[]): Promise<void> {
+    await this._send('POST', `chat/${encodeURIComponent(id)}/approvals`, { approvals });
+  }
+
+  async conversations(query: string): Promise<IConversationSummary[]> {
+    const search = URLExt.objectToQueryString(query ? { q: query } : {});
+    const { conversations } = await this._read<{ conversations: IConversationSummary[] }>(
+      `conversations${search}`
+    );
+    return conversations;
+  }
+
+  /** An empty one where the server knows none: a conversation exists there from its first message on. */
+  async conversation(id: string): Promise<Pick<IConversation, 'title' | 'messages' | 'state'>> {
+    try {
+      return await this._read<IConversation>(`conversations/${encodeURIComponent(id)}`);
+    } catch (error) {
+      if (error instanceof RequestError && error.status === 404) {
+        return { title: null, messages: [], state: null };
+      }
+      throw error;
+    }
+  }
+
+  async rename(id: string, title: string): Promise<void> {
+    await this._send('PATCH', `conversations/${encodeURIComponent(id)}`, { title });
+  }
+
+  async remove(id: string): Promise<void> {
+    await this._fetch(`conversations/${encodeURIComponent(id)}`, { method: 'DELETE' });
+  }
+
+  changes(turnId: string): Promise<IChange[]> {
+    return this._read(`turns/${encodeURIComponent(turnId)}/changes`);
+  }
+
+  /** Take back what a turn did, or only what it did to `cells`. */
+  async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone> {
+    const response = await this._send('POST', `turns/${encodeURIComponent(turnId)}/undo`, {
+      cells
+    });
+    return response.json() as Promise<IUndone>;
+  }
+
+  /** Mark what a turn did, or only what it did to `cells`, as reviewed. */
+  async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
+    await this._send('POST', `turns/${encodeURIComponent(turnId)}/accept`, { cells });
+  }
+
+  models(): Promise<IModels> {
+    return this._read('models');
+  }
+
+  async setKey(provider: string, key: string): Promise<void> {
+    await this._send('PUT', `providers/${encodeURIComponent(provider)}/key`, { key });
+  }
+
+  private async _read<T>(path: string): Promise<T> {
+    const response = await this._fetch(path, {});
+    return response.json() as Promise<T>;
+  }
+
+  private _send(method: string, path: string, body: object): Promise<Response> {
+    return this._fetch(path, {
+      method,
+      body: JSON.stringify(body),
+      headers: { 'Content-Type': 'application/json' }
+    });
+  }
+
+  private async _fetch(path: string, init: RequestInit): Promise<Response> {
+    const url = URLExt.join(this._settings.baseUrl, 'api/agent', path);
+    const response = await ServerConnection.makeRequest(url, init, this._settings);
+    if (!response.ok) {
+      throw await refusal(response);
+    }
+    return response;
+  }
+}
+
+async function refusal(response: Response): Promise<RequestError> {
+  const fallback = `${response.status} ${response.statusText}`;
+  try {
+    const { message, reason } = (await response.json()) as { message?: string; reason?: string };
+    return new RequestError(response.status, reason ?? '', message || fallback);
+  } catch {
+    return new RequestError(response.status, '', fallback); // a proxy's page, not our server's answer
+  }
+}

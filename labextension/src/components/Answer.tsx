@@ -1,0 +1,103 @@
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import type { AgentMessage, AgentPart, IChange, INotice } from '../protocol';
+import { Call } from './Call';
+import { Markdown } from './Markdown';
+import { TurnEnd } from './Review';
+import { useConversation, useSeconds, useServices } from './services';
+
+interface IAnswerProps {
+  message: AgentMessage;
+  /** Whether it is the last message. */
+  recent: boolean;
+}
+
+/** What the assistant said and did, in the order in which it happened. */
+export const Answer = React.memo(function Answer({ message, recent }: IAnswerProps) {
+  const { parts, metadata } = message;
+  const turnId = metadata?.turnId ?? '';
+  const changes = useConversation().changes[turnId] ?? parts.flatMap(toldChanges);
+  const abandoned = abandonedParts(parts);
+  return (
+    <article className="jp-Agent-answer">
+      {parts.map((part, index) => (
+        <div key={index} className={index < abandoned ? 'jp-Agent-abandoned' : undefined}>
+          <Part
+            part={part}
+            changes={changes}
+            notebook={metadata?.notebook ?? null}
+            turnId={turnId}
+            recent={recent}
+          />
+        </div>
+      ))}
+      {!recent || <Caret parts={parts} />}
+      <TurnEnd turnId={turnId} changes={changes} />
+    </article>
+  );
+});
+
+interface IPartProps {
+  part: AgentPart;
+  changes: readonly IChange[];
+  notebook: string | null;
+  turnId: string;
+  recent: boolean;
+}
+
+function Part({ part, changes, ...rest }: IPartProps): React.JSX.Element | null {
+  switch (part.type) {
+    case 'text':
+      return <Markdown text={part.text} />;
+    case 'reasoning':
+      return part.text ? <Thinking text={part.text} live={part.state === 'streaming'} /> : null;
+    case 'dynamic-tool': {
+      const own = changes.filter(change => change.call_id === part.toolCallId);
+      return <Call call={part} changes={own} {...rest} />;
+    }
+    case 'data-notice':
+      return <Notice notice={part.data} />;
+    default:
+      return null;
+  }
+}
+
+function Thinking({ text, live }: { text: string; live: boolean }): React.JSX.Element {
+  const { trans } = useServices();
+  const [open, setOpen] = React.useState(false);
+  const seconds = useSeconds(live);
+  const Icon = open ? caretDownIcon : caretRightIcon;
+  const thought = seconds > 0 ? trans.__('Thought for %1 s', seconds) : trans.__('Thought');
+  return (
+    <div className="jp-Agent-thinking">
+      <button className="jp-Agent-callWords" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <Icon.react tag="span" className="jp-Agent-caret" />
+        <span>{live ? trans.__('Thinking…') : thought}</span>
+      </button>
+      {open && <Markdown text={text} />}
+    </div>
+  );
+}
+
+function Notice({ notice: { kind, text } }: { notice: INotice }): React.JSX.Element | null {
+  return kind === 'approval' || !text ? null : <p className="jp-Agent-notice">{text}</p>;
+}
+
+/** Where the next words will appear, while nothing else shows that the assistant is at work. */
+function Caret({ parts }: { parts: readonly AgentPart[] }): React.JSX.Element | null {
+  const { progress } = useConversation();
+  const last = parts.at(-1);
+  const growing =
+    last?.type === 'text' || last?.type === 'dynamic-tool' || last?.type === 'reasoning';
+  const waits = !growing || ('state' in last && last.state === 'done');
+  return progress === 'running' && waits ? <span className="jp-Agent-cursor" /> : null;
+}
+
+function toldChanges(part: AgentPart): IChange[] {
+  return part.type === 'data-changes' ? part.data.changes : [];
+}
+
+/** How many of the parts belong to steps that were given up and done again. */
+function abandonedParts(parts: readonly AgentPart[]): number {
+  return parts.findLastIndex(part => part.type === 'data-notice' && part.data.kind === 'retrying');
+}

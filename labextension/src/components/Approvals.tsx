@@ -1,0 +1,52 @@
+import * as React from 'react';
+import { parseDiff } from '../diff';
+import type { IApproval } from '../protocol';
+import { describeQuestion } from '../words';
+import { Code, Diff } from './Code';
+import { useAssistant, useConversation, useServices } from './services';
+
+/** The question that the turn waits for, with exactly what would happen. */
+export function Approvals(): React.JSX.Element | null {
+  const { conversation } = useAssistant();
+  useConversation();
+  const [approval, ...others] = conversation.approvals;
+  return approval ? <Card key={approval.id} approval={approval} others={others.length} /> : null;
+}
+
+function Card({ approval, others }: { approval: IApproval; others: number }): React.JSX.Element {
+  const { notebooks, trans } = useServices();
+  const { conversation, place } = useAssistant();
+  const answer = (approved: boolean, remember?: 'conversation'): void =>
+    void conversation.answer({ id: approval.id, approved, remember });
+  const { notebook, code, diff } = approval;
+  const locate = (id: string): number | null =>
+    notebook ? notebooks.position({ notebook, cell_id: id }) : null;
+  const title = describeQuestion(approval, locate, trans);
+  const elsewhere = notebook && notebook !== place?.notebook;
+  return (
+    <div role="group" aria-label={title} className="jp-Agent-approval">
+      <div className="jp-Agent-callHead">
+        <strong>{title}</strong>
+        <span className="jp-Agent-note">
+          {elsewhere && notebook}{' '}
+          {others > 0 && trans._n('and 1 more question', 'and %1 more questions', others)}
+        </span>
+      </div>
+      <div className="jp-Agent-approvalBody">
+        {code && <Code text={code} mimeType={notebooks.mimeType(notebook)} />}
+        {diff && <Diff lines={parseDiff(diff)} mimeType={notebooks.mimeType(notebook)} />}
+      </div>
+      <div className="jp-Agent-buttons">
+        <button className="jp-Agent-button jp-mod-primary" onClick={() => answer(true)}>
+          {trans.__('Allow')}
+        </button>
+        <button className="jp-Agent-button" onClick={() => answer(true, 'conversation')}>
+          {trans.__('Always allow here')}
+        </button>
+        <button className="jp-Agent-button" onClick={() => answer(false)}>
+          {trans.__('Deny')}
+        </button>
+      </div>
+    </div>
+  );
+}

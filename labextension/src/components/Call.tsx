@@ -1,0 +1,153 @@
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import type { IDiffLine } from '../diff';
+import { countLines, diffLines } from '../diff';
+import type { CallPart, IChange, IRunOutput } from '../protocol';
+import { describeCall, isLive } from '../words';
+import { Code, Diff } from './Code';
+import { Outputs } from './Outputs';
+import { Review } from './Review';
+import { useSeconds, useServices } from './services';
+
+interface ICallProps {
+  call: CallPart;
+  /** What the call changed, with what became of it. */
+  changes: readonly IChange[];
+  /** The notebook of the turn. */
+  notebook: string | null;
+  turnId: string;
+  /** Whether it belongs to the answer in front, whose changes and outputs are shown. */
+  recent: boolean;
+}
+
+/** One thing the assistant does, said in words, at its place in the answer. */
+export const Call = React.memo(function Call(props: ICallProps) {
+  const { call, changes, recent } = props;
+  const { notebooks, trans } = useServices();
+  const [chosen, setOpen] = React.useState<boolean | null>(null);
+  const [details, setDetails] = React.useState(false);
+  const live = isLive(call);
+  const seconds = useSeconds(live);
+  const notebook = notebookOf(call) ?? props.notebook;
+  const locate = (cell_id: string): number | null =>
+    notebook ? notebooks.position({ notebook, cell_id }) : null;
+  const words = describeCall(call, changes, locate, trans);
+  const cell = notebook && words.cellId ? { notebook, cell_id: words.cellId } : null;
+  const lines = changedLines(call, changes);
+  const runs = runsOf(call);
+  const shows = lines.length > 0 || runs.some(run => run.outputs.length > 0);
+  const open = chosen ?? (call.state === 'output-error' || (recent && shows));
+  const Caret = open ? caretDownIcon : caretRightIcon;
+  return (
+    <div
+      role="group"
+      aria-label={words.text}
+      className="jp-Agent-call"
+      data-state={call.state}
+      onMouseEnter={() => cell && notebooks.mark(cell, true)}
+      onMouseLeave={() => cell && notebooks.mark(cell, false)}
+    >
+      <div className="jp-Agent-callHead">
+        <button
+          className="jp-Agent-callWords"
+          aria-expanded={open}
+          aria-busy={live}
+          onClick={() => setOpen(!open)}
+        >
+          <Caret.react tag="span" className="jp-Agent-caret" />
+          <span>{words.text}</span>
+        </button>
+        <LineCount lines={lines} />
+        <span className="jp-Agent-note">
+          {live && seconds > 1 ? trans.__('%1 s', seconds) : words.note}
+        </span>
+      </div>
+      {open && (
+        <div className="jp-Agent-callBody">
+          {lines.length > 0 && <Diff lines={lines} mimeType={notebooks.mimeType(notebook)} />}
+          {runs.map(run => (
+            <Outputs key={run.run_id} outputs={run.outputs} />
+          ))}
+          {call.state === 'output-error' && <p className="jp-Agent-fault">{call.errorText}</p>}
+          <div className="jp-Agent-buttons">
+            <Review turnId={props.turnId} changes={changes} />
+            {cell && locate(cell.cell_id) && (
+              <button className="jp-Agent-link" onClick={() => void notebooks.reveal(cell)}>
+                {trans.__('Go to cell')}
+              </button>
+            )}
+            <button
+              className="jp-Agent-link"
+              aria-expanded={details}
+              onClick={() => setDetails(!details)}
+            >
+              {trans.__('Details')}
+            </button>
+          </div>
+          {details && <CallDetails call={call} />}
+        </div>
+      )}
+    </div>
+  );
+});
+
+/** "+6 −1". */
+export function LineCount({ lines }: { lines: readonly IDiffLine[] }): React.JSX.Element | null {
+  const { added, removed } = countLines(lines);
+  return added + removed ? (
+    <span className="jp-Agent-count">
+      {added > 0 && <ins>+{added}</ins>} {removed > 0 && <del>−{removed}</del>}
+    </span>
+  ) : null;
+}
+
+/** What went to the tool and what came back, as the model has it. */
+function CallDetails({ call }: { call: CallPart }): React.JSX.Element {
+  const { trans } = useServices();
+  const { text } = (call.output ?? {}) as Partial<IRunOutput>;
+  return (
+    <div className="jp-Agent-details">
+      <p>{call.toolName}</p>
+      <Code text={JSON.stringify(call.input, null, 2) ?? ''} mimeType="application/json" />
+      {text && <p>{trans.__('What the assistant was told')}</p>}
+      {text && <Code text={text} mimeType="text/plain" />}
+    </div>
+  );
+}
+
+interface IEditInput {
+  notebook?: string;
+  source?: string;
+  old_string?: string;
+  new_string?: string;
+}
+
+function notebookOf(call: CallPart): string | undefined {
+  return (call.input as IEditInput | undefined)?.notebook;
+}
+
+/** What the call changed; before it has, what it is about to write. */
+function changedLines(call: CallPart, changes: readonly IChange[]): IDiffLine[] {
+  const edits = changes.filter(({ kind }) => kind !== 'outputs' && kind !== 'move');
+  if (edits.length) {
+    return edits.flatMap(({ before, after }) =>
+      diffLines(before?.source ?? '', after?.source ?? '')
+    );
+  }
+  const { source, old_string, new_string } = (call.input ?? {}) as IEditInput;
+  return diffLines(old_string ?? '', new_string ?? source ?? '');
+}
+
+function runsOf({ output }: CallPart): IRunOutput[] {
+  const { outputs, cells } = (output ?? {}) as Partial<IRunOutput> & { cells?: IRunOutput[] };
+  return Array.isArray(outputs)
+    ? [output as IRunOutput]
+    : Array.isArray(cells)
+      ? cells.filter(isRun)
+      : [];
+}
+
+/** Other tools have cells too, which were not run. */
+function isRun(cell: IRunOutput): boolean {
+  return Array.isArray(cell.outputs);
+}

@@ -1,0 +1,63 @@
+import * as React from 'react';
+import type { IDiffLine } from '../diff';
+import { useServices } from './services';
+
+/** Lines shown before "Show all". */
+const MOST_LINES = 12;
+
+interface ICodeProps {
+  text: string;
+  mimeType: string;
+}
+
+/** Code as it stands, coloured. */
+export function Code({ text, mimeType }: ICodeProps): React.JSX.Element {
+  return (
+    <pre className="jp-Agent-code">
+      <Coloured text={text} mimeType={mimeType} />
+    </pre>
+  );
+}
+
+/** A unified diff, coloured; long ones are cut until asked for. */
+export function Diff(props: { lines: readonly IDiffLine[]; mimeType: string }): React.JSX.Element {
+  const { trans } = useServices();
+  const [all, setAll] = React.useState(false);
+  const { lines, mimeType } = props;
+  const shown = all ? lines : lines.slice(0, MOST_LINES);
+  return (
+    <div className="jp-Agent-diff">
+      <pre className="jp-Agent-code">
+        {shown.map(({ sign, text }, index) => (
+          <div key={index} className="jp-Agent-diffLine" data-sign={sign}>
+            <span className="jp-Agent-sign">{sign}</span>
+            <Coloured text={text} mimeType={mimeType} />
+          </div>
+        ))}
+      </pre>
+      {shown.length < lines.length && (
+        <button className="jp-Agent-link" onClick={() => setAll(true)}>
+          {trans.__('Show all %1 lines', lines.length)}
+        </button>
+      )}
+    </div>
+  );
+}
+
+const Coloured = React.memo(function Coloured({ text, mimeType }: ICodeProps) {
+  const { languages } = useServices();
+  const paint = React.useCallback(
+    (host: HTMLElement | null) => {
+      if (!host) {
+        return;
+      }
+      const aside = document.createElement('code');
+      const language = languages.findByMIME(mimeType);
+      void languages
+        .highlight(text, language, aside)
+        .then(() => host.replaceChildren(...aside.childNodes));
+    },
+    [text, mimeType, languages]
+  );
+  return <code ref={paint}>{text}</code>;
+});

@@ -1,0 +1,163 @@
+import { PathExt } from '@jupyterlab/coreutils';
+import { caretDownEmptyIcon, stopIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import type { Mode } from '../protocol';
+import { Chips } from './Log';
+import { titleCase } from './Models';
+import { sendIcon } from '../icons';
+import { useAssistant, useConversation, useServices } from './services';
+
+/** Where the user writes, with what goes along and who answers how. */
+export function Composer(): React.JSX.Element {
+  const { assistant, trans, leave } = useServices();
+  const { conversation, draft, place } = useAssistant();
+  const { progress, messages } = useConversation();
+  const running = progress === 'running';
+  const send = (): void => {
+    if (draft.trim() && !running) {
+      void assistant.ask(draft.trim());
+      assistant.setDraft('');
+    }
+  };
+  const onKeyDown = (event: React.KeyboardEvent): void => {
+    if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      send();
+    } else if (event.key === 'ArrowUp' && !draft) {
+      const asked = messages.findLast(({ role }) => role === 'user')?.parts[0];
+      assistant.setDraft(asked?.type === 'text' ? asked.text : '');
+    } else if (event.key === 'Escape') {
+      event.stopPropagation();
+      if (running) {
+        void conversation.stop();
+      } else {
+        leave();
+      }
+    }
+  };
+  return (
+    <div className="jp-Agent-composer" onKeyDown={onKeyDown}>
+      {place && (
+        <div className="jp-Agent-chips">
+          <span className="jp-Agent-chip" title={place.notebook}>
+            {PathExt.basename(place.notebook)}
+            <button
+              aria-label={trans.__('Remove %1', PathExt.basename(place.notebook))}
+              onClick={() => assistant.detach()}
+            >
+              ×
+            </button>
+          </span>
+          <Chips attachments={place.attachments} onRemove={index => assistant.detach(index)} />
+        </div>
+      )}
+      <textarea
+        aria-label={trans.__('Message')}
+        placeholder={
+          place ? trans.__('Ask about this notebook…') : trans.__('Ask, or open a notebook first…')
+        }
+        rows={2}
+        value={draft}
+        onChange={event => assistant.setDraft(event.target.value)}
+      />
+      <div className="jp-Agent-choices">
+        <ModeChoice />
+        <ModelChoice />
+        {running ? (
+          <button
+            className="jp-Agent-send"
+            aria-label={trans.__('Stop')}
+            title={trans.__('Stop (Esc)')}
+            onClick={() => void conversation.stop()}
+          >
+            <stopIcon.react tag="span" />
+          </button>
+        ) : (
+          <button
+            className="jp-Agent-send jp-mod-primary"
+            aria-label={trans.__('Send')}
+            title={trans.__('Send (Enter)')}
+            disabled={!draft.trim()}
+            onClick={send}
+          >
+            <sendIcon.react tag="span" />
+          </button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function ModeChoice(): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const { mode } = useAssistant();
+  const modes: Record<Mode, [string, string]> = {
+    read: [trans.__('Read only'), trans.__('looks, changes nothing')],
+    ask: [trans.__('Ask'), trans.__('asks before each change or run')],
+    edit: [trans.__('Edit'), trans.__('edits freely, asks before running')],
+    auto: [trans.__('Auto'), trans.__('edits and runs freely')]
+  };
+  return (
+    <Choice
+      label={trans.__('Mode')}
+      shown={modes[mode][0]}
+      value={mode}
+      onChange={value => assistant.setMode(value as Mode)}
+    >
+      {Object.entries(modes).map(([value, [name, meaning]]) => (
+        <option key={value} value={value}>
+          {name}: {meaning}
+        </option>
+      ))}
+    </Choice>
+  );
+}
+
+function ModelChoice(): React.JSX.Element | null {
+  const { assistant, trans } = useServices();
+  const { models, model } = useAssistant();
+  const chosen = model ?? models?.default ?? '';
+  return models ? (
+    <Choice
+      label={trans.__('Model')}
+      shown={chosen.replace(/^[^:]*:/, '')}
+      value={chosen}
+      onChange={value => assistant.setModel(value === models.default ? null : value)}
+    >
+      {models.providers.map(({ name, models: names, credentials }) => (
+        <optgroup
+          key={name}
+          label={credentials ? titleCase(name) : trans.__('%1 (no key yet)', titleCase(name))}
+        >
+          {names.map(other => (
+            <option key={other} value={`${name}:${other}`}>
+              {other}
+            </option>
+          ))}
+        </optgroup>
+      ))}
+    </Choice>
+  ) : null;
+}
+
+interface IChoiceProps {
+  label: string;
+  /** The few words that stand for the choice while it is closed. */
+  shown: string;
+  value: string;
+  onChange: (value: string) => void;
+  children: React.ReactNode;
+}
+
+/** A native list of choices under a short label. */
+function Choice({ label, shown, value, onChange, children }: IChoiceProps): React.JSX.Element {
+  return (
+    <span className="jp-Agent-choice" title={label}>
+      <span aria-hidden="true">{shown}</span>
+      <caretDownEmptyIcon.react tag="span" className="jp-Agent-caret" />
+      <select aria-label={label} value={value} onChange={event => onChange(event.target.value)}>
+        {children}
+      </select>
+    </span>
+  );
+}

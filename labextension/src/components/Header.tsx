@@ -1,0 +1,90 @@
+import { addIcon, historyIcon, settingsIcon } from '@jupyterlab/ui-components';
+import type { LabIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import type { IConversationState } from '../conversation';
+import { useAssistant, useConversation, useServices } from './services';
+
+/** The title of the conversation, and the ways to others. */
+export function Header(): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const { conversation, view } = useAssistant();
+  const state = useConversation();
+  const [editing, setEditing] = React.useState(false);
+  const title = titleOf(state) || trans.__('New conversation');
+  const rename = (name: string): void => {
+    setEditing(false);
+    if (name.trim() && name !== title) {
+      void conversation.rename(name.trim());
+    }
+  };
+  return (
+    <header className="jp-Agent-header">
+      {editing ? (
+        <input
+          className="jp-mod-styled"
+          aria-label={trans.__('Title')}
+          autoFocus
+          defaultValue={title}
+          onBlur={event => rename(event.target.value)}
+          onKeyDown={event => {
+            if (event.key === 'Enter' || event.key === 'Escape') {
+              rename(event.key === 'Enter' ? event.currentTarget.value : title);
+            }
+          }}
+        />
+      ) : (
+        <h2 title={title} onDoubleClick={() => setEditing(state.messages.length > 0)}>
+          {title}
+        </h2>
+      )}
+      <IconButton
+        icon={addIcon}
+        label={trans.__('New conversation')}
+        onClick={() => assistant.newConversation()}
+      />
+      <IconButton
+        icon={historyIcon}
+        label={trans.__('Conversations')}
+        pressed={view === 'conversations'}
+        onClick={() =>
+          view === 'conversations'
+            ? assistant.setView('conversation')
+            : void assistant.listConversations()
+        }
+      />
+      <IconButton
+        icon={settingsIcon}
+        label={trans.__('Models and keys')}
+        pressed={view === 'models'}
+        onClick={() => assistant.setView(view === 'models' ? 'conversation' : 'models')}
+      />
+    </header>
+  );
+}
+
+interface IIconButtonProps {
+  icon: LabIcon;
+  label: string;
+  pressed?: boolean;
+  onClick: () => void;
+}
+
+export function IconButton({ icon, label, pressed, onClick }: IIconButtonProps): React.JSX.Element {
+  return (
+    <button
+      className="jp-Agent-iconButton"
+      aria-label={label}
+      aria-pressed={pressed}
+      title={label}
+      onClick={onClick}
+    >
+      <icon.react tag="span" />
+    </button>
+  );
+}
+
+/** The title, or what was asked first. */
+function titleOf({ title, messages }: IConversationState): string {
+  const asked = messages[0]?.parts.find(part => part.type === 'text');
+  return title ?? (asked?.type === 'text' ? asked.text.split('\n')[0].slice(0, 80) : '');
+}

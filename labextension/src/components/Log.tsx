@@ -1,0 +1,157 @@
+import * as React from 'react';
+import { isLive, describeCall } from '../words';
+import type { AgentMessage, Attachment } from '../protocol';
+import { Answer } from './Answer';
+import { Failure } from './Failure';
+import { Welcome } from './Welcome';
+import { useConversation, useServices } from './services';
+
+/** The messages of the conversation in front. */
+export function Log(): React.JSX.Element {
+  const { trans } = useServices();
+  const { messages, progress } = useConversation();
+  const [atEnd, setAtEnd] = React.useState(true);
+  const [follower] = React.useState(() => new Follower(setAtEnd));
+  const last = messages.at(-1);
+  return (
+    <div className="jp-Agent-scroller">
+      <div
+        role="log"
+        aria-label={trans.__('Conversation')}
+        aria-live="off"
+        tabIndex={0}
+        className="jp-Agent-log"
+        ref={follower.attach}
+        onScroll={follower.look}
+      >
+        <div className="jp-Agent-messages">
+          {!messages.length && <Welcome />}
+          {messages.map(message =>
+            message.role === 'user' ? (
+              <Question key={message.id} message={message} />
+            ) : (
+              <Answer key={message.id} message={message} recent={message === last} />
+            )
+          )}
+          {progress === 'running' && last?.role === 'user' && <span className="jp-Agent-cursor" />}
+          <Failure />
+        </div>
+      </div>
+      {!atEnd && (
+        <button className="jp-Agent-button jp-Agent-latest" onClick={follower.jump}>
+          {trans.__('Jump to latest')}
+        </button>
+      )}
+      <Announcement />
+    </div>
+  );
+}
+
+/** Keeps the end of the growing messages in view while the reader is there. */
+class Follower {
+  constructor(private readonly _tell: (atEnd: boolean) => void) {}
+
+  readonly attach = (box: HTMLElement | null): void => {
+    this._observer.disconnect();
+    this._box = box;
+    if (box?.firstElementChild) {
+      this._observer.observe(box.firstElementChild);
+      this._observer.observe(box);
+    }
+  };
+
+  readonly look = (): void => {
+    const box = this._box!;
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+    if (atEnd !== this._atEnd) {
+      this._atEnd = atEnd;
+      this._tell(atEnd);
+    }
+  };
+
+  readonly jump = (): void => {
+    this._box?.scrollTo({ top: this._box.scrollHeight });
+  };
+
+  private readonly _observer = new ResizeObserver(() => {
+    if (this._atEnd) {
+      this.jump();
+    } else {
+      this.look();
+    }
+  });
+  private _box: HTMLElement | null = null;
+  private _atEnd = true;
+}
+
+const Question = React.memo(function Question({ message }: { message: AgentMessage }) {
+  const { parts, metadata } = message;
+  return (
+    <article className="jp-Agent-question">
+      <Chips attachments={metadata?.context ?? []} />
+      {parts.map((part, index) => (part.type === 'text' ? <p key={index}>{part.text}</p> : null))}
+    </article>
+  );
+});
+
+/** What goes or went with a message. */
+export function Chips(props: {
+  attachments: readonly Attachment[];
+  onRemove?: (index: number) => void;
+}): React.JSX.Element {
+  const { trans } = useServices();
+  const nameOf = useAttachmentName();
+  return (
+    <>
+      {props.attachments.map((attachment, index) => (
+        <span key={index} className="jp-Agent-chip">
+          {nameOf(attachment)}
+          {props.onRemove && (
+            <button
+              aria-label={trans.__('Remove %1', nameOf(attachment))}
+              onClick={() => props.onRemove?.(index)}
+            >
+              ×
+            </button>
+          )}
+        </span>
+      ))}
+    </>
+  );
+}
+
+function useAttachmentName(): (attachment: Attachment) => string {
+  const { notebooks, trans } = useServices();
+  return attachment => {
+    switch (attachment.type) {
+      case 'cell': {
+        const position = notebooks.position(attachment);
+        return position ? trans.__('@ cell %1', position) : trans.__('@ cell');
+      }
+      case 'selection':
+        return trans.__('@ selection, %1 characters', attachment.text.length);
+      case 'file':
+        return `@ ${attachment.path}`;
+      case 'variable':
+        return `@ ${attachment.name}`;
+    }
+  };
+}
+
+/** Tells those who do not see the panel what happened: what was done, not each word. */
+function Announcement(): React.JSX.Element {
+  const { notebooks, trans } = useServices();
+  const { messages, progress } = useConversation();
+  const last = messages.at(-1);
+  const call = last?.parts.findLast(part => part.type === 'dynamic-tool' && !isLive(part));
+  const notebook = last?.metadata?.notebook ?? null;
+  const locate = (cell_id: string): number | null =>
+    notebook ? notebooks.position({ notebook, cell_id }) : null;
+  const did = call?.type === 'dynamic-tool' ? describeCall(call, [], locate, trans) : null;
+  const text = progress === 'running' ? [did?.text, did?.note].filter(Boolean).join(', ') : '';
+  return (
+    <div role="status" className="jp-Agent-hidden">
+      {text || (progress === 'done' ? trans.__('The assistant has answered') : '')}
+    </div>
+  );
+}

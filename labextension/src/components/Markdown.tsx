@@ -1,0 +1,61 @@
+import { MimeModel } from '@jupyterlab/rendermime';
+import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import * as React from 'react';
+import { splitBlocks } from '../blocks';
+import { useServices } from './services';
+
+const MARKDOWN = 'text/markdown';
+
+/** Markdown with mathematics, which may still grow: only its last piece is rendered again. */
+export const Markdown = React.memo(function Markdown({ text }: { text: string }) {
+  return (
+    <div className="jp-Agent-markdown">
+      {splitBlocks(text).map((block, index) => (
+        <Block key={index} source={block} />
+      ))}
+    </div>
+  );
+});
+
+const Block = React.memo(function Block({ source }: { source: string }) {
+  const { rendermime } = useServices();
+  const [painter] = React.useState(() => new Painter(rendermime));
+  React.useLayoutEffect(() => painter.paint(source), [painter, source]);
+  return <div ref={painter.attach} />;
+});
+
+/** Renders aside and then swaps, so that a growing text never shows raw mathematics or an empty place. */
+class Painter {
+  constructor(private readonly _rendermime: IRenderMimeRegistry) {}
+
+  readonly attach = (host: HTMLElement | null): void => {
+    this._host = host;
+  };
+
+  /** Show this text next; texts that come while one is being rendered are skipped but for the last. */
+  paint(source: string): void {
+    this._next = source;
+    if (!this._painting) {
+      this._painting = true;
+      void this._paint().finally(() => (this._painting = false));
+    }
+  }
+
+  private async _paint(): Promise<void> {
+    let shown: string | null = null;
+    while (this._host && this._next !== shown) {
+      shown = this._next;
+      const old = this._renderer;
+      this._renderer = this._rendermime.createRenderer(MARKDOWN);
+      await this._renderer.renderModel(new MimeModel({ data: { [MARKDOWN]: shown } }));
+      await this._rendermime.latexTypesetter?.typeset(this._renderer.node);
+      this._host?.replaceChildren(this._renderer.node);
+      old?.dispose();
+    }
+  }
+
+  private _host: HTMLElement | null = null;
+  private _renderer: IRenderMime.IRenderer | null = null;
+  private _next = '';
+  private _painting = false;
+}

@@ -1,0 +1,77 @@
+import * as React from 'react';
+import { RequestError } from '../client';
+import { useAssistant, useServices } from './services';
+
+/** Who can answer, and a field for the key of each provider that wants one. */
+export function Models(): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const { models } = useAssistant();
+  return (
+    <div className="jp-Agent-page">
+      <h3>{trans.__('Models and keys')}</h3>
+      <p>
+        {trans.__(
+          'A key is kept on the Jupyter server, in a file that only you can read. It is used at once, and never shown again.'
+        )}
+      </p>
+      {models?.providers
+        .filter(({ name }) => name !== 'demo')
+        .map(({ name, credentials }) => (
+          <Key key={name} provider={name} known={credentials} />
+        ))}
+      <button className="jp-Agent-button" onClick={() => assistant.setView('conversation')}>
+        {trans.__('Back')}
+      </button>
+    </div>
+  );
+}
+
+function Key({ provider, known }: { provider: string; known: boolean }): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const [key, setKey] = React.useState('');
+  const [problem, setProblem] = React.useState('');
+  const save = async (): Promise<void> => {
+    try {
+      await assistant.setKey(provider, key.trim());
+    } catch (error) {
+      if (!(error instanceof RequestError)) {
+        throw error;
+      }
+      setProblem(error.message);
+    }
+  };
+  return (
+    <form
+      className="jp-Agent-key"
+      onSubmit={event => {
+        event.preventDefault();
+        void save();
+      }}
+    >
+      <label>
+        <span>{trans.__('Key for %1', titleCase(provider))}</span>
+        <input
+          className="jp-mod-styled"
+          type="password"
+          autoComplete="off"
+          value={key}
+          placeholder={known ? trans.__('There is one; paste another to replace it') : ''}
+          onChange={event => setKey(event.target.value)}
+        />
+      </label>
+      <button type="submit" className="jp-Agent-button jp-mod-primary" disabled={!key.trim()}>
+        {trans.__('Save')}
+      </button>
+      {problem && (
+        <p role="alert" className="jp-Agent-fault">
+          {problem}
+        </p>
+      )}
+    </form>
+  );
+}
+
+/** "Anthropic". */
+export function titleCase(name: string): string {
+  return name === 'openai' ? 'OpenAI' : name.charAt(0).toUpperCase() + name.slice(1);
+}

@@ -1,0 +1,144 @@
+import * as React from 'react';
+import { diffLines } from '../diff';
+import type { ICellRef, IChange, IUndone } from '../protocol';
+import { Diff } from './Code';
+import { LineCount } from './Call';
+import { useAssistant, useConversation, useServices } from './services';
+
+interface IReviewProps {
+  turnId: string;
+  changes: readonly IChange[];
+}
+
+/** Keep or take back what was done to the cells of these changes. */
+export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | null {
+  const { trans } = useServices();
+  const { conversation } = useAssistant();
+  const { progress } = useConversation();
+  const edits = changes.filter(isEdit);
+  if (!edits.length || progress === 'running') {
+    return null;
+  }
+  if (edits.every(change => change.undone)) {
+    return <span className="jp-Agent-note">{trans.__('Reverted')}</span>;
+  }
+  if (edits.every(change => change.reviewed)) {
+    return <span className="jp-Agent-note">{trans.__('Kept')}</span>;
+  }
+  const cells = edits.map(({ notebook, cell_id }): ICellRef => ({ notebook, cell_id }));
+  const conflict = edits.find(change => change.conflict)?.conflict;
+  return (
+    <>
+      {conflict && <p className="jp-Agent-fault">{conflict}</p>}
+      <button className="jp-Agent-button" onClick={() => void conversation.accept(turnId, cells)}>
+        {trans.__('Keep')}
+      </button>
+      <button className="jp-Agent-button" onClick={() => void conversation.undo(turnId, cells)}>
+        {trans.__('Revert')}
+      </button>
+    </>
+  );
+}
+
+/** The end of a turn that changed something: how many cells, and what can be done about it. */
+export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | null {
+  const { trans } = useServices();
+  const { conversation } = useAssistant();
+  const { progress } = useConversation();
+  const [reviewing, setReviewing] = React.useState(false);
+  const [undone, setUndone] = React.useState<IUndone | null>(null);
+  const cells = byCell(changes.filter(isEdit));
+  if (!cells.length || progress === 'running') {
+    return null;
+  }
+  const open = cells.some(cell => cell.some(change => !change.undone));
+  return (
+    <div className="jp-Agent-turnEnd">
+      <div className="jp-Agent-turnLine">
+        <span>
+          {open
+            ? trans._n('1 cell changed', '%1 cells changed', cells.length)
+            : trans.__('This turn was undone')}
+        </span>
+        <button
+          className="jp-Agent-button"
+          aria-expanded={reviewing}
+          onClick={() => setReviewing(!reviewing)}
+        >
+          {trans.__('Review')}
+        </button>
+        {open && (
+          <button
+            className="jp-Agent-button"
+            onClick={() => void conversation.undo(turnId).then(setUndone)}
+          >
+            {trans.__('Undo turn')}
+          </button>
+        )}
+      </div>
+      {undone && <Undone undone={undone} />}
+      {reviewing &&
+        cells.map(cell => <CellReview key={cell[0].cell_id} turnId={turnId} changes={cell} />)}
+    </div>
+  );
+}
+
+/** What a turn did to one cell, all its steps taken together. */
+function CellReview({ turnId, changes }: IReviewProps): React.JSX.Element {
+  const { notebooks, trans } = useServices();
+  const { notebook, cell_id, before } = changes[0];
+  const after = changes[changes.length - 1].after;
+  const position = notebooks.position({ notebook, cell_id });
+  const lines = diffLines(before?.source ?? '', after?.source ?? '');
+  const name = position ? trans.__('Cell %1', position) : trans.__('A cell that is gone');
+  return (
+    <div role="group" aria-label={name} className="jp-Agent-cellReview">
+      <div className="jp-Agent-callHead">
+        <button
+          className="jp-Agent-link"
+          onClick={() => void notebooks.reveal({ notebook, cell_id })}
+        >
+          {name}
+        </button>
+        <LineCount lines={lines} />
+      </div>
+      <Diff lines={lines} mimeType={notebooks.mimeType(notebook)} />
+      <div className="jp-Agent-buttons">
+        <Review turnId={turnId} changes={changes} />
+      </div>
+    </div>
+  );
+}
+
+function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Element {
+  const { notebooks, trans } = useServices();
+  return (
+    <div role="status" className="jp-Agent-undone">
+      <p>
+        {conflicts.length
+          ? trans.__('Undone, except where you have changed something since:')
+          : trans.__('Undone. What ran in the kernel stays as it is.')}
+      </p>
+      {conflicts.map(({ notebook, cell_id, why }) => (
+        <p key={cell_id}>
+          <button
+            className="jp-Agent-link"
+            onClick={() => void notebooks.reveal({ notebook, cell_id })}
+          >
+            {trans.__('Cell %1', notebooks.position({ notebook, cell_id }) ?? '?')}
+          </button>{' '}
+          {why}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function isEdit(change: IChange): boolean {
+  return change.kind !== 'outputs';
+}
+
+function byCell(changes: readonly IChange[]): IChange[][] {
+  const cells = Map.groupBy(changes, ({ notebook, cell_id }) => `${notebook}\0${cell_id}`);
+  return [...cells.values()];
+}

@@ -1,0 +1,292 @@
+import { ServerConnection } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import { UUID } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
+import type { ISignal } from '@lumino/signaling';
+import type { AgentClient } from './client';
+import { RequestError } from './client';
+import { advance, answered, emptyAnswer, pendingApprovals } from './message';
+import type {
+  AgentChunk,
+  AgentMessage,
+  Attachment,
+  IApproval,
+  IApprovalAnswer,
+  ICellRef,
+  IChange,
+  IChatRequest,
+  IUndone,
+  Mode,
+  TurnState
+} from './protocol';
+import { chunks } from './stream';
+
+/** What a person asks for. */
+export interface IRequest {
+  text: string;
+  notebook?: string;
+  context?: Attachment[];
+  mode?: Mode;
+  model?: string;
+}
+
+/** How the last turn stands; `idle` where there was none. */
+export type Progress = TurnState | 'idle';
+
+/** A conversation at one moment; never changed in place. */
+export interface IConversationState {
+  readonly title: string | null;
+  readonly messages: readonly AgentMessage[];
+  readonly progress: Progress;
+  /** False while a turn runs and its stream is being reached again. */
+  readonly connected: boolean;
+  /** Why the last thing asked for did not happen; `network` has no message of the server. */
+  readonly failure: { readonly message: string; readonly reason: string } | null;
+  /** What each turn changed as far as it was asked for, with what became of it. */
+  readonly changes: Readonly<Record<string, readonly IChange[]>>;
+}
+
+/**
+ * One conversation with the assistant, as the server has it. The turn belongs to the server: this follows it,
+ * finds it again after a cut or a reload, and tells the other pages of this browser that there is news.
+ */
+export class Conversation implements IDisposable {
+  /** @param page - The id of this page load, which tells the server in whose tab the user is. */
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _page: string,
+    readonly id: string = UUID.uuid4()
+  ) {
+    this._peers = new BroadcastChannel(`jupyter-agent:${id}`);
+    this._peers.onmessage = () => void this.load();
+  }
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): IConversationState {
+    return this._state;
+  }
+
+  /** Whether a turn runs or waits for an answer. */
+  get busy(): boolean {
+    return this._state.progress === 'running';
+  }
+
+  /** The questions that the turn waits for. */
+  get approvals(): IApproval[] {
+    return this.busy ? pendingApprovals(this._state.messages.at(-1)) : [];
+  }
+
+  get isDisposed(): boolean {
+    return this._abort.signal.aborted;
+  }
+
+  dispose(): void {
+    this._abort.abort();
+    this._peers.close();
+    Signal.clearData(this);
+  }
+
+  /** Read the conversation from the server, and follow its turn where one runs. A new one stays empty. */
+  async load(): Promise<void> {
+    if (this.busy) {
+      return;
+    }
+    await this._try(async () => {
+      const { title, messages, state } = await this._client.conversation(this.id);
+      const running = state === 'running' || state === 'waiting';
+      this._set({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
+      if (running) {
+        await this._follow(() => this._client.follow(this.id, '', this._abort.signal));
+      } else {
+        await this._readChanges();
+      }
+    });
+  }
+
+  /** Ask. Returns when the turn has ended. */
+  async send(request: IRequest): Promise<void> {
+    const { text, ...rest } = request;
+    const question: AgentMessage = {
+      id: UUID.uuid4(),
+      role: 'user',
+      metadata: { notebook: request.notebook, context: request.context },
+      parts: [{ type: 'text', text }]
+    };
+    this._set({ messages: [...this._state.messages, question] });
+    await this._ask({ ...rest, id: this.id, messages: [question], client: this._page });
+  }
+
+  /** Ask the last question again: as it was where the server never took it, else for another answer. */
+  async retry(request: Omit<IRequest, 'text'>): Promise<void> {
+    const { messages } = this._state;
+    const question = messages.findLastIndex(message => message.role === 'user');
+    this._set({ messages: messages.slice(0, question + 1) });
+    await this._ask(
+      this._unsent ?? {
+        ...request,
+        id: this.id,
+        messages: [messages[question]],
+        trigger: 'regenerate-message',
+        client: this._page
+      }
+    );
+  }
+
+  /** Returns when the turn has stopped. */
+  async stop(): Promise<void> {
+    await this._try(() => this._client.stop(this.id));
+  }
+
+  async answer(answer: IApprovalAnswer): Promise<void> {
+    const last = this._state.messages.length - 1;
+    const message = answered(this._state.messages[last], answer.id, answer.approved);
+    this._set({ messages: this._state.messages.with(last, message) });
+    await this._try(() => this._client.answer(this.id, [answer]));
+  }
+
+  /** Take back what a turn changed, or only what it changed in `cells`; null where the server refused. */
+  async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone | null> {
+    return this._try(async () => {
+      const undone = await this._client.undo(turnId, cells);
+      await this._reviewed(turnId);
+      return undone;
+    });
+  }
+
+  /** Mark what a turn changed, or only what it changed in `cells`, as reviewed. */
+  async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
+    await this._try(async () => {
+      await this._client.accept(turnId, cells);
+      await this._reviewed(turnId);
+    });
+  }
+
+  async rename(title: string): Promise<void> {
+    this._set({ title });
+    await this._try(() => this._client.rename(this.id, title));
+    this._peers.postMessage('renamed');
+  }
+
+  private async _ask(request: IChatRequest): Promise<void> {
+    const key = UUID.uuid4();
+    this._unsent = request;
+    this._set({ progress: 'running', failure: null });
+    await this._try(() => this._follow(() => this._client.chat(request, key, this._abort.signal)));
+    if (this.busy) {
+      this._set({ progress: 'failed' });
+    }
+  }
+
+  /** Take in a turn's stream until its end. */
+  private async _follow(connect: () => Promise<Response>): Promise<void> {
+    const { signal } = this._abort;
+    const stream = chunks({
+      connect,
+      resume: after => this._client.follow(this.id, after, signal),
+      signal,
+      onConnected: connected => this._set({ connected })
+    });
+    let next = await stream.next();
+    for (; !next.done; next = await stream.next()) {
+      this._take(next.value);
+    }
+    if (next.value) {
+      await this._ended();
+    } else {
+      this._set({ progress: 'idle' }); // it ended while nobody listened
+      await this.load();
+    }
+  }
+
+  private _take(chunk: AgentChunk): void {
+    const { messages } = this._state;
+    switch (chunk.type) {
+      case 'start': {
+        const answer = advance(emptyAnswer(''), chunk);
+        const known = messages.findIndex(message => message.id === answer.id);
+        this._set({ messages: known < 0 ? [...messages, answer] : messages.with(known, answer) });
+        if (this._unsent) {
+          this._unsent = null;
+          this._peers.postMessage('started');
+        }
+        break;
+      }
+      case 'abort':
+        this._set({ progress: 'stopped' });
+        break;
+      case 'error':
+        this._set({ progress: 'failed', failure: { message: chunk.errorText, reason: 'turn' } });
+        break;
+      default:
+        this._set({ messages: messages.with(-1, advance(messages.at(-1)!, chunk)) });
+    }
+  }
+
+  private async _ended(): Promise<void> {
+    if (this.busy) {
+      this._set({ progress: 'done' });
+    }
+    await this._readChanges(this._state.messages.slice(-1));
+  }
+
+  /** Ask what became of the changes that these messages tell of. */
+  private async _readChanges(messages = this._state.messages): Promise<void> {
+    for (const { metadata, parts } of messages) {
+      if (metadata?.turnId && parts.some(part => part.type === 'data-changes')) {
+        const changes = await this._client.changes(metadata.turnId);
+        this._set({ changes: { ...this._state.changes, [metadata.turnId]: changes } });
+      }
+    }
+  }
+
+  private async _reviewed(turnId: string): Promise<void> {
+    const { messages } = this._state;
+    await this._readChanges(messages.filter(({ metadata }) => metadata?.turnId === turnId));
+    this._peers.postMessage('reviewed');
+  }
+
+  /** What `work` gives, or null with the reason in `state.failure`. */
+  private async _try<T>(work: () => Promise<T>): Promise<T | null> {
+    try {
+      return await work();
+    } catch (error) {
+      if (this.isDisposed) {
+        return null;
+      }
+      if (error instanceof RequestError) {
+        this._set({ failure: { message: error.message, reason: error.reason } });
+        return null;
+      }
+      if (error instanceof ServerConnection.NetworkError) {
+        this._set({ failure: { message: '', reason: 'network' } });
+        return null;
+      }
+      throw error;
+    }
+  }
+
+  private _set(change: Partial<IConversationState>): void {
+    if (!this.isDisposed) {
+      this._state = { ...this._state, ...change };
+      this._changed.emit();
+    }
+  }
+
+  private readonly _abort = new AbortController();
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _peers: BroadcastChannel;
+  /** What was asked and not taken by the server yet. */
+  private _unsent: IChatRequest | null = null;
+  private _state: IConversationState = {
+    title: null,
+    messages: [],
+    progress: 'idle',
+    connected: true,
+    failure: null,
+    changes: {}
+  };
+}

@@ -1,0 +1,96 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILayoutRestorer } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import { PageConfig } from '@jupyterlab/coreutils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { UUID } from '@lumino/coreutils';
+import { Assistant } from './assistant';
+import { AgentClient } from './client';
+import { addCommands } from './commands';
+import { OpenNotebooks } from './notebooks';
+import { AssistantPanel } from './panel';
+import type { Mode } from './protocol';
+import { withoutRemoteContent } from './sanitizer';
+import { TabBridge } from './tab';
+import { IAssistant, ITabBridge } from './tokens';
+
+/** Lets the server work in the notebooks that are open on this page. */
+const bridge: JupyterFrontEndPlugin<ITabBridge> = {
+  id: 'jupyter-agent:tab-bridge',
+  description: 'Lets the assistant on the server work in the notebooks that are open here.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  provides: ITabBridge,
+  activate: (app: JupyterFrontEnd, notebooks: INotebookTracker) =>
+    new TabBridge(notebooks, app.serviceManager.serverSettings, UUID.uuid4())
+};
+
+/** The side panel with its commands. */
+const panel: JupyterFrontEndPlugin<IAssistant> = {
+  id: 'jupyter-agent:plugin',
+  description: 'The side panel in which one talks to the assistant.',
+  autoStart: true,
+  requires: [INotebookTracker, IRenderMimeRegistry, IEditorLanguageRegistry, ITabBridge],
+  optional: [ITranslator, ICommandPalette, ILayoutRestorer, ISettingRegistry, IStateDB],
+  provides: IAssistant,
+  activate: (
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    rendermime: IRenderMimeRegistry,
+    languages: IEditorLanguageRegistry,
+    tabBridge: ITabBridge,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null,
+    settingRegistry: ISettingRegistry | null,
+    stateDB: IStateDB | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_agent');
+    const activate = (notebook: NotebookPanel): void => app.shell.activateById(notebook.id);
+    const notebooks = new OpenNotebooks(tracker, activate);
+    const client = new AgentClient(app.serviceManager.serverSettings);
+    const assistant = new Assistant(client, tabBridge.client, notebooks, stateDB);
+    const widget = new AssistantPanel({
+      assistant,
+      notebooks,
+      rendermime: rendermime.clone({ sanitizer: withoutRemoteContent(rendermime.sanitizer) }),
+      languages,
+      trans,
+      leave: () => {
+        if (tracker.currentWidget) {
+          activate(tracker.currentWidget);
+        }
+      }
+    });
+    app.shell.add(widget, 'right', { rank: 500, type: 'Assistant' });
+    restorer?.add(widget, widget.id);
+    addCommands({ app, assistant, panel: widget, palette, trans });
+    void app.restored.then(() => assistant.restore());
+    void followSettings(settingRegistry, assistant);
+    if (PageConfig.getOption('jupyterAgentOpen') === 'true') {
+      void app.restored.then(() => app.shell.activateById(widget.id));
+    }
+    return assistant;
+  }
+};
+
+async function followSettings(
+  registry: ISettingRegistry | null,
+  assistant: Assistant
+): Promise<void> {
+  const settings = await registry?.load(panel.id);
+  const apply = (): void => {
+    assistant.defaultMode = (settings?.composite.mode as Mode | undefined) ?? 'ask';
+  };
+  settings?.changed.connect(apply);
+  apply();
+}
+
+export * from './tokens';
+export default [bridge, panel];

@@ -1,0 +1,106 @@
+import type { Cell } from '@jupyterlab/cells';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { Attachment, ICellRef } from './protocol';
+
+const MARKED = 'jp-Agent-marked';
+
+/** Where the user is: the notebook in front, its active cell, and the text selected in it. */
+export interface IPlace {
+  notebook: string;
+  attachments: Attachment[];
+}
+
+/** The notebooks that are open on this page, as the panel has to know them. */
+export class OpenNotebooks {
+  constructor(
+    private readonly _tracker: INotebookTracker,
+    private readonly _activate: (panel: NotebookPanel) => void
+  ) {
+    _tracker.currentChanged.connect(this._onMoved, this);
+    _tracker.activeCellChanged.connect(this._onMoved, this);
+    _tracker.selectionChanged.connect(this._onMoved, this);
+  }
+
+  /** Emitted when the user goes to another notebook, cell or selection. */
+  get moved(): ISignal<this, void> {
+    return this._moved;
+  }
+
+  /** Where the user is, or null where no notebook is in front. */
+  get place(): IPlace | null {
+    const panel = this._tracker.currentWidget;
+    if (!panel) {
+      return null;
+    }
+    const notebook = panel.context.path;
+    const cell = this._tracker.activeCell;
+    const cell_id = cell?.model.id;
+    const attachments: Attachment[] = cell_id ? [{ type: 'cell', notebook, cell_id }] : [];
+    const text = cell ? selectedText(cell) : '';
+    if (cell_id && text) {
+      attachments.push({ type: 'selection', notebook, cell_id, text });
+    }
+    return { notebook, attachments };
+  }
+
+  /** The mime type of the code in a notebook. */
+  mimeType(notebook: string | null | undefined): string {
+    return this._panel(notebook)?.content.codeMimetype ?? 'text/x-python';
+  }
+
+  /** The text of a cell now, or null where it is not open here. */
+  source(ref: ICellRef): string | null {
+    return this._cell(ref)?.model.sharedModel.getSource() ?? null;
+  }
+
+  /** The position of a cell, counted from 1, or null where it is not open here. */
+  position({ notebook, cell_id }: ICellRef): number | null {
+    const cells = this._panel(notebook)?.content.widgets ?? [];
+    const index = cells.findIndex(cell => cell.model.id === cell_id);
+    return index < 0 ? null : index + 1;
+  }
+
+  /** Bring a cell into view and make it the active one. */
+  async reveal(ref: ICellRef): Promise<void> {
+    const panel = this._panel(ref.notebook);
+    const cell = this._cell(ref);
+    if (panel && cell) {
+      this._activate(panel);
+      panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
+      await panel.content.scrollToCell(cell, 'smart');
+    }
+  }
+
+  /** Mark a cell while the reader points at what is said of it. */
+  mark(ref: ICellRef, on: boolean): void {
+    this._cell(ref)?.toggleClass(MARKED, on);
+  }
+
+  private _panel(notebook: string | null | undefined): NotebookPanel | undefined {
+    const current = this._tracker.currentWidget;
+    return current?.context.path === notebook
+      ? (current ?? undefined)
+      : this._tracker.find(panel => panel.context.path === notebook);
+  }
+
+  private _cell({ notebook, cell_id }: ICellRef): Cell | undefined {
+    return this._panel(notebook)?.content.widgets.find(cell => cell.model.id === cell_id);
+  }
+
+  private _onMoved(): void {
+    this._moved.emit();
+  }
+
+  private readonly _moved = new Signal<this, void>(this);
+}
+
+function selectedText({ editor, model }: Cell): string {
+  if (!editor) {
+    return '';
+  }
+  const { start, end } = editor.getSelection();
+  const [from, to] = [editor.getOffsetAt(start), editor.getOffsetAt(end)].sort((a, b) => a - b);
+  return model.sharedModel.getSource().slice(from, to);
+}

@@ -1,0 +1,54 @@
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
+import type * as React from 'react';
+import type { IServices } from './components/services';
+import { assistantIcon } from './icons';
+
+/** The side panel. Its content is loaded when it is first shown. */
+export class AssistantPanel extends ReactWidget {
+  constructor(private readonly _services: IServices) {
+    super();
+    const { trans } = _services;
+    this.id = 'jupyter-agent';
+    this.addClass('jp-Agent');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('Assistant'));
+    this.title.icon = assistantIcon;
+    this.title.caption = trans.__('Assistant');
+  }
+
+  /** Put the cursor where the user writes. */
+  async focusMessage(): Promise<void> {
+    await this._load();
+    await this.renderPromise;
+    this.node.querySelector('textarea')?.focus();
+  }
+
+  protected override onActivateRequest(_: Message): void {
+    void this.focusMessage();
+  }
+
+  protected override onAfterAttach(msg: Message): void {
+    super.onAfterAttach(msg);
+    if (this.isVisible) {
+      void this._load();
+    }
+  }
+
+  protected override onAfterShow(_: Message): void {
+    void this._load();
+  }
+
+  protected override render(): React.JSX.Element | null {
+    return this._Content && <this._Content services={this._services} />;
+  }
+
+  private async _load(): Promise<void> {
+    if (!this._Content) {
+      ({ Content: this._Content } = await import('./components/Content'));
+      this.update();
+    }
+  }
+
+  private _Content: React.FunctionComponent<{ services: IServices }> | null = null;
+}

@@ -1,0 +1,166 @@
+/**
+ * What goes over the wire between this extension and the server, in the server's words.
+ *
+ * The types of the answer itself come from the AI SDK, whose UI message stream the server speaks; they are
+ * types only, none of its code is in the bundle.
+ */
+import type { IOutput } from '@jupyterlab/nbformat';
+import type { DynamicToolUIPart, UIMessage, UIMessageChunk } from 'ai';
+
+/** What the assistant may do without asking. */
+export type Mode = 'read' | 'ask' | 'edit' | 'auto';
+
+/** Tokens of a turn, added up. `input_tokens` counts only what was neither read from nor written to the cache. */
+export interface IUsage {
+  input_tokens: number;
+  output_tokens: number;
+  cache_read_tokens: number;
+  cache_write_tokens?: number;
+}
+
+/** One side of a change: a cell as it was. */
+export interface ICellState {
+  type: 'code' | 'markdown' | 'raw';
+  source: string;
+  index: number;
+  outputs: IOutput[];
+  execution_count: number | null;
+}
+
+/** What one call did to one cell. */
+export interface IChange {
+  notebook: string;
+  cell_id: string;
+  call_id: string | null;
+  kind: 'insert' | 'update' | 'delete' | 'move' | 'outputs';
+  before: ICellState | null;
+  after: ICellState | null;
+  reviewed: boolean;
+  undone: boolean;
+  conflict: string | null;
+}
+
+/** A cell, by its notebook. */
+export interface ICellRef {
+  notebook: string;
+  cell_id: string;
+}
+
+/** A question that a turn waits for. */
+export interface IApproval {
+  id: string;
+  call_id: string;
+  tool: string;
+  input: Record<string, unknown>;
+  notebook: string | null;
+  cell_id: string | null;
+  /** The exact code that would run. */
+  code?: string | null;
+  /** What would change, as a unified diff. */
+  diff?: string | null;
+  expires: string;
+}
+
+/** A person's answer to an approval. */
+export interface IApprovalAnswer {
+  id: string;
+  approved: boolean;
+  reason?: string;
+  remember?: 'conversation';
+}
+
+/** Something that the reader should know, at its place in the answer. */
+export interface INotice {
+  kind: string;
+  text: string;
+  approval?: IApproval;
+}
+
+/** The result of running a cell. */
+export interface IRunOutput {
+  text: string;
+  status: string;
+  run_id: string;
+  cell_id: string;
+  execution_count: number | null;
+  outputs: IOutput[];
+  seconds?: number;
+}
+
+/** Something that the user attached to a message. */
+export type Attachment =
+  | { type: 'cell'; notebook: string; cell_id: string }
+  | { type: 'selection'; notebook: string; cell_id: string; text: string }
+  | { type: 'file'; path: string }
+  | { type: 'variable'; name: string };
+
+/** What is known of a message besides its parts. */
+export interface IMessageMetadata {
+  conversationId?: string;
+  turnId?: string;
+  model?: string;
+  notebook?: string | null;
+  usage?: IUsage;
+  stopReason?: string;
+  steps?: number;
+  stepLimitReached?: boolean;
+  budgetReached?: boolean;
+  /** Of a user's message. */
+  context?: Attachment[];
+}
+
+export type AgentData = {
+  changes: { toolCallId: string; notebook: string; changes: IChange[] };
+  notice: INotice;
+};
+
+/** A message of a conversation, and a piece of one as it is streamed. */
+export type AgentMessage = UIMessage<IMessageMetadata, AgentData>;
+export type AgentChunk = UIMessageChunk<IMessageMetadata, AgentData>;
+export type AgentPart = AgentMessage['parts'][number];
+export type CallPart = DynamicToolUIPart;
+
+/** The state of a turn. */
+export type TurnState = 'running' | 'waiting' | 'done' | 'stopped' | 'failed' | 'interrupted';
+
+/** A conversation in the list of conversations. */
+export interface IConversationSummary {
+  id: string;
+  title: string | null;
+  notebook: string | null;
+  model: string | null;
+  updated: string;
+  state: TurnState | null;
+  usage: IUsage | null;
+}
+
+/** A conversation with its messages. */
+export interface IConversation extends IConversationSummary {
+  messages: AgentMessage[];
+}
+
+/** The models that can answer. */
+export interface IModels {
+  default: string;
+  providers: { name: string; models: string[]; credentials: boolean }[];
+}
+
+/** The body of `POST chat`. */
+export interface IChatRequest {
+  id: string;
+  messages: AgentMessage[];
+  trigger?: 'submit-message' | 'regenerate-message';
+  messageId?: string;
+  notebook?: string;
+  context?: Attachment[];
+  mode?: Mode;
+  model?: string;
+  /** The page load that the user talks from: see `tab.ts`. */
+  client: string;
+}
+
+/** What taking back a turn came to. */
+export interface IUndone {
+  undone: IChange[];
+  conflicts: { notebook: string; cell_id: string; why: string }[];
+}

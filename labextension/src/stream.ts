@@ -1,0 +1,126 @@
+import { ServerConnection } from '@jupyterlab/services';
+import { RequestError } from './client';
+import type { AgentChunk } from './protocol';
+
+const LONGEST_PAUSE = 10_000;
+
+/** How a stream is reached. */
+export interface IConnections {
+  /** Make the first connection, and others until one has told something. */
+  connect: () => Promise<Response>;
+  /** Go on behind a frame. */
+  resume: (after: string) => Promise<Response>;
+  /** Ends it all. */
+  signal: AbortSignal;
+  /** Is told whether there is a connection. */
+  onConnected: (connected: boolean) => void;
+}
+
+/**
+ * The chunks of a turn until its end, through as many connections as it takes.
+ *
+ * Returns false where no turn runs (any more), of which nothing more can be told. Raises RequestError where
+ * the server refuses.
+ */
+export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk, boolean> {
+  const { connect, resume, signal, onConnected } = options;
+  let seen = '';
+  for (let attempt = 0; !signal.aborted; attempt++) {
+    const response = await unlessOutage(seen ? resume(seen) : connect());
+    onConnected(response !== null);
+    if (response?.status === 204) {
+      return false;
+    }
+    for await (const { id, data } of frames(response?.body)) {
+      if (data === '[DONE]') {
+        return true;
+      }
+      seen = id || seen;
+      attempt = 0;
+      yield JSON.parse(data) as AgentChunk;
+    }
+    await pause(Math.min(250 * 2 ** attempt, LONGEST_PAUSE), signal);
+  }
+  return true;
+}
+
+/** One frame of a server-sent event stream. */
+export interface IFrame {
+  /** Empty where the frame has none, as the last one. */
+  id: string;
+  data: string;
+}
+
+/**
+ * The frames of an event stream, as they come; comments (heartbeats) are left out.
+ *
+ * Ends when the body ends or breaks, also in the middle of a frame: whether all has come is for the caller to know.
+ */
+export async function* frames(
+  body: ReadableStream<Uint8Array> | null | undefined
+): AsyncGenerator<IFrame> {
+  if (!body) {
+    return;
+  }
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
+      if (done) {
+        return;
+      }
+      const blocks = (rest + decoder.decode(value, { stream: true })).split(/\r?\n\r?\n/);
+      rest = blocks.pop() ?? '';
+      for (const block of blocks) {
+        const frame = parseFrame(block);
+        if (frame) {
+          yield frame;
+        }
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined); // broken already
+  }
+}
+
+function parseFrame(block: string): IFrame | null {
+  const data: string[] = [];
+  let id = '';
+  for (const line of block.split(/\r?\n/)) {
+    const [, field, value] = /^(id|data): ?(.*)$/s.exec(line) ?? [];
+    if (field === 'id') {
+      id = value;
+    } else if (field === 'data') {
+      data.push(value);
+    }
+  }
+  return data.length ? { id, data: data.join('\n') } : null;
+}
+
+/** The response, or null where the same request may succeed in a moment: the network or a proxy failed. */
+async function unlessOutage(response: Promise<Response>): Promise<Response | null> {
+  try {
+    return await response;
+  } catch (error) {
+    const outage =
+      error instanceof RequestError
+        ? error.status >= 502
+        : error instanceof ServerConnection.NetworkError;
+    if (outage) {
+      return null;
+    }
+    throw error;
+  }
+}
+
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,273 @@
+/**
+ * The tab bridge: keeps the server's replica of each notebook that is open here in step with its document.
+ *
+ * A notebook without real-time collaboration lives in the browser. For each, one websocket carries raw Yjs
+ * updates as binary frames and small control messages as JSON; the order of frames is what makes both sides
+ * agree. The tab says hello and is quiet until a tool attaches.
+ */
+import { URLExt } from '@jupyterlab/coreutils';
+import type { INotebookModel, INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { ServerConnection } from '@jupyterlab/services';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { YNotebook } from '@jupyter/ydoc';
+import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+import * as Y from 'yjs';
+import type { ITabBridge } from './tokens';
+
+const PROTOCOL = 1;
+const LONGEST_PAUSE = 10_000;
+
+type Context = DocumentRegistry.IContext<INotebookModel>;
+
+/** What the server asks of a tab. */
+interface IRequest {
+  op: 'attach' | 'sync' | 'save' | 'trust' | 'revert' | 'reveal' | 'detach';
+  id?: number;
+  cell?: string;
+}
+
+/** The link of one open notebook, shared by all its views. */
+export class TabLink implements IDisposable {
+  constructor(private readonly _options: TabLink.IOptions) {
+    const { context } = _options;
+    context.pathChanged.connect(this._onPathChanged, this);
+    void context.ready.then(() => this.connect());
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    clearTimeout(this._timer);
+    this._ydoc.off('update', this._forward);
+    this._socket?.close();
+    Signal.clearData(this);
+  }
+
+  /** Tell the server that the user is in this notebook. */
+  touch(): void {
+    this._send({ op: 'active' });
+  }
+
+  /** Connect now, if there is no connection and this is not the business of a collaboration room. */
+  connect(): void {
+    clearTimeout(this._timer);
+    const { context, settings, client } = this._options;
+    if (this.isDisposed || this._socket || !context.isReady || context.model.collaborative) {
+      return;
+    }
+    const { wsUrl, token, appendToken, WebSocket } = settings;
+    const query = appendToken && token ? URLExt.objectToQueryString({ token }) : '';
+    const socket = new WebSocket(URLExt.join(wsUrl, 'api/agent/tab') + query);
+    this._socket = socket;
+    socket.binaryType = 'arraybuffer';
+    socket.onopen = () => {
+      this._attempt = 0;
+      const { version } = context.model.sharedModel;
+      this._send({ op: 'hello', protocol: PROTOCOL, path: context.path, client, version });
+    };
+    socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
+      if (typeof data === 'string') {
+        void this._answer(JSON.parse(data) as IRequest);
+      } else {
+        this._apply(new Uint8Array(data));
+      }
+    };
+    socket.onclose = () => {
+      this._socket = null;
+      this._ydoc.off('update', this._forward);
+      const pause = Math.min(200 * 2 ** this._attempt++, LONGEST_PAUSE);
+      this._timer = window.setTimeout(() => this.connect(), pause);
+    };
+  }
+
+  private async _answer(request: IRequest): Promise<void> {
+    let result: object;
+    try {
+      await this._serve(request);
+      result = this._situation();
+    } catch (error) {
+      result = { error: String(error) };
+    }
+    if (request.id !== undefined) {
+      this._send({ re: request.id, ...result });
+    }
+  }
+
+  private async _serve({ op, cell }: IRequest): Promise<void> {
+    const { context } = this._options;
+    switch (op) {
+      case 'attach': // snapshot and subscription in one tick, so that no update falls between
+        this._ydoc.off('update', this._forward);
+        this._ydoc.on('update', this._forward);
+        this._socket?.send(Y.encodeStateAsUpdate(this._ydoc));
+        break;
+      case 'detach':
+        this._ydoc.off('update', this._forward);
+        break;
+      case 'sync': // its answer comes behind all that was applied before
+        break;
+      case 'save':
+        await context.save();
+        break;
+      case 'revert':
+        if (!context.model.dirty) {
+          await context.revert();
+        }
+        break;
+      case 'trust': // the user approved the run, so its output counts as that of a cell they ran
+        for (const model of context.model.cells) {
+          if (model.id === cell) {
+            model.trusted = true;
+          }
+        }
+        break;
+      case 'reveal':
+        await this._reveal(cell);
+        break;
+      default:
+        throw new Error(`This version of the extension does not know "${String(op)}".`);
+    }
+  }
+
+  /** What the server has to know before it changes or saves anything. */
+  private _situation(): object {
+    const { context } = this._options;
+    const { hash, last_modified, writable } = context.contentsModel ?? {};
+    const notebook = this._options.view()?.content;
+    return {
+      dirty: context.model.dirty,
+      hash,
+      last_modified,
+      writable,
+      cell: notebook?.activeCell?.model.id ?? null,
+      editing: notebook?.mode === 'edit'
+    };
+  }
+
+  /** JupyterLab 4.6 loses the active cell when one update adds and removes cells: put the user back. */
+  private _apply(update: Uint8Array): void {
+    const notebook = this._options.view()?.content;
+    const id = notebook?.activeCell?.model.id;
+    Y.applyUpdate(this._ydoc, update, this);
+    if (notebook && id && notebook.activeCell?.model.id !== id) {
+      const index = notebook.widgets.findIndex(cell => cell.model.id === id);
+      if (index >= 0) {
+        notebook.activeCellIndex = index;
+      }
+    }
+  }
+
+  private async _reveal(id: string | undefined): Promise<void> {
+    const notebook = this._options.view()?.content;
+    const index = notebook?.widgets.findIndex(cell => cell.model.id === id) ?? -1;
+    if (notebook && index >= 0) {
+      await notebook.scrollToItem(index, 'smart');
+    }
+  }
+
+  private _onPathChanged(_: Context, path: string): void {
+    this._send({ op: 'path', path });
+  }
+
+  private readonly _forward = (update: Uint8Array, origin: unknown): void => {
+    if (origin !== this) {
+      this._socket?.send(update);
+    }
+  };
+
+  private _send(message: object): void {
+    if (this._socket?.readyState === 1) {
+      this._socket.send(JSON.stringify(message));
+    }
+  }
+
+  /** Looked up each time: shared types die at a revert. */
+  private get _ydoc(): Y.Doc {
+    return (this._options.context.model.sharedModel as YNotebook).ydoc;
+  }
+
+  private _socket: WebSocket | null = null;
+  private _attempt = 0;
+  private _timer = 0;
+  private _isDisposed = false;
+}
+
+export namespace TabLink {
+  /** What a link needs. */
+  export interface IOptions {
+    context: Context;
+    settings: ServerConnection.ISettings;
+    /** The id of this page load. */
+    client: string;
+    /** The view of the notebook that the user last had in front. */
+    view: () => NotebookPanel | undefined;
+  }
+}
+
+/** Links every notebook of this page, and tells the server where the user is. */
+export class TabBridge implements ITabBridge {
+  constructor(
+    private readonly _notebooks: INotebookTracker,
+    private readonly _settings: ServerConnection.ISettings,
+    readonly client: string
+  ) {
+    _notebooks.widgetAdded.connect(this._link, this);
+    _notebooks.forEach(panel => this._link(_notebooks, panel));
+    _notebooks.currentChanged.connect(this._touch, this);
+    for (const event of ['keydown', 'pointerdown']) {
+      window.addEventListener(event, this._act, { capture: true, passive: true });
+    }
+    window.addEventListener('focus', this._act);
+    window.addEventListener('online', this._reconnect);
+    document.addEventListener('visibilitychange', this._reconnect);
+  }
+
+  private _link(_: INotebookTracker, panel: NotebookPanel): void {
+    const { context } = panel;
+    if (this._links.has(context)) {
+      return; // a second view of the same notebook
+    }
+    const view = (): NotebookPanel | undefined => {
+      const current = this._notebooks.currentWidget;
+      return current?.context === context
+        ? current
+        : this._notebooks.find(widget => widget.context === context);
+    };
+    const link = new TabLink({ context, settings: this._settings, client: this.client, view });
+    this._links.set(context, link);
+    context.disposed.connect(this._unlink, this);
+  }
+
+  private _unlink(context: Context): void {
+    this._links.get(context)?.dispose();
+    this._links.delete(context);
+  }
+
+  private _touch(): void {
+    const context = this._notebooks.currentWidget?.context;
+    if (context && document.visibilityState === 'visible') {
+      this._links.get(context)?.touch();
+    }
+  }
+
+  /** Something the user did, told at most once a second. */
+  private readonly _act = (): void => {
+    if (Date.now() - this._lastAct > 1000) {
+      this._lastAct = Date.now();
+      this._touch();
+    }
+  };
+
+  /** The user or the network is back: do not sit out a pause. */
+  private readonly _reconnect = (): void => {
+    this._links.forEach(link => link.connect());
+    this._touch();
+  };
+
+  private readonly _links = new Map<Context, TabLink>();
+  private _lastAct = 0;
+}

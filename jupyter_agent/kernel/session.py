@@ -235,6 +235,10 @@ class Kernel:
         if self._connection is not None:
             self._connection.end(self._last_end)
 
+    def _said_to_be_busy(self) -> bool:
+        """What the manager heard last; a process that died cannot be busy."""
+        return self._living and getattr(self._manager, "execution_state", None) == "busy"
+
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -245,12 +249,12 @@ class Kernel:
         """Connect once the process answers. A kernel that is known to be busy may take its time."""
         connection = await Connection.open(self._manager, self._context, told=self._end)
         self._connection = connection
-        ready = asyncio.ensure_future(connection.ready())
+        ready = asyncio.ensure_future(connection.ready(busy=self._said_to_be_busy()))
         try:
             while not ready.done():
                 await asyncio.wait([ready], timeout=_LOOK)
                 await self.check()
-                if time.monotonic() > until and self._manager.execution_state != "busy":
+                if time.monotonic() > until and not self._said_to_be_busy():
                     raise KernelUnavailable(
                         f"The kernel did not answer within {self._start_timeout:g} s. Restart it."
                     )

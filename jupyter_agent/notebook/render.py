@@ -166,7 +166,8 @@ def _full(cell: Cell, stale: bool, *, output_from: int, output_chars: int) -> st
     if cell.source:
         parts.append(cell.source)
     if cell.outputs:
-        parts.append(f"-> {output_text(cell.outputs, limit=output_chars, start=output_from)}")
+        text = output_text(cell.outputs, limit=output_chars, start=output_from)
+        parts.append(f"->{chr(10) if chr(10) in text else ' '}{text}")
     return "\n".join(parts)
 
 

@@ -230,6 +230,29 @@ async def test_a_persons_own_cell_goes_first_and_is_not_interrupted(
     person.close()
 
 
+async def test_a_kernel_that_was_busy_before_we_came_is_waited_for(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    person = Person(jp_serverapp, kernel)
+    await person.ready()
+    gate = Path(jp_serverapp.root_dir) / "gate"
+    theirs = person.client.execute(
+        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nx = 1",
+        reply=True,
+        timeout=20,
+    )
+    await until(lambda: kernel.state == "busy")
+    shown = Shown()
+    waiting = kernel.execute("x", shown)
+    await until(lambda: kernel.busy_seconds is not None)
+    assert waiting.began is None
+    gate.touch()
+    assert (await theirs)["content"]["status"] == "ok"
+    assert (await waiting).status == "ok"
+    person.close()
+
+
 async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
     kernels: Kernels,
 ) -> None:

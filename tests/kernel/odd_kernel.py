@@ -1,0 +1,51 @@
+"""A kernel that does what kernels should not, on request: started by the tests as a process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ipykernel.kernelapp import IPKernelApp
+from ipykernel.kernelbase import Kernel
+
+
+class OddKernel(Kernel):  # type: ignore[misc]
+    implementation = banner = "odd"
+    implementation_version = "1"
+    language_info = {"name": "odd", "mimetype": "text/plain", "file_extension": ".odd"}
+
+    keeps_idle_back = False
+
+    def _publish_status(self, status: str, channel: str, parent: Any = None) -> None:
+        if not (status == "idle" and self.keeps_idle_back):
+            super()._publish_status(status, channel, parent)
+
+    def _show(self, kind: str, content: dict[str, Any], parent: Any) -> None:
+        self.session.send(self.iopub_socket, kind, content, parent=parent)
+
+    async def do_execute(self, code: str, *args: Any, **options: Any) -> dict[str, Any]:
+        parent = self.get_parent("shell")
+        other = self.session.msg_header("execute_request")
+        match code:
+            case "idle is lost":
+                self.keeps_idle_back = True
+            case "outputs come late":
+                self.keeps_idle_back = True
+                asyncio.get_running_loop().call_later(0.5, self._come_late, parent)
+            case "somebody else's outputs":
+                self._show("stream", {"name": "stdout", "text": "theirs"}, other)
+                update = {"data": {}, "metadata": {}, "transient": {"display_id": "d"}}
+                self._show("update_display_data", update, other)
+            case "aborted":
+                return {"status": "aborted"}
+        self._show("stream", {"name": "stdout", "text": "ours"}, parent)
+        return {"status": "ok", "execution_count": 1, "user_expressions": {}}
+
+    def _come_late(self, parent: Any) -> None:
+        self._show("stream", {"name": "stdout", "text": " late"}, parent)
+        self.keeps_idle_back = False
+        self._publish_status("idle", "shell", parent)
+
+
+if __name__ == "__main__":
+    IPKernelApp.launch_instance(kernel_class=OddKernel)

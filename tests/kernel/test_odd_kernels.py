@@ -1,0 +1,106 @@
+"""Kernels that lose messages, mix them up, start slowly or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from jupyter_server.serverapp import ServerApp
+from shown import Shown
+
+from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.kernel.variables import variables
+
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(jp_data_dir: Path) -> Install:
+    """Makes a kernelspec that starts that command."""
+
+    def installed(name: str, *command: str) -> None:
+        folder = jp_data_dir / "kernels" / name
+        folder.mkdir(parents=True)
+        spec = {"argv": list(command), "display_name": name, "language": "odd"}
+        (folder / "kernel.json").write_text(json.dumps(spec))
+
+    return installed
+
+
+@pytest.fixture
+def odd(install: Install) -> str:
+    script = str(Path(__file__).with_name("odd_kernel.py"))
+    install("odd", sys.executable, script, "-f", "{connection_file}")
+    return "odd"
+
+
+async def test_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: str) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    shown = Shown()
+    reply = await asyncio.wait_for(kernel.execute("idle is lost", shown), 20)
+    assert (reply.status, shown.text) == ("ok", "ours")
+    assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
+
+
+async def test_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: str) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    shown = Shown()
+    await kernel.execute("outputs come late", shown)
+    assert shown.text == "ours late"
+
+
+async def test_outputs_of_others_are_not_taken_but_updates_of_displays_are(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    shown = Shown()
+    await kernel.execute("somebody else's outputs", shown)
+    assert shown.text == "ours"
+    assert ("update", "d", {}) in shown.events
+
+
+async def test_code_that_the_kernel_dropped_is_said_not_to_have_run(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    reply = await kernel.execute("aborted", Shown())
+    assert reply.status == "error"
+    assert "did not run" in reply.note
+
+
+async def test_a_kernel_without_a_list_of_variables_is_asked_by_name(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    assert kernel.language == "odd"
+    assert "give their `names`" in await variables(kernel)
+    assert await variables(kernel, ["x"]) == "x: not defined"
+
+
+async def test_a_kernel_that_never_answers_is_given_up(
+    jp_serverapp: ServerApp, install: Install
+) -> None:
+    install("deaf", sys.executable, "-c", "import time; time.sleep(600)")
+    kernels = Kernels(
+        jp_serverapp.session_manager,
+        jp_serverapp.kernel_manager,
+        jp_serverapp.kernel_spec_manager,
+        start_timeout=1,
+    )
+    kernel = await kernels.get("a.ipynb", name="deaf")
+    with pytest.raises(KernelUnavailable, match="did not answer within 1 s"):
+        await kernel.execute("1", Shown())
+    await kernels.close()
+
+
+async def test_a_kernel_that_cannot_start_is_answered_with_those_installed(
+    kernels: Kernels, install: Install
+) -> None:
+    install("broken", "/nowhere/to/be/found")
+    with pytest.raises(KernelUnavailable, match="No kernel `broken`.*Installed: .*python3"):
+        await kernels.get("a.ipynb", name="broken")

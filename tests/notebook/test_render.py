@@ -1,0 +1,223 @@
+"""What a model reads of a notebook."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jupyter_agent.errors import CellNotFound, InvalidInput
+from jupyter_agent.notebook.cell import Cell, Output
+from jupyter_agent.notebook.render import images, output_text, render, render_cells, search
+
+
+def cell(index: int, source: str, **fields: Any) -> Cell:
+    fields.setdefault("type", "code")
+    return Cell(id=f"c{index}", index=index, source=source, **fields)
+
+
+def stream(text: str, name: str = "stdout") -> Output:
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+def display(**data: Any) -> Output:
+    named = {kind.replace("__", "/"): value for kind, value in data.items()}
+    return {"output_type": "display_data", "data": named, "metadata": {}}
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)).decode()
+
+
+class TestNotebook:
+    def test_a_cell_is_a_head_its_source_and_its_outputs(self) -> None:
+        cells = [
+            cell(0, "# Sales", type="markdown"),
+            cell(1, "x = 6\nx * 7", execution_count=3, outputs=[display(text__plain="42")]),
+        ]
+        shown = render(cells, stale={"c1"})
+        assert shown.text == (
+            "[1 markdown c0]\n# Sales\n\n[2 code c1 In[3] stale]\nx = 6\nx * 7\n-> 42\n"
+        )
+        assert shown.full == {"c0", "c1"}
+
+    def test_the_outline_is_a_line_per_cell(self) -> None:
+        failed = {"output_type": "error", "ename": "KeyError", "evalue": "'a'", "traceback": []}
+        cells = [cell(0, "\n\nimport os\nos.getcwd()"), cell(1, "d['a']", outputs=[failed])]
+        shown = render(cells, outline=True)
+        assert shown.text.split("\n") == [
+            "[1 code c0 In[ ]] import os (+1 lines)",
+            "[2 code c1 In[ ]] d['a'] -> error KeyError",
+        ]
+        assert shown.full == frozenset()
+
+    def test_full_cells_go_outward_from_the_focus_within_the_budget(self) -> None:
+        cells = [cell(index, f"x{index}\n" + "#" * 900) for index in range(100)]
+        shown = render(cells, focus="c50", budget=20_000)
+        assert {"c49", "c50", "c51"} <= shown.full
+        assert "c0" not in shown.full
+        assert "[1 code c0 In[ ]] x0 (+1 lines)" in shown.text
+        assert len(shown.text) <= 20_000
+
+    def test_a_huge_notebook_stays_within_the_budget(self) -> None:
+        cells = [cell(index, f"value_{index} = {index}" * 5) for index in range(3000)]
+        shown = render(cells, focus="c1500", budget=10_000)
+        assert len(shown.text) <= 10_500
+        assert "[1501 code c1500" in shown.text
+        assert "... cells 1 (`c0`) to " in shown.text
+
+    def test_a_cell_larger_than_the_budget_does_not_count_as_read(self) -> None:
+        shown = render([cell(0, "x" * 5000), cell(1, "y")], budget=1000)
+        assert shown.full == {"c1"}
+
+    def test_hidden_cells_are_only_told_to_be_there(self) -> None:
+        secret = cell(
+            0, "password = 1", metadata={"tags": ["agent-hidden"]}, outputs=[stream("secret")]
+        )
+        shown = render([secret])
+        assert shown.text == "[1 code c0 In[ ]] (hidden)"
+        assert shown.full == frozenset()
+        assert render_cells([secret]) == shown.text
+        assert "Nothing" in search([secret], "secret|password", regex=True)
+
+    def test_a_focus_that_is_not_there_is_answered_with_the_cells_that_are(self) -> None:
+        with pytest.raises(CellNotFound, match="Cells now: c0"):
+            render([cell(0, "")], focus="c9")
+
+    def test_locked_and_running_cells_say_so(self) -> None:
+        shown = render([cell(0, "x", running=True, metadata={"editable": False})])
+        assert shown.text.startswith("[1 code c0 In[*] locked]")
+
+    def test_an_empty_notebook_says_so(self) -> None:
+        assert render([]).text == "(no cells)"
+
+
+class TestOutputs:
+    def test_streams_are_merged_and_shown_as_a_terminal_does(self) -> None:
+        outputs = [stream("\x1b[31m10%\x1b[0m\r20%"), stream("\r100%\nab\bc\n", "stderr")]
+        assert output_text(outputs) == "100%\nac"
+
+    def test_invisible_characters_cannot_hide_text(self) -> None:
+        assert output_text([stream("a\u202eb\u200bc\x1b]0;title\x07d\U000e0041")]) == "abcd"
+
+    def test_pictures_are_told_with_their_size(self) -> None:
+        figure = display(image__png=PNG, text__plain="<Figure size 640x480 with 1 Axes>")
+        assert output_text([figure]) == "<image/png 640x480 24 B>"
+        assert images([figure, stream("x")]) == [("image/png", PNG)]
+
+    def test_a_jpeg_tells_its_size_too(self) -> None:
+        header = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08" + struct.pack(">HH", 30, 40)
+        jpeg = base64.b64encode(header + bytes(20)).decode()
+        assert output_text([display(image__jpeg=jpeg)]).startswith("<image/jpeg 40x30 ")
+
+    @pytest.mark.parametrize(
+        ("data", "told"),
+        [
+            ({"text/plain": "plain", "text/html": "<b>html</b>"}, "plain"),
+            (
+                {"text/plain": "<IPython.core.display.Markdown object>", "text/markdown": "# T"},
+                "# T",
+            ),
+            (
+                {
+                    "text/plain": "<pandas.io.formats.style.Styler at 0x7f>",
+                    "text/html": "<style>x{}</style><table><tr><th>a</th><td>1</td></tr></table>",
+                },
+                "a  1",
+            ),
+            ({"text/html": "<p>one &amp; two</p><p>three</p>"}, "one & two\nthree"),
+            (
+                {
+                    "text/plain": "   a      b\n0  1      2",
+                    "text/html": "<table class='dataframe'>",
+                },
+                "  a  b\n0  1  2",
+            ),
+            (
+                {"application/vnd.plotly.v1+json": {"data": [1, 2]}},
+                "<application/vnd.plotly.v1+json 16 B>",
+            ),
+        ],
+    )
+    def test_of_several_representations_the_most_telling_short_one_is_taken(
+        self, data: dict[str, Any], told: str
+    ) -> None:
+        output = {"output_type": "display_data", "data": data, "metadata": {}}
+        assert told in output_text([output])
+
+    def test_an_error_keeps_the_frames_of_the_notebook_and_the_last(self) -> None:
+        library = [f"File /lib/pandas/core.py:{line}, in f\n    x" for line in range(9)]
+        traceback = [
+            "-" * 75,
+            "KeyError      Traceback (most recent call last)",
+            "\x1b[36mCell In[4], line 2\x1b[0m\n----> 2 df['nope']",
+            *library,
+            "KeyError: 'nope'",
+        ]
+        error = {
+            "output_type": "error",
+            "ename": "KeyError",
+            "evalue": "'nope'",
+            "traceback": traceback,
+        }
+        assert output_text([error]).split("\n") == [
+            "KeyError: 'nope'",
+            "Cell In[4], line 2",
+            "----> 2 df['nope']",
+            "... 8 frames left out ...",
+            "File /lib/pandas/core.py:8, in f",
+            "    x",
+        ]
+
+    def test_long_output_is_told_by_its_ends_and_how_to_read_on(self) -> None:
+        lines = "".join(f"{number:05}\n" for number in range(10_000))
+        told = output_text([stream(lines)], limit=1000)
+        assert told.startswith("00000\n")
+        assert told.endswith("09999")
+        assert "output_from=600" in told
+        assert len(told) < 1100
+
+    def test_reading_on_reaches_every_character(self) -> None:
+        text = "".join(f"{number:05}\n" for number in range(500)).rstrip("\n")
+        parts, start = [], 1
+        while True:
+            part = output_text([stream(text)], limit=700, start=start)
+            body, more, rest = part.partition("\n... ")
+            parts.append(body)
+            if not more:
+                break
+            start = int(rest.partition("output_from=")[2].split()[0])
+        assert "".join(parts) == text[1:]
+
+
+def found(cells: Sequence[Cell], query: str, regex: bool = False) -> list[str]:
+    return search(cells, query, regex).split("\n")
+
+
+class TestSearch:
+    def test_lines_of_sources_and_outputs_are_found_case_aside(self) -> None:
+        cells = [cell(0, "a\nPrice = 1"), cell(1, "b"), cell(2, "c", outputs=[stream("the price")])]
+        assert found(cells, "price") == [
+            "[1 code c0 In[ ]]",
+            "2: Price = 1",
+            "[3 code c2 In[ ]]",
+            "-> 1: the price",
+        ]
+
+    def test_a_plain_query_is_taken_as_it_stands(self) -> None:
+        assert found([cell(0, "f(x)\nfx")], "f(x)")[1:] == ["1: f(x)"]
+
+    def test_many_hits_are_cut(self) -> None:
+        told = found([cell(index, "x\n" * 30) for index in range(20)], "x")
+        assert "narrower" in told[-1]
+        assert len(told) < 120
+
+    @pytest.mark.parametrize("query", ["(a+)+$", "(a|a)*b", "(", ".*.*.*.*.*x"])
+    def test_an_expression_that_is_none_or_could_take_for_ever_is_refused(self, query: str) -> None:
+        with pytest.raises(InvalidInput):
+            search([cell(0, "a" * 100)], query, regex=True)
+
+    def test_nothing_found_says_so(self) -> None:
+        assert search([cell(0, "x")], "y", regex=False) == "Nothing in the notebook matches 'y'."

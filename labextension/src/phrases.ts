@@ -15,15 +15,13 @@ export interface IInput {
   names?: string[];
 }
 
-export type Output = Partial<IRunOutput> & { cells?: Partial<IRunOutput>[] };
-
 /** What would be done, is being done, was done. */
 export type Phrase = [todo: string, doing: string, done: string];
 
 interface IPhraseOptions {
   tool: string;
   input: IInput;
-  output: Output;
+  runs: readonly IRunOutput[];
   /** "cell 5", or "a cell" where its position is not known. */
   cell: string;
   locate: Locate;
@@ -153,9 +151,9 @@ function creation({ after, before }: IInput, locate: Locate, trans: TranslationB
 }
 
 /** "cells 2–7, stopped at an error in 5". */
-function ranCells({ input, output, locate, trans }: IPhraseOptions): string {
-  const failed = output.cells?.find(({ status }) => status === 'error')?.cell_id;
-  const ids = output.cells?.flatMap(({ cell_id }) => cell_id ?? []) ?? input.cell_ids;
+function ranCells({ input, runs, locate, trans }: IPhraseOptions): string {
+  const failed = runs.find(({ status }) => status === 'error')?.cell_id;
+  const ids = runs.length ? runs.map(({ cell_id }) => cell_id) : input.cell_ids;
   const cells = ids ? listOf(ids, locate, trans) : trans.__('all cells');
   const place = failed && locate(failed);
   return place ? trans.__('%1, stopped at an error in %2', cells, place) : cells;

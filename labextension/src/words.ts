@@ -1,7 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { IInput, Locate, Output } from './phrases';
+import type { IInput, Locate } from './phrases';
 import { phrase } from './phrases';
-import type { CallPart, IApproval, IChange } from './protocol';
+import type { CallPart, IApproval, IChange, IRunOutput } from './protocol';
+import { runsOf } from './runs';
 
 /** A call in the words of a colleague. */
 export interface IWords {
@@ -32,10 +33,10 @@ export function describeCall(
   trans: TranslationBundle
 ): IWords {
   const input = (call.input ?? {}) as IInput;
-  const output = (call.output ?? {}) as Output;
-  const cellId = changes[0]?.cell_id ?? output.cell_id ?? input.cell_id ?? null;
+  const runs = runsOf(call.output);
+  const cellId = changes[0]?.cell_id ?? input.cell_id ?? null;
   const cell = nameOf(cellId, changes[0], locate, trans);
-  const [todo, doing, done] = phrase({ tool: call.toolName, input, output, cell, locate, trans });
+  const [todo, doing, done] = phrase({ tool: call.toolName, input, runs, cell, locate, trans });
   switch (call.state) {
     case 'approval-requested':
       return { text: todo, note: trans.__('waiting for you'), cellId };
@@ -46,7 +47,7 @@ export function describeCall(
     default:
       return isLive(call)
         ? { text: trans.__('%1…', doing), note: '', cellId }
-        : { text: done, note: outcome(output, trans), cellId };
+        : { text: done, note: outcome(runs, trans), cellId };
   }
 }
 
@@ -57,7 +58,7 @@ export function describeQuestion(
   trans: TranslationBundle
 ): string {
   const cell = nameOf(cell_id, undefined, locate, trans);
-  const [todo] = phrase({ tool, input, output: {}, cell, locate, trans });
+  const [todo] = phrase({ tool, input, runs: [], cell, locate, trans });
   return trans.__('%1?', todo);
 }
 
@@ -80,9 +81,9 @@ function nameOf(
   return position ? trans.__('cell %1', position) : trans.__('a cell');
 }
 
-function outcome({ status, seconds, cells = [] }: Output, trans: TranslationBundle): string {
-  const ended = status ?? cells.find(run => run.status !== 'ok')?.status ?? cells[0]?.status;
-  const took = seconds ?? cells.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
+function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string {
+  const ended = (runs.find(run => run.status !== 'ok') ?? runs[0])?.status;
+  const took = runs.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
   const words: Record<string, string> = {
     queued: trans.__('queued'),
     running: trans.__('still running'),

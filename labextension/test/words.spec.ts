@@ -15,7 +15,7 @@ function said(toolName: string, input: object, rest: object = {}, changes: IChan
     toolName,
     input,
     state: 'output-available',
-    output: { text: '' },
+    output: { text: '', cells: 12 },
     ...rest
   } as CallPart;
   const { text, note } = describeCall(call, changes, locate, trans);
@@ -45,11 +45,11 @@ describe('describeCall', () => {
   });
 
   it('says how a run ended and how long it took', () => {
-    const output = { text: '', status: 'ok', cell_id: 'b2', seconds: 1.24 };
+    const output = { text: '', status: 'ok', cell_id: 'b2', seconds: 1.24, outputs: [] };
     expect(said('run_cell', { cell_id: 'b2' }, { output })).toBe('Ran cell 2 (1.2 s  ok)');
     const cells = [
-      { cell_id: 'b2', status: 'ok', seconds: 60 },
-      { cell_id: 'c3', status: 'error', seconds: 5 }
+      { cell_id: 'b2', status: 'ok', seconds: 60, outputs: [] },
+      { cell_id: 'c3', status: 'error', seconds: 5, outputs: [] }
     ];
     expect(said('run_cells', {}, { output: { text: '', cells } })).toBe(
       'Ran cells 2–3, stopped at an error in 3 (1 min 5 s  error)'

@@ -1,6 +1,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../protocol';
+import { isLive } from '../words';
 import { Call } from './Call';
 import { Markdown } from './Markdown';
 import { TurnEnd } from './Review';
@@ -86,11 +87,12 @@ function Notice({ notice: { kind, text } }: { notice: INotice }): React.JSX.Elem
 /** Where the next words will appear, while nothing else shows that the assistant is at work. */
 function Caret({ parts }: { parts: readonly AgentPart[] }): React.JSX.Element | null {
   const { progress } = useConversation();
-  const last = parts.at(-1);
-  const growing =
-    last?.type === 'text' || last?.type === 'dynamic-tool' || last?.type === 'reasoning';
-  const waits = !growing || ('state' in last && last.state === 'done');
-  return progress === 'running' && waits ? <span className="jp-Agent-cursor" /> : null;
+  const busy = parts.some(
+    part =>
+      (part.type === 'dynamic-tool' && (isLive(part) || part.state === 'approval-requested')) ||
+      ('state' in part && part.state === 'streaming')
+  );
+  return progress === 'running' && !busy ? <span className="jp-Agent-cursor" /> : null;
 }
 
 function toldChanges(part: AgentPart): IChange[] {

@@ -3,6 +3,7 @@ import * as React from 'react';
 import type { IDiffLine } from '../diff';
 import { countLines, diffLines } from '../diff';
 import type { CallPart, IChange, IRunOutput } from '../protocol';
+import { runsOf } from '../runs';
 import { describeCall, isLive } from '../words';
 import { Code, Diff } from './Code';
 import { Outputs } from './Outputs';
@@ -34,9 +35,10 @@ export const Call = React.memo(function Call(props: ICallProps) {
   const words = describeCall(call, changes, locate, trans);
   const cell = notebook && words.cellId ? { notebook, cell_id: words.cellId } : null;
   const lines = changedLines(call, changes);
-  const runs = runsOf(call);
+  const runs = runsOf(call.output);
   const shows = lines.length > 0 || runs.some(run => run.outputs.length > 0);
-  const open = chosen ?? (call.state === 'output-error' || (recent && shows));
+  const waits = call.state === 'approval-requested'; // what it is about stands in the question below
+  const open = chosen ?? (call.state === 'output-error' || (recent && shows && !waits));
   const Caret = open ? caretDownIcon : caretRightIcon;
   return (
     <div
@@ -136,18 +138,4 @@ function changedLines(call: CallPart, changes: readonly IChange[]): IDiffLine[] 
   }
   const { source, old_string, new_string } = (call.input ?? {}) as IEditInput;
   return diffLines(old_string ?? '', new_string ?? source ?? '');
-}
-
-function runsOf({ output }: CallPart): IRunOutput[] {
-  const { outputs, cells } = (output ?? {}) as Partial<IRunOutput> & { cells?: IRunOutput[] };
-  return Array.isArray(outputs)
-    ? [output as IRunOutput]
-    : Array.isArray(cells)
-      ? cells.filter(isRun)
-      : [];
-}
-
-/** Other tools have cells too, which were not run. */
-function isRun(cell: IRunOutput): boolean {
-  return Array.isArray(cell.outputs);
 }

@@ -97,6 +97,11 @@ class Kernel:
         return self.id not in self._all
 
     @property
+    def in_use(self) -> bool:
+        """Whether code of ours runs or waits."""
+        return bool(self._executions)
+
+    @property
     def generation(self) -> int:
         """Grows whenever the process is replaced: variables of an earlier one are lost."""
         self._look()
@@ -372,9 +377,10 @@ class Kernels:
         raise _unavailable(name or self._manager.default_kernel_name, why, installed)
 
     async def _forget_gone(self) -> None:
-        for kernel in [kernel for kernel in self._kernels.values() if kernel.gone]:
-            del self._kernels[kernel.id]
-            await kernel.close()
+        for kernel in list(self._kernels.values()):
+            if kernel.gone and not kernel.in_use:  # its last code has still to learn of the end
+                del self._kernels[kernel.id]
+                await kernel.close()
 
 
 def _unavailable(name: str, why: str, installed: Mapping[str, Any]) -> KernelUnavailable:

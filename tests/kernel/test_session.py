@@ -276,6 +276,17 @@ async def test_a_shut_down_kernel_is_gone_and_the_next_is_a_new_one(kernels: Ker
     assert second.id != first.id
 
 
+async def test_a_shutdown_during_a_run_ends_it(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    execution = kernel.execute("print('on', flush=True)\nimport time; time.sleep(60)", shown)
+    await soon(shown.printed)
+    await kernels.shutdown("a.ipynb")
+    assert (await execution).status == "restarted"
+    with pytest.raises(KernelUnavailable, match="Start it again"):
+        await kernel.execute("1", Shown())
+
+
 async def test_calls_side_by_side_start_one_kernel(kernels: Kernels) -> None:
     one, other = await asyncio.gather(kernels.get("a.ipynb"), kernels.get("a.ipynb"))
     assert one is other

@@ -111,8 +111,8 @@ async def test_outputs_of_a_long_run_are_saved_while_it_runs(
     monkeypatch.setattr("jupyter_agent.workspace.runs._SAVE_EVERY", 0.1)
     run = await room.run("print('on', flush=True)\nimport time; time.sleep(60)")
     async with asyncio.timeout(20):
-        while not (room.file.exists() and room.on_disk(run.cell_id)["outputs"]):
-            await asyncio.sleep(0.05)
+        while not run.saved.saved:
+            await asyncio.sleep(0.01)
     assert run.status == "running"
     await run.interrupt()
     await run.wait(20)

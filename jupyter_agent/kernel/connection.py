@@ -14,7 +14,7 @@ from jupyter_client.session import Session
 from jupyter_core.utils import ensure_async
 
 End: TypeAlias = Literal["died", "restarted"]
-"""How a kernel process ended: by itself, or because somebody asked."""
+"""How a kernel process ended: by itself, or because somebody asked (for a shutdown, too)."""
 _CHANNELS = ("iopub", "shell", "control")
 
 
@@ -192,8 +192,8 @@ class Connection:
 
     def _observe(self, kind: str, content: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
         """Follow what the kernel does, for whomever: what runs, and its last words."""
-        if kind == "shutdown_reply":
-            self._told("restarted" if content.get("restart") else "died")
+        if kind == "shutdown_reply":  # somebody asked; a kernel that dies has no time for it
+            self._told("restarted")
         if kind != "status":
             return
         state = content["execution_state"]

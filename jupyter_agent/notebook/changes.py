@@ -1,4 +1,6 @@
-"""Taking changes back: the reverse of what was done to each cell, merged with what people did since."""
+"""Taking changes back: the reverse of what was done to each cell, merged with what people did
+since.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ class _Reversal:
     """Takes back one cell after the other."""
 
     def __init__(self, notebook: Notebook, cells: SharedCells, changes: Sequence[Change]) -> None:
-        # What was inserted goes first; then places fill up from the top, each counted among settled cells.
+        # What was inserted goes first; then places fill from the top, counted among settled cells.
         steps = [
             _fold(changes, cell_id)
             for cell_id in dict.fromkeys(change.cell_id for change in changes)

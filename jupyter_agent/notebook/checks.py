@@ -1,10 +1,11 @@
-"""What an edit is refused for, what text it comes to, and whether it is there afterwards. No state, no waiting."""
+"""What an edit is refused for, what text it comes to, and whether it is there afterwards. No
+state, no waiting.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import uuid4
 
 import nbformat
 
@@ -35,13 +36,6 @@ class Outcome:
         return [change]
 
 
-def new_id(cells: SharedCells) -> str:
-    """An id that no cell has, of the length that Jupyter uses."""
-    while (cell_id := uuid4().hex[:8]) in cells.ids():
-        pass
-    return cell_id
-
-
 def place(
     cells: SharedCells,
     *,
@@ -50,7 +44,9 @@ def place(
     index: int | None,
     moving: str | None = None,
 ) -> int:
-    """The index that a new cell gets, or the one `moving` has in the end; the last if nothing is said."""
+    """The index that a new cell gets, or the one `moving` has in the end; the last if nothing
+    is said.
+    """
     if sum(anchor is not None for anchor in (after, before, index)) > 1:
         raise InvalidInput("Give only one of `after`, `before` and `index`.")
     others = [cell_id for cell_id in cells.ids() if cell_id != moving]
@@ -148,7 +144,9 @@ def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:
 
 
 def verify(cells: SharedCells, changes: Sequence[Change]) -> None:
-    """Raises NotConfirmed unless each change is in the document now, with or without what was typed meanwhile."""
+    """Raises NotConfirmed unless each change is in the document now, with or without what was
+    typed meanwhile.
+    """
     ids = set(cells.ids())
     for change in changes:
         if change.after is None:
@@ -162,8 +160,8 @@ def verify(cells: SharedCells, changes: Sequence[Change]) -> None:
             cell = cells.get(change.cell_id)
             if not _contains(cell, change):
                 raise NotConfirmed(
-                    f"The edit of cell `{cell.id}` is not in it now: somebody changed it at the same moment. "
-                    f"{_reads(cell)}",
+                    f"The edit of cell `{cell.id}` is not in it now: somebody changed it at the "
+                    f"same moment. {_reads(cell)}",
                     current=cell.describe(),
                 )
 

@@ -1,7 +1,8 @@
 """A notebook as everybody sees it now, and the edits that tools make in it.
 
-Every edit goes the same way: take the lock, take in what was typed and saved so far, refuse or change the shared
-document, have the carrier confirm it, look whether it is really there. What fails is taken back.
+Every edit goes the same way: take the lock, take in what was typed and saved so far, refuse or
+change the shared document, have the carrier confirm it, look whether it is really there. What
+fails is taken back.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from jupyter_agent.notebook.carriers.base import Carrier, Place, Saved
 from jupyter_agent.notebook.cell import CarrierName, Cell, CellState, CellType, Change
 from jupyter_agent.notebook.checks import Outcome
 from jupyter_agent.notebook.outputs import CellOutputs, Displays
-from jupyter_agent.notebook.shared import Retraction, SharedCells
+from jupyter_agent.notebook.shared import Retraction, SharedCells, new_id
 
 T = TypeVar("T")
 
@@ -94,7 +95,9 @@ class Notebook:
 
     @property
     def place(self) -> Place | None:
-        """Where the person was in the open notebook at the last operation; None if it is not open."""
+        """Where the person was in the open notebook at the last operation; None if it is not
+        open.
+        """
         return self._carrier.place if self._carrier else None
 
     # ---- editing
@@ -127,7 +130,7 @@ class Notebook:
         def operation(cells: SharedCells) -> Outcome:
             checks.refuse_half_characters(source)
             at = checks.place(cells, after=after, before=before, index=index)
-            cell_id = checks.new_id(cells)
+            cell_id = new_id()
             state = CellState(
                 type=type, source=source, metadata={}, index=at, outputs=(), execution_count=None
             )
@@ -147,11 +150,13 @@ class Notebook:
         type: CellType | None = None,
         expect: str | None = None,
     ) -> Edit:
-        """Change a cell's text, type or both; id, metadata and outputs stay (outputs go with another type).
+        """Change a cell's text, type or both; id, metadata and outputs stay (outputs go with
+        another type).
 
-        `old_string` is replaced by `new_string` in the text as it is now. A whole `source` is merged with what
-        was typed since `base`, the text it was written for; without a base it needs `expect`, the version of
-        the cell that it replaces. Raises Conflict, NotRead, NotOnce, Locked or Busy; nothing is changed then.
+        `old_string` is replaced by `new_string` in the text as it is now. A whole `source` is
+        merged with what was typed since `base`, the text it was written for; without a base it
+        needs `expect`, the version of the cell that it replaces. Raises Conflict, NotRead,
+        NotOnce, Locked or Busy; nothing is changed then.
         """
 
         def operation(cells: SharedCells) -> Outcome:
@@ -179,7 +184,9 @@ class Notebook:
         return await self._edit(operation)
 
     async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
-        """Delete a cell. Raises Conflict, Locked or Busy (the person types in it); nothing is changed then."""
+        """Delete a cell. Raises Conflict, Locked or Busy (the person types in it); nothing is
+        changed then.
+        """
 
         def operation(cells: SharedCells) -> Outcome:
             cell = checks.expected(cells, cell_id, expect)
@@ -241,7 +248,9 @@ class Notebook:
             return saved
 
     async def trust(self, cell_id: str) -> None:
-        """A person approved this cell's run: its outputs count as those of a cell that they ran themselves."""
+        """A person approved this cell's run: its outputs count as those of a cell that they ran
+        themselves.
+        """
         async with self._operation() as carrier:
             await carrier.trust(cell_id)
 
@@ -292,7 +301,7 @@ class Notebook:
             checks.refuse_invalid(cells, changes)
             saved = await _finished(carrier.confirm())
         except asyncio.CancelledError:
-            # Nobody will journal it, so it must not stay; whatever was saved of it is saved again without.
+            # Nobody will journal it, so it must not stay: if it was saved, it is saved without.
             retract()
             with suppress(AgentError):
                 await _finished(carrier.confirm())
@@ -311,13 +320,16 @@ class Notebook:
     def _refuse_under_cursor(self, cell: Cell, consequence: str) -> None:
         if self.place == Place(cell.id, editing=True):
             raise Busy(
-                f"The user is typing in cell `{cell.id}` right now. {consequence}; ask them, or try later.",
+                f"The user is typing in cell `{cell.id}` right now. {consequence}; ask them, or "
+                "try later.",
                 current=cell.describe(),
             )
 
 
 async def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Its result; it runs to its end even if the caller is cancelled, who learns that only afterwards."""
+    """Its result; it runs to its end even if the caller is cancelled, who learns that only
+    afterwards.
+    """
     task = asyncio.create_task(work)
     try:
         return await asyncio.shield(task)

@@ -1,7 +1,9 @@
-"""Text against text: the three-way merge by lines, and one text turned into another with small operations.
+"""Text against text: the three-way merge by lines, and one text turned into another with small
+operations.
 
-Pure functions on `str`. The merge decides what a cell shall say when a person and a model both changed it;
-the operations write that into a shared text so that whatever is typed at the same moment stays where it is.
+Pure functions on `str`. The merge decides what a cell shall say when a person and a model both
+changed it; the operations write that into a shared text so that whatever is typed at the same
+moment stays where it is.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from difflib import SequenceMatcher
 from typing import NamedTuple, TypeAlias
 
 LARGEST_CHARACTER_DIFF = 250_000
-"""Product of two lengths above which a block is replaced whole: the diff is quadratic and runs on the event loop."""
+"""Product of two lengths above which a block is replaced whole: the diff is quadratic and runs
+on the event loop.
+"""
 
 Operation: TypeAlias = tuple[int, int, str]
 """(start, end, replacement) in code points of the text before any operation."""
@@ -59,13 +63,14 @@ def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
 
 def _in_order(ours: list[_Hunk], theirs: list[_Hunk]) -> list[_Hunk]:
     """The hunks of both sides from top to bottom; a change that both made alike counts once."""
-    # At one place an insertion (empty range) goes before a replacement; the sort is stable, so `ours` leads.
+    # At one place insertions (empty ranges) go before replacements, and of two insertions `ours`.
     alike = [hunk for hunk in theirs if hunk in ours]
     return sorted(ours + [hunk for hunk in theirs if hunk not in alike], key=lambda hunk: hunk[:2])
 
 
 def text_operations(old: str, new: str) -> Iterator[Operation]:
-    """Small operations that make `new` of `old`, from right to left, so that earlier offsets stay true.
+    """Small operations that make `new` of `old`, from right to left, so that earlier offsets stay
+    true.
 
     Lines first, then characters within the lines that differ: unchanged text is never touched.
     """

@@ -1,9 +1,9 @@
 """The outputs of one run, written into its cell of the live document as they come.
 
-JupyterLab's view of outputs can only append: text may change in the last output only, by one text event per
-transaction, and `clear` and `append` need a transaction each (LIVE.md). So whatever else a kernel asks for
-(`update_display_data`, carriage returns) is worked out here and written as deletions from some place on and
-appended again.
+JupyterLab's view of outputs can only append: text may change in the last output only, by one text
+event per transaction, and `clear` and `append` need a transaction each (LIVE.md). So whatever else
+a kernel asks for (`update_display_data`, carriage returns) is worked out here and written as
+deletions from some place on and appended again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from jupyter_agent.notebook.cell import Output
 from jupyter_agent.notebook.shared import RUN, SharedCells, as_shared, shared_output
 
 INTERVAL = 0.05
-"""Seconds between two writes of stream text: 20 a second look continuous, and a flood stays cheap."""
+"""Seconds between two writes of stream text: 20 a second look continuous, and a flood stays
+cheap.
+"""
 LIMIT = 2_000_000
 """Characters of stream text that one cell keeps; of more, the beginning (4/5) and the end (1/5)."""
 
@@ -40,8 +42,9 @@ class _Entry:
 class CellOutputs:
     """The writer of one run's outputs into one cell.
 
-    It keeps what the run has put out, so that nothing is lost where the document is replaced under it (the tab was
-    closed, reloaded or opened meanwhile): `follow` writes everything into the new one.
+    It keeps what the run has put out, so that nothing is lost where the document is replaced under
+    it (the tab was closed, reloaded or opened meanwhile): `follow` writes everything into the new
+    one.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class CellOutputs:
     ) -> None:
         self.cell_id = cell_id
         self.gone = False
-        """The cell was deleted (or is no code cell any more): outputs are dropped, never put elsewhere."""
+        """The cell was deleted (or is no code cell any more): outputs are dropped, never put
+        elsewhere.
+        """
         self.finished = False
         self._cells = cells
         self._written_to: SharedCells | None = None
@@ -270,7 +275,9 @@ class CellOutputs:
         return outputs
 
     def _still_shown(self) -> bool:
-        """Whether the cell still has the outputs that this run left there: it may have been run again since."""
+        """Whether the cell still has the outputs that this run left there: it may have been run
+        again since.
+        """
         try:
             shown = self._cells().value(self.cell_id).get("outputs", [])
         except CellNotFound:
@@ -312,7 +319,8 @@ class _Overflow:
 def type_onto(text: str, column: int, new: str) -> tuple[str, int]:
     """The text as a terminal shows it after `new`, and the column where the next character goes.
 
-    `column` counts in the last line of `text`. Carriage returns and backspaces move it; none remain in the text.
+    `column` counts in the last line of `text`. Carriage returns and backspaces move it; none
+    remain in the text.
     """
     start = text.rfind("\n") + 1
     done, line = [text[:start]], text[start:]

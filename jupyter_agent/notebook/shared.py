@@ -1,22 +1,23 @@
 """The cells of one shared document, by id: snapshots of them, and the primitive changes.
 
-Whatever a carrier's document is (a room's, a replica of an open tab's, one loaded from a file), it is changed
-here only, and never in a shape that JupyterLab's view cannot follow: text by small operations in place, and at
-most one run of neighbouring cells inserted or deleted per transaction.
+Whatever a carrier's document is (a room's, a replica of an open tab's, one loaded from a file), it
+is changed here only, and never in a shape that JupyterLab's view cannot follow: text by small
+operations in place, and at most one run of neighbouring cells inserted or deleted per transaction.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
+from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Subscription, Text, UndoManager
 
 from jupyter_agent.errors import CellNotFound
-from jupyter_agent.notebook.cell import Cell, CellState, CellType, Output
+from jupyter_agent.notebook.cell import Cell, CellState, Output
 from jupyter_agent.notebook.merge import text_operations
 
 EDIT = "jupyter_agent: edit"
@@ -30,7 +31,8 @@ EXACT = 2**53
 def as_shared(value: Any) -> Any:
     """The value as a shared document holds it: whole numbers as floats.
 
-    Yjs in the browser reads integers as BigInt, which its JSON cannot write. Outside of `EXACT` precision is lost.
+    Yjs in the browser reads integers as BigInt, which its JSON cannot write. Outside of `EXACT`
+    precision is lost.
     """
     match value:
         case bool() | None | str() | float():
@@ -57,7 +59,9 @@ def as_json(value: Any) -> Any:
 
 
 def shared_output(output: Output) -> Map[Any]:
-    """One output as an entry of a cell's `outputs`; a stream's text is a Text, so that it can grow."""
+    """One output as an entry of a cell's `outputs`; a stream's text is a Text, so that it can
+    grow.
+    """
     value = as_shared(dict(output))
     if output["output_type"] == "stream":
         value["text"] = Text(value["text"])
@@ -65,7 +69,9 @@ def shared_output(output: Output) -> Map[Any]:
 
 
 def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
-    """A cell of nbformat 4.5 as an entry of the document's `cells`; keys that we do not know are kept."""
+    """A cell of nbformat 4.5 as an entry of the document's `cells`; keys that we do not know
+    are kept.
+    """
     value = as_shared(
         {key: item for key, item in cell.items() if key not in ("source", "metadata", "outputs")}
     )
@@ -78,7 +84,9 @@ def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
 
 
 class SharedCells:
-    """The cells of a document. Snapshots are kept until the document's observer says that a cell changed."""
+    """The cells of a document. Snapshots are kept until the document's observer says that a
+    cell changed.
+    """
 
     def __init__(self, document: YNotebook) -> None:
         self.document = document
@@ -118,7 +126,9 @@ class SharedCells:
             raise CellNotFound(cell_id, self.ids()) from None
 
     def value(self, cell_id: str) -> dict[str, Any]:
-        """The cell as the shared document holds it; the same object as long as the cell is unchanged. Read only."""
+        """The cell as the shared document holds it; the same object as long as the cell is
+        unchanged. Read only.
+        """
         return self._value(self.index(cell_id))
 
     def values(self) -> list[dict[str, Any]]:
@@ -142,7 +152,9 @@ class SharedCells:
 
     @contextmanager
     def transaction(self, origin: str = EDIT) -> Iterator[None]:
-        """One step that everybody sees at once; marks the document as unsaved, which Lab does not notice by itself."""
+        """One step that everybody sees at once; marks the document as unsaved, which Lab does
+        not notice by itself.
+        """
         with self.document.ydoc.transaction(origin=origin):
             yield
             self.document.ystate["dirty"] = True
@@ -176,7 +188,9 @@ class SharedCells:
     def write_outputs(
         self, cell_id: str, outputs: Sequence[Output], execution_count: int | None
     ) -> None:
-        """Show these outputs instead. Lab's view can only clear and append, each in its own transaction."""
+        """Show these outputs instead. Lab's view can only clear and append, each in its own
+        transaction.
+        """
         cell = self.shared(cell_id)
         with self.transaction():
             cell["outputs"].clear()
@@ -203,7 +217,9 @@ class SharedCells:
             self._replace(old, self._value(old), index + (index > old))
 
     def move_others(self, cell_id: str, index: int) -> None:
-        """The same order in the end, but it is the neighbours that move: for the cell the user is in."""
+        """The same order in the end, but it is the neighbours that move: for the cell the user
+        is in.
+        """
         while (now := self.index(cell_id)) != index:
             neighbour = now + (1 if index > now else -1)
             self.move(self.ids()[neighbour], now)
@@ -220,7 +236,9 @@ class SharedCells:
         self._replace(index, {**nbformat_cell(cell_id, state), **kept, "metadata": metadata}, index)
 
     def _replace(self, index: int, value: dict[str, Any], at: int) -> None:
-        """Insert `value` at `at`, then delete what was at `index`: never one without the other before it."""
+        """Insert `value` at `at`, then delete what was at `index`: never one without the other
+        before it.
+        """
         self._insert(at, shared_cell(value))
         with self.transaction():
             del self._cells[index + (at <= index)]
@@ -242,7 +260,9 @@ class SharedCells:
         return value
 
     def _changed(self, events: Sequence[Any]) -> None:
-        """Forget what changed. Called within the commit, so nothing of the document is read here."""
+        """Forget what changed. Called within the commit, so nothing of the document is read
+        here.
+        """
         for event in events:
             if not event.path:
                 self._ids = None
@@ -264,7 +284,9 @@ class SharedCells:
 
 
 class Retraction:
-    """Takes back the edits made on a document since this was made, and nothing that others did meanwhile."""
+    """Takes back the edits made on a document since this was made, and nothing that others did
+    meanwhile.
+    """
 
     def __init__(self, document: YNotebook) -> None:
         self._history = UndoManager(scopes=[document.ycells], capture_timeout_millis=0)
@@ -293,6 +315,11 @@ def _snapshot(index: int, value: Mapping[str, Any]) -> Cell:
     )
 
 
+def new_id() -> str:
+    """An id for a new cell; short, because models read and write it."""
+    return uuid4().hex[:8]
+
+
 def nbformat_cell(cell_id: str, state: CellState) -> dict[str, Any]:
     """The cell as nbformat 4.5 writes it."""
     cell: dict[str, Any] = {
@@ -309,7 +336,9 @@ def nbformat_cell(cell_id: str, state: CellState) -> dict[str, Any]:
 
 
 def _byte_offsets(text: str, operations: Sequence[tuple[int, int, str]]) -> dict[int, int]:
-    """UTF-8 offsets, which pycrdt's Text counts in, of the code point offsets that the operations name."""
+    """UTF-8 offsets, which pycrdt's Text counts in, of the code point offsets that the
+    operations name.
+    """
     offsets: dict[int, int] = {0: 0}
     last = 0
     for offset in sorted({bound for start, end, _ in operations for bound in (start, end)}):

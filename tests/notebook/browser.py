@@ -1,16 +1,19 @@
-"""A JupyterLab tab in Python: a document of its own, speaking the protocol of LIVE.md over a TabLink."""
+"""A JupyterLab tab in Python: a document of its own, speaking the protocol of LIVE.md over a
+TabLink.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
-from pycrdt import Text, TransactionEvent
+from pycrdt import Doc, Text, TransactionEvent
 
 from jupyter_agent.notebook.carriers.tab import TabLink, Tabs
 
@@ -21,11 +24,15 @@ class Tab:
     def __init__(self, tabs: Tabs, contents: Any, path: str, client: str = "page-1") -> None:
         self.path = path
         self.client = client
-        self.notebook = YNotebook()
+        # Yjs makes client ids of 32 bits, pycrdt of 53: what both insert at one place at the same
+        # moment is ordered by them, the person's first.
+        self.notebook = YNotebook(Doc(client_id=random.getrandbits(32)))
         self.hash: str | None = None
         self.active_cell: str | None = None
         self.editing = False
         self.frozen = False
+        self.behind = False
+        """Frozen, or still at work on what came meanwhile."""
         self.deaf_to_saves = False
         self.requests: list[str] = []
         self._tabs = tabs
@@ -64,7 +71,9 @@ class Tab:
         self.active_cell, self.editing = cell_id, editing
 
     def connect(self, client: str | None = None) -> TabLink:
-        """Open the socket."""
+        """Open the socket, unless it is open."""
+        if self._link is not None:
+            return self._link
         self.client = client or self.client
         self._attached = False
         self._link = TabLink(
@@ -82,9 +91,9 @@ class Tab:
 
     def cut(self) -> None:
         """The socket is lost, with all that is under way in it."""
-        assert self._link is not None
-        self._tabs.discard(self._link)
-        self._link.close()
+        if self._link is not None:
+            self._tabs.discard(self._link)
+            self._link.close()
         self._link = None
         self._attached = False
         self._inbox.clear()
@@ -93,6 +102,10 @@ class Tab:
     def rename(self, path: str) -> None:
         self.path = path
         self._to_server(json.dumps({"op": "path", "path": path}))
+
+    def freeze(self) -> None:
+        """The page does nothing any more."""
+        self.frozen = self.behind = True
 
     def thaw(self) -> None:
         self.frozen = False
@@ -135,6 +148,7 @@ class Tab:
             self._link.receive(self._outbox.popleft())
         if self._inbox:
             self._take(self._inbox.popleft())
+        self.behind = self.behind and bool(self._inbox)
         if self._inbox or self._outbox:
             asyncio.get_running_loop().call_soon(self._step)
 

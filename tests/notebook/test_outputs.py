@@ -1,4 +1,6 @@
-"""Outputs of a run in the live document: complete, in order, and in shapes that Lab's view can follow."""
+"""Outputs of a run in the live document: complete, in order, and in shapes that Lab's view can
+follow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A notebook that is open in a browser tab: the tab is the truth, and no keystroke in it is lost."""
+"""A notebook that is open in a browser tab: the tab is the truth, and no keystroke in it is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,7 @@ async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:
     before = file.read_bytes()
-    tab.frozen = True
+    tab.freeze()
     with pytest.raises(Busy, match="does not answer"):
         await notebook.update("a", old_string="1", new_string="2")
     attempts = [notebook.update("a", old_string="1", new_string="2"), notebook.delete("c")]
@@ -123,7 +125,7 @@ async def test_an_edit_that_a_tab_froze_over_is_taken_back(notebook: Notebook, t
     def freeze_at_the_edit(frame: str | bytes) -> None:
         step(frame)
         if isinstance(frame, bytes):
-            tab.frozen = True
+            tab.freeze()
 
     tab._take = freeze_at_the_edit  # type: ignore[method-assign]
     with pytest.raises(Busy):

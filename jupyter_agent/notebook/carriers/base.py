@@ -35,7 +35,9 @@ class Carrier(Protocol):
 
     @property
     def path(self) -> str:
-        """Relative to the root of the contents manager; changes when the notebook is renamed in its tab."""
+        """Relative to the root of the contents manager; changes when the notebook is renamed in
+        its tab.
+        """
 
     @property
     def cells(self) -> SharedCells:
@@ -50,7 +52,9 @@ class Carrier(Protocol):
 
     @property
     def place(self) -> Place | None:
-        """Where the person was when the document was last refreshed; None where nobody looks at it."""
+        """Where the person was when the document was last refreshed; None where nobody looks at
+        it.
+        """
 
     async def refresh(self) -> None:
         """Take in everything that was typed or saved up to now.
@@ -59,16 +63,20 @@ class Carrier(Protocol):
         """
 
     async def confirm(self) -> Saved:
-        """Make sure that our transactions are in the live document, and that it is saved or will be.
+        """Make sure that our transactions are in the live document, and that it is saved or will
+        be.
 
-        Raises Busy, Conflict or another ToolError when they are not, NotConfirmed where that is unknown.
+        Raises Busy, Conflict or another ToolError when they are not, NotConfirmed where that is
+        unknown.
         """
 
     async def save(self) -> Saved:
         """As `confirm`, for outputs of a run."""
 
     async def trust(self, cell_id: str) -> None:
-        """A person approved this cell's run: its outputs may be shown as those of a cell they ran themselves."""
+        """A person approved this cell's run: its outputs may be shown as those of a cell they
+        ran themselves.
+        """
 
     async def close(self) -> None:
         """Let go of the document."""

@@ -10,25 +10,24 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
-
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.notebook.carriers.base import Carrier
 from jupyter_agent.notebook.carriers.disk import Contents, Disk
 from jupyter_agent.notebook.carriers.file import FileCarrier, Recovery
-from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.notebook.carriers.replica import RECONNECT, TabCarrier
+from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.notebook.cell import CellState, CellType
 from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.notebook.shared import nbformat_cell, new_id
 
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
-
-_NEW_CELL = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
 
 
 class Notebooks:
     """The open notebooks of this server: one `Notebook` per path, shared by every entry.
 
-    A document is kept for a while after its last use; a `Notebook` somebody holds longer opens it again by itself.
+    A document is kept for a while after its last use; a `Notebook` somebody holds longer opens it
+    again by itself.
     """
 
     def __init__(
@@ -39,7 +38,9 @@ class Notebooks:
         recovery: Recovery | None = None,
         keep: float = 60.0,
     ) -> None:
-        """`recovery` gets path and JSON text before a loaded file is first written; `keep` is in seconds."""
+        """`recovery` gets path and JSON text before a loaded file is first written; `keep` is
+        in seconds.
+        """
         self._disk = Disk(contents)
         self._tabs = tabs
         self._recovery = recovery
@@ -77,17 +78,20 @@ class Notebooks:
         kernelspec: Mapping[str, Any] | None = None,
         cells: Sequence[Mapping[str, Any]] = (),
     ) -> Notebook:
-        """Make a notebook; `cells` have `source` and `type`, `kernelspec` is what its metadata says.
+        """Make a notebook; `cells` have `source` and `type`, `kernelspec` is what its metadata
+        says.
 
         Raises Exists, InvalidInput or Locked.
         """
         path = posixpath.normpath(path.strip("/"))
         if not path.endswith(".ipynb"):
             raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
-        content = new_notebook(
-            metadata={"kernelspec": dict(kernelspec)} if kernelspec else {},
-            cells=[_NEW_CELL[cell.get("type", "code")](cell["source"]) for cell in cells],
-        )
+        content = {
+            "nbformat": 4,
+            "nbformat_minor": 5,
+            "metadata": {"kernelspec": dict(kernelspec)} if kernelspec else {},
+            "cells": [_new_cell(cell.get("type", "code"), cell["source"]) for cell in cells],
+        }
         async with self._creating:
             await self._disk.create(path, content)
         return await self.get(path)
@@ -156,3 +160,10 @@ class _Entry:
         self.client: str | None = None
         self.used = 0.0
         self.notebook = Notebook(path, partial(notebooks.choose, self))
+
+
+def _new_cell(cell_type: CellType, source: str) -> dict[str, Any]:
+    state = CellState(
+        type=cell_type, source=source, metadata={}, index=0, outputs=(), execution_count=None
+    )
+    return nbformat_cell(new_id(), state)

@@ -1,4 +1,6 @@
-"""Notebooks as the contents manager has them: the only way to a file, for hooks, signing and other storages' sake."""
+"""Notebooks as the contents manager has them: the only way to a file, for hooks, signing and
+other storages' sake.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ LARGEST = 512 * 2**20
 
 
 class Contents(Protocol):
-    """What we use of Jupyter's ContentsManager, which is not typed; each may answer later (async)."""
+    """What we use of Jupyter's ContentsManager, which is not typed; each may answer later
+    (async).
+    """
 
     allow_hidden: Any
     notary: Any
@@ -65,7 +69,9 @@ class Disk:
         return _hash(model) or (await self.load(path)).stamp
 
     async def hash(self, path: str) -> str | None:
-        """The contents manager's hash of the file, which an open tab knows too; None if it has none."""
+        """The contents manager's hash of the file, which an open tab knows too; None if it has
+        none.
+        """
         return _hash(await self._get(path, content=False))
 
     async def load(self, path: str) -> Loaded:
@@ -86,9 +92,11 @@ class Disk:
         return Loaded(content, stamp, model["writable"] is not False, frozenset(trusted), upgraded)
 
     async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> None:
-        """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False keeps it unsigned.
+        """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
+        keeps it unsigned.
 
-        Raises Locked or ToolError; the file is then as it was. `content` is not to be used afterwards.
+        Raises Locked or ToolError; the file is then as it was. `content` is not to be used
+        afterwards.
         """
         model = {"type": "notebook", "format": "json", "content": content}
         try:
@@ -98,7 +106,7 @@ class Disk:
                 raise Locked(f"`{path}` is read-only; nothing was changed.") from error
             raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
         if not sign:
-            notebook = nbformat.from_dict(content)
+            notebook: Any = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
             if self._contents.notary.check_cells(notebook):
                 self._contents.notary.unsign(notebook)
 
@@ -120,12 +128,16 @@ class Disk:
             model: dict[str, Any] = await ensure_async(
                 self._contents.get(path, content=content, type="notebook", **hashes)
             )
-        except (HTTPError, OSError, ValueError) as error:  # ValueError: half characters (surrogates)
+        except (
+            HTTPError,
+            OSError,
+            ValueError,
+        ) as error:  # ValueError: half characters (surrogates)
             if isinstance(error, HTTPError) and error.status_code == 404:
                 raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
             raise UnreadableNotebook(
-                f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no permission). "
-                "It is left as it is."
+                f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no "
+                "permission). It is left as it is."
             ) from error
         return model
 

@@ -26,8 +26,8 @@ _BATCH = 50
 class FileCarrier:
     """A document loaded from a file and saved onto the JSON that was loaded.
 
-    What was not changed here is written as it was read: unknown keys, attachments and numbers that a shared
-    document cannot hold survive, and without a change nothing is written.
+    What was not changed here is written as it was read: unknown keys, attachments and numbers that
+    a shared document cannot hold survive, and without a change nothing is written.
     """
 
     name: CarrierName = "file"
@@ -42,7 +42,9 @@ class FileCarrier:
         recovery: Recovery | None = None,
         note: str = "",
     ) -> None:
-        """`opened` tells whether the notebook is open in a tab by now; `note` goes with the first result."""
+        """`opened` tells whether the notebook is open in a tab by now; `note` goes with the
+        first result.
+        """
         self.path = path
         self.cells = SharedCells(YNotebook())
         self._disk = disk
@@ -100,11 +102,13 @@ class FileCarrier:
         marked, sign = await asyncio.to_thread(self._marked, content, loaded)
         if await self._disk.stamp(self.path) != loaded.stamp:
             raise Conflict(
-                f"`{self.path}` was changed on disk at this moment; nothing was changed. Read it again."
+                f"Somebody else wrote `{self.path}` at this moment; nothing was changed. "
+                "Read it again."
             )
         if self._opened():
             raise Busy(
-                f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. Try again."
+                f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
+                "Try again."
             )
         await self._disk.write(self.path, marked, sign=sign)
         self._loaded = Loaded(content, "", loaded.writable, loaded.trusted, upgraded=False)
@@ -112,10 +116,12 @@ class FileCarrier:
         await self._take_in(await self._disk.load(self.path))
 
     def _marked(self, content: Mapping[str, Any], loaded: Loaded) -> tuple[dict[str, Any], bool]:
-        """A copy that hooks may change, with the cells marked whose outputs are trusted, and whether it may be signed.
+        """A copy that hooks may change, with the cells marked whose outputs are trusted, and
+        whether it may be signed.
 
-        A trusted notebook stays so, whatever is done in it. In another a cell keeps its mark, and cells whose
-        run a person approved get it; it is signed when no code cell with outputs lacks one.
+        A trusted notebook stays so, whatever is done in it. In another a cell keeps its mark, and
+        cells whose run a person approved get it; it is signed when no code cell with outputs lacks
+        one.
         """
         marked = copy.deepcopy(dict(content))
         before = {cell["id"] for cell in loaded.content["cells"] if cell["cell_type"] == "code"}
@@ -131,7 +137,9 @@ class FileCarrier:
     # ---- document and JSON
 
     async def _take_in(self, loaded: Loaded) -> None:
-        """Bring the document to what the file says, keeping what the document has beyond what it was loaded from."""
+        """Bring the document to what the file says, keeping what the document has beyond what
+        it was loaded from.
+        """
         before = self._loaded
         self._loaded = loaded
         cells = loaded.content["cells"]
@@ -209,7 +217,9 @@ def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _onto(loaded: Any, now: Any) -> Any:
-    """`loaded` with what `now`, a value of the document, says differently; `loaded` itself if nothing."""
+    """`loaded` with what `now`, a value of the document, says differently; `loaded` itself if
+    nothing.
+    """
     if isinstance(loaded, Mapping) and isinstance(now, Mapping):
         kept = [key for key in loaded if key in now] + [key for key in now if key not in loaded]
         merged = {key: _onto(loaded.get(key), now[key]) for key in kept}

@@ -1,7 +1,10 @@
-"""The live document of a notebook that is open in a browser tab: a replica of it, and the tab is the truth."""
+"""The live document of a notebook that is open in a browser tab: a replica of it, and the tab
+is the truth.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any, cast
 
@@ -19,8 +22,14 @@ RECONNECT = 3.0
 """Seconds in which a page whose socket was cut is back, if it is still there."""
 
 
+_WHILE_SAVING = (0.05, 0.2, 0.5, 1.0)
+"""Seconds in which a tab that saves learns the new hash of the file."""
+
+
 class TabCarrier:
-    """A replica of the tab's document. The tab saves; the server never writes the file while a tab has it."""
+    """A replica of the tab's document. The tab saves; the server never writes the file while a
+    tab has it.
+    """
 
     name: CarrierName = "tab"
 
@@ -32,6 +41,8 @@ class TabCarrier:
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
+        self._missed: tuple[str | None, str | None] = (None, None)
+        """Hashes, in the tab and on disk, that are known to differ."""
 
     @property
     def path(self) -> str:
@@ -43,12 +54,14 @@ class TabCarrier:
         return cast("dict[str, Any]", as_json((meta.to_py() or {}).get("metadata") or {}))
 
     async def refresh(self) -> None:
-        """Have everything the person typed up to now. A clean tab that missed a change on disk reloads first."""
+        """Have everything the person typed up to now. A clean tab that missed a change on disk
+        reloads first.
+        """
         if self.link.document is None:
             situation = await self._attach()
         else:
             situation = await self.link.sync()
-        self._outdated = await self._differs_from_disk(situation)
+        self._outdated = await self._missed_a_change(situation)
         if self._outdated and not situation.dirty:
             await self.link.request("revert", self.link.save_timeout)
             situation = await self._attach()
@@ -83,22 +96,25 @@ class TabCarrier:
         return situation
 
     async def _reconnect(self, mark: _Mark) -> Situation:
-        """Go on with a new link, once it is known that what we sent over the lost one has arrived."""
+        """Go on with a new link, once it is known that what we sent over the lost one has
+        arrived.
+        """
         link = await self._tabs.comes_back(self.path, self.link.client, RECONNECT)
         if link is None:
             raise NotConfirmed(
-                f"The browser tab with `{self.path}` went away before it confirmed the edit: whether the edit "
-                "is in the notebook is unknown. Read the notebook again."
+                f"The browser tab with `{self.path}` went away before it confirmed the edit: "
+                "whether the edit is in the notebook is unknown. Read the notebook again."
             )
         same_page = link.client == self.link.client
         self.link = link
         situation = await self._attach()
         if same_page and not mark.is_in(self.cells.document.ydoc):
             raise Busy(
-                f"The connection to the browser tab with `{self.path}` was lost before the edit arrived; "
-                "nothing was changed. Try again."
+                f"The connection to the browser tab with `{self.path}` was lost before the edit "
+                "arrived; nothing was changed. Try again."
             )
-        return situation  # of another page load only the text can tell, and the notebook looks at it next
+        # Another page load has another history: there the text tells, and it is looked at next.
+        return situation
 
     async def _save(self) -> Saved:
         if not self.writable:
@@ -106,8 +122,8 @@ class TabCarrier:
         if self._outdated:
             return Saved(
                 False,
-                "Not saved: the file was changed on disk while the tab has unsaved work. Ask the user to decide "
-                "which to keep.",
+                "Not saved: the file was changed on disk while the tab has unsaved work. Ask the "
+                "user to decide which to keep.",
             )
         try:
             situation = await self.link.request("save", self.link.save_timeout)
@@ -120,17 +136,29 @@ class TabCarrier:
         return Saved(True)
 
     async def _reload_siblings(self) -> None:
-        """Other tabs of the notebook show what was saved, unless they have unsaved work of their own."""
+        """Other tabs of the notebook show what was saved, unless they have unsaved work of
+        their own.
+        """
         for sibling in list(self._tabs):
             if sibling.path == self.path and sibling is not self.link:
                 with suppress(ToolError):
                     if not (await sibling.sync()).dirty:
                         await sibling.request("revert", sibling.save_timeout)
 
-    async def _differs_from_disk(self, situation: Situation) -> bool:
-        if situation.hash is None:
-            return False
-        return await self._disk.hash(self.path) not in (None, situation.hash)
+    async def _missed_a_change(self, situation: Situation) -> bool:
+        """Whether the file is not as the tab knows it, and not because the tab is just saving
+        it.
+        """
+        for wait in _WHILE_SAVING:
+            known, on_disk = situation.hash, await self._disk.hash(self.path)
+            if known is None or on_disk in (None, known):
+                return False
+            if self._missed == (known, on_disk):
+                return True
+            await asyncio.sleep(wait)
+            situation = await self.link.sync()
+        self._missed = (situation.hash, on_disk)
+        return True
 
     def _note(self, situation: Situation) -> None:
         self.place = Place(situation.cell_id, situation.editing)
@@ -145,12 +173,16 @@ class _Mark:
         self._clock = _clocks(doc.get_state()).get(self._client, 0)
 
     def is_in(self, doc: Doc[Any]) -> bool:
-        """Exact: every transaction of ours, even one that only deletes, also marks the document as dirty."""
+        """Exact: every transaction of ours, even one that only deletes, also marks the document
+        as dirty.
+        """
         return _clocks(doc.get_state()).get(self._client, 0) >= self._clock
 
 
 def _clocks(state: bytes) -> dict[int, int]:
-    """A Yjs state vector (v1): a count, then pairs of client and clock, all as variable-length integers."""
+    """A Yjs state vector (v1): a count, then pairs of client and clock, all as variable-length
+    integers.
+    """
     numbers: list[int] = []
     number = shift = 0
     for byte in state:

@@ -1,8 +1,9 @@
-"""The server's end of the tab bridge: one link per notebook that is open in a browser tab (LIVE.md).
+"""The server's end of the tab bridge: one link per notebook that is open in a browser tab
+(LIVE.md).
 
-Text frames are JSON control messages, binary frames Yjs updates. That frames arrive in the order they were sent
-is the whole argument for consistency: when a `sync` is answered, all that we sent before is applied in the tab,
-and all that happened there before is applied here.
+Text frames are JSON control messages, binary frames Yjs updates. That frames arrive in the order
+they were sent is the whole argument for consistency: when a `sync` is answered, all that we sent
+before is applied in the tab, and all that happened there before is applied here.
 """
 
 from __future__ import annotations
@@ -68,12 +69,15 @@ class TabLink:
     save_timeout = 30.0
 
     def __init__(self, send: Callable[[str | bytes], object], hello: Mapping[str, Any]) -> None:
-        """Raises ValueError when the tab speaks another protocol or has another document version."""
+        """Raises ValueError when the tab speaks another protocol or has another document
+        version.
+        """
         ours = (PROTOCOL, YNotebook().version)
         if (hello.get("protocol"), hello.get("version")) != ours:
             raise ValueError(
-                f"The tab has protocol {hello.get('protocol')} and document version {hello.get('version')}, "
-                f"the server {ours[0]} and {ours[1]}. Update both to the same release and reload the page."
+                f"The tab has protocol {hello.get('protocol')} and document version "
+                f"{hello.get('version')}, the server {ours[0]} and {ours[1]}. Update both to the "
+                "same release and reload the page."
             )
         self.path: str = hello["path"]
         self.client: str = hello["client"]
@@ -107,11 +111,15 @@ class TabLink:
             raise
 
     async def sync(self) -> Situation:
-        """Wait until all our transactions are in the tab's document and all of its in the replica."""
+        """Wait until all our transactions are in the tab's document and all of its in the
+        replica.
+        """
         return await self.request("sync", self.sync_timeout)
 
     async def request(self, op: str, timeout: float, cell_id: str | None = None) -> Situation:
-        """Raises Busy (TabGone when the socket closes) without an answer, TabRefused when it is an error."""
+        """Raises Busy (TabGone when the socket closes) without an answer, TabRefused when it is
+        an error.
+        """
         if self.closed:
             raise TabGone(f"The browser tab with `{self.path}` is gone; nothing was changed.")
         number = next(self._ids)
@@ -123,8 +131,8 @@ class TabLink:
                 reply = await answer
         except TimeoutError:
             raise Busy(
-                f"The browser tab with `{self.path}` does not answer (a frozen page or an open dialog); "
-                "nothing was changed. Ask the user to look at it, then try again."
+                f"The browser tab with `{self.path}` does not answer (a frozen page or an open "
+                "dialog); nothing was changed. Ask the user to look at it, then try again."
             ) from None
         finally:
             del self._waiting[number]
@@ -208,12 +216,16 @@ class Tabs:
             self._links.remove(link)
 
     def find(self, path: str, client: str | None = None) -> TabLink | None:
-        """The tab of that page load if it has the notebook, else the one where the person was last."""
+        """The tab of that page load if it has the notebook, else the one where the person was
+        last.
+        """
         links = [link for link in self._links if link.path == path and not link.closed]
         return max(links, key=lambda link: (link.client == client, link.active), default=None)
 
     async def comes_back(self, path: str, client: str, timeout: float) -> TabLink | None:
-        """The link of that page load, waited for; after `timeout` seconds whichever tab has the notebook."""
+        """The link of that page load, waited for; after `timeout` seconds whichever tab has the
+        notebook.
+        """
         try:
             async with asyncio.timeout(timeout):
                 while (link := self.find(path, client)) is None or link.client != client:

@@ -1,0 +1,203 @@
+"""Undo: exactly what the changes did, and nothing of what people did since."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.notebook.cell import Change
+from jupyter_agent.notebook.changes import Undone, undo
+from jupyter_agent.notebook.document import Edit, Notebook
+
+from .browser import Tab
+from .conftest import cells_of, code, markdown
+
+Write = Callable[..., Path]
+RICH = {"output_type": "display_data", "data": {"text/html": "<b>1</b>"}, "metadata": {"n": 1}}
+
+
+@pytest.fixture
+def notebook(
+    notebooks: Notebooks, write: Write, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Notebook:
+    write(
+        "a.ipynb",
+        [
+            code("a", "x = 1\ny = 2\nz = 3", [RICH], execution_count=4, metadata={"tags": ["t"]}),
+            markdown("b", "![](attachment:p.png)", attachments={"p.png": {"image/png": "aGk="}}),
+            code("c", "print(x)"),
+            code("d", "print(y)"),
+        ],
+    )
+    return jp_asyncio_loop.run_until_complete(notebooks.get("a.ipynb"))
+
+
+class Journal:
+    """Collects what edits changed, as the store keeps it."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def add(self, edit: Edit) -> Edit:
+        kept = [json.loads(json.dumps(change.to_json())) for change in edit.changes]
+        self.changes += [Change.from_json(value) for value in kept]
+        return edit
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return Journal()
+
+
+async def test_everything_is_as_before_byte_by_byte(
+    notebook: Notebook, journal: Journal, root: Path
+) -> None:
+    before = (root / "a.ipynb").read_bytes()
+    new = journal.add(await notebook.insert(source="new", index=1)).cell
+    assert new is not None
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    journal.add(await notebook.update("a", old_string="x = 10", new_string="x = 100"))
+    journal.add(await notebook.delete("b"))
+    journal.add(await notebook.move("d", index=0))
+    journal.add(await notebook.update("c", type="markdown"))
+    journal.add(await notebook.update(new.id, old_string="new", new_string="newer"))
+    journal.add(await notebook.delete("d"))
+    result = await undo(notebook, journal.changes)
+    assert result.conflicts == []
+    assert [change.undone for change in result.undone] == [True] * 8
+    assert (root / "a.ipynb").read_bytes() == before
+
+
+async def test_what_was_typed_since_stays(notebook: Notebook, journal: Journal) -> None:
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    await notebook.update("a", old_string="z = 3", new_string="z = 3  # mine")
+    result = await undo(notebook, journal.changes)
+    assert result.conflicts == []
+    assert notebook.peek("a").source == "x = 1\ny = 2\nz = 3  # mine"
+
+
+async def test_changes_of_the_same_lines_are_listed_and_left_alone(
+    notebook: Notebook, journal: Journal
+) -> None:
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    new = journal.add(await notebook.insert(source="new")).cell
+    assert new is not None
+    journal.add(await notebook.update("c", old_string="x", new_string="y"))
+    journal.add(await notebook.update("d", old_string="y", new_string="x"))
+    await notebook.update("a", old_string="x = 10", new_string="x = 11")
+    await notebook.update(new.id, old_string="new", new_string="mine")
+    await notebook.delete("c")
+    result = await undo(notebook, journal.changes)
+    whys = {conflict["cell_id"]: conflict["why"] for conflict in result.conflicts}
+    assert "same lines" in whys["a"]
+    assert "has been changed since" in whys[new.id]
+    assert "deleted since" in whys["c"]
+    assert {change.cell_id for change in result.undone} == {"d"}
+    current = {conflict["cell_id"]: conflict["current"] for conflict in result.conflicts}
+    assert current["c"] is None
+    assert current["a"]["source"] == "x = 11\ny = 2\nz = 3"
+    assert notebook.peek("d").source == "print(y)"
+
+
+async def test_a_deleted_cell_returns_whole(
+    notebook: Notebook, journal: Journal, root: Path
+) -> None:
+    before = cells_of(root / "a.ipynb")
+    journal.add(await notebook.delete("a"))
+    journal.add(await notebook.delete("b"))
+    await notebook.insert(source="mine")
+    await undo(notebook, journal.changes)
+    assert cells_of(root / "a.ipynb")[:4] == before
+
+
+async def test_outputs_of_the_turn_are_taken_back_and_later_ones_stay(
+    notebook: Notebook, root: Path
+) -> None:
+    async def run(cell_id: str, text: str) -> Change:
+        before = notebook.peek(cell_id).state()
+        outputs = notebook.outputs(cell_id)
+        outputs.start()
+        outputs.stream("stdout", text)
+        outputs.finish(9)
+        await notebook.save()
+        after = notebook.peek(cell_id).state()
+        return Change(
+            notebook="a.ipynb", cell_id=cell_id, kind="outputs", before=before, after=after
+        )
+
+    changes = [await run("a", "1"), await run("c", "2")]
+    await run("c", "mine")
+    result = await undo(notebook, changes)
+    assert result.conflicts == []
+    assert notebook.peek("a").outputs == [RICH]
+    assert notebook.peek("a").execution_count == 4
+    assert cells_of(root / "a.ipynb")[2]["outputs"][0]["text"] == ["mine"]
+
+
+async def test_undo_twice_does_nothing_more(
+    notebook: Notebook, journal: Journal, root: Path
+) -> None:
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    journal.add(await notebook.delete("d"))
+    await undo(notebook, journal.changes)
+    after = (root / "a.ipynb").read_bytes()
+    assert (await undo(notebook, journal.changes)).conflicts == []
+    assert (root / "a.ipynb").read_bytes() == after
+
+
+async def test_undo_in_a_tab_leaves_unsaved_typing_and_the_cell_under_the_cursor(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, notebook: Notebook, journal: Journal
+) -> None:
+    tab = await Tab(tabs, contents, "a.ipynb").open()
+    new = journal.add(await notebook.insert(source="new")).cell
+    assert new is not None
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    tab.type("a", "\n# typed")
+    tab.edit_in(new.id)
+    result = await undo(notebook, journal.changes)
+    assert tab.source("a") == "x = 1\ny = 2\nz = 3\n# typed"
+    assert [conflict["why"] for conflict in result.conflicts] == [
+        "The user is typing in the cell right now."
+    ]
+    assert new.id in tab.ids()
+
+
+async def test_any_sequence_of_edits_is_undone(notebook: Notebook, root: Path) -> None:
+    before = (root / "a.ipynb").read_bytes()
+    for seed in range(15):
+        random_ = random.Random(seed)
+        journal = Journal()
+        for _ in range(12):
+            await _random_edit(notebook, journal, random_)
+        result: Undone = await undo(notebook, journal.changes)
+        assert result.conflicts == [], seed
+        assert (root / "a.ipynb").read_bytes() == before, seed
+
+
+async def _random_edit(notebook: Notebook, journal: Journal, random_: random.Random) -> None:
+    cells = notebook.cells()
+    index = random_.randrange(len(cells) + 1)
+    if not cells or random_.random() < 0.3:
+        journal.add(await notebook.insert(source=f"n{random_.random()}", index=index))
+        return
+    cell = random_.choice(cells)
+    match random_.randrange(4):
+        case 0:
+            journal.add(await notebook.move(cell.id, index=random_.randrange(len(cells))))
+        case 1:
+            journal.add(await notebook.delete(cell.id))
+        case 2:
+            lines = cell.source.split("\n")
+            lines[random_.randrange(len(lines))] = str(random_.random())
+            source = "\n".join(lines)
+            journal.add(await notebook.update(cell.id, source=source, base=cell.source))
+        case _:
+            kind: Any = random_.choice(["code", "markdown", "raw"])
+            journal.add(await notebook.update(cell.id, type=kind))

@@ -11,7 +11,7 @@ from jupyter_agent.agent.base import Turn
 from jupyter_agent.agent.budget import Limits, Meter
 from jupyter_agent.agent.stream import Reply
 from jupyter_agent.errors import ModelError
-from jupyter_agent.events import Notice, StepFinished, StepStarted, UsageUpdated
+from jupyter_agent.events import Notice, StepFinished, StepStarted
 from jupyter_agent.models.base import ModelEvent, ModelRequest
 
 _LIMIT_NOTICES = {
@@ -49,11 +49,11 @@ async def ask_model(turn: Turn, meter: Meter) -> Reply:
                 await _give_up(turn, reply, error.message)
                 raise
         except asyncio.CancelledError:
+            meter.spend(reply.usage)
             await _give_up(turn, reply, "Stopped before it was complete.")
             raise
         else:
             meter.spend(reply.usage)
-            await turn.emit(UsageUpdated(usage=meter.usage))
             return reply
 
 
@@ -121,7 +121,6 @@ async def _give_up(turn: Turn, reply: Reply, why: str) -> None:
     await turn.transcript.append("assistant", reply.text, model=turn.model.id)
     for event in reply.abandon(why):
         await turn.emit(event)
-    await turn.emit(StepFinished())
 
 
 def _retrying(error: ModelError, attempt: int, seconds: float) -> Notice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -339,8 +339,3 @@ def _too_large(what: str) -> NoReturn:
     raise ModelError(
         f"The model's reply was given up: {what}. Ask for less at a time.", kind="too_large"
     )
-
-
-def shown_text(blocks: Iterable[Block]) -> str:
-    """The text among the blocks."""
-    return "".join(block["text"] for block in blocks if block["type"] == "text")

@@ -12,10 +12,11 @@ from jupyter_agent.agent.base import Turn
 from jupyter_agent.agent.budget import Meter
 from jupyter_agent.agent.calls import drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.ending import Ending, failed, finished, stopped
-from jupyter_agent.agent.outcome import classify, tell_finish
+from jupyter_agent.agent.outcome import Outcome, classify, tell_finish
 from jupyter_agent.agent.step import ask_model
+from jupyter_agent.agent.stream import Reply
 from jupyter_agent.errors import ModelError
-from jupyter_agent.events import StepFinished
+from jupyter_agent.events import StepFinished, UsageUpdated
 
 __all__ = ["Ending", "Turn", "run_turn"]
 
@@ -31,14 +32,7 @@ async def run_turn(turn: Turn) -> Ending:
     try:
         await turn.transcript.finish()
         while True:
-            reply = await ask_model(turn, meter)
-            outcome = classify(reply, meter)
-            await turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
-            await run_calls(turn, outcome.run)
-            await refuse_calls(turn, outcome.refuse)
-            await drop_calls(turn, outcome.drop)
-            await tell_finish(turn, reply, outcome)
-            await turn.emit(StepFinished())
+            reply, outcome = await _step(turn, meter)
             if outcome.finish:
                 return finished(outcome.finish, reply.stop_reason, meter)
     except ModelError as error:
@@ -48,6 +42,21 @@ async def run_turn(turn: Turn) -> Ending:
         return stopped(meter)
     finally:
         await turn.transcript.finish()
+
+
+async def _step(turn: Turn, meter: Meter) -> tuple[Reply, Outcome]:
+    try:
+        reply = await ask_model(turn, meter)
+        outcome = classify(reply, meter)
+        await turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
+        await run_calls(turn, outcome.run)
+        await refuse_calls(turn, outcome.refuse)
+        await drop_calls(turn, outcome.drop)
+        await tell_finish(turn, reply, outcome)
+        return reply, outcome
+    finally:
+        await turn.emit(UsageUpdated(usage=meter.usage))
+        await turn.emit(StepFinished())
 
 
 def _take_back_cancellation() -> None:

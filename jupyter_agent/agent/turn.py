@@ -30,7 +30,6 @@ async def run_turn(turn: Turn) -> Ending:
     """
     meter = Meter(turn.limits)
     try:
-        await turn.transcript.finish()
         while True:
             reply, outcome = await _step(turn, meter)
             if outcome.finish:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,10 @@ class JupyterAgent(ExtensionApp):
         self.tabs = Tabs()
         self.rooms = Rooms(
             notebooks=Notebooks(
-                server.contents_manager, self.tabs, recovery=store.keep_recovery_copy
+                server.contents_manager,
+                self.tabs,
+                recovery=store.keep_recovery_copy,
+                collaboration=lambda: _collaboration(server.web_app.settings),
             ),
             kernels=Kernels(
                 server.session_manager,
@@ -167,6 +171,14 @@ class JupyterAgent(ExtensionApp):
         await self.rooms.notebooks.close()
         await self.models.close()
         self.database.close()
+
+
+def _collaboration(settings: Mapping[str, Any]) -> str | None:
+    """The package that keeps documents in rooms, where one is on: they say so in the settings."""
+    extension = settings.get("jupyter_server_ydoc")
+    if extension is not None and not getattr(extension, "disable_rtc", False):
+        return "jupyter-collaboration"
+    return "jupyter-server-documents" if "yroom_manager" in settings else None
 
 
 def _audit_into(store: ConversationStore) -> Any:

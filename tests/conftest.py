@@ -1,5 +1,5 @@
-"""What all tests share: a real Jupyter server with the extension, and a strict fake of the API."""
+"""What all tests share: a real Jupyter server's fixtures, run without pytest-asyncio."""
 
 from __future__ import annotations
 
-pytest_plugins = ["pytest_jupyter.jupyter_server", "jupyter_agent.testing"]
+pytest_plugins = ["pytest_jupyter.jupyter_server"]

@@ -159,7 +159,7 @@ class LiveTurn:
     async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Event]]:
         """Events with their numbers from the one after `after` on, as they come.
 
-        Ends with the turn, or where a turn that ends its stream to ask (`on_approval: "end"`) waits.
+        Ends with the turn, or where one waits that ends its stream to ask (`on_approval: "end"`).
         A reader that is slow costs nothing: each reads from the turn's own list.
         """
         position = after

@@ -328,8 +328,8 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     key = (turn.owner, turn.conversation_id)
     if turn.replaces_from is not None:
         db.execute(
-            "UPDATE turns SET replaced = 1 WHERE owner = ?1 AND conversation_id = ?2 AND position >="
-            " (SELECT position FROM turns WHERE owner = ?1 AND conversation_id = ?2"
+            "UPDATE turns SET replaced = 1 WHERE owner = ?1 AND conversation_id = ?2"
+            " AND position >= (SELECT position FROM turns WHERE owner = ?1 AND conversation_id = ?2"
             " AND question_id = ?3 AND NOT replaced)",
             (*key, turn.replaces_from),
         )

@@ -99,7 +99,7 @@ def owner_of(handler: JupyterHandler) -> str:
 
 
 class Authorizer:
-    """Asks Jupyter's authorizer as one user, also after the request that it came with is answered."""
+    """Asks Jupyter's authorizer as one user, also after that user's request is answered."""
 
     def __init__(self, handler: JupyterHandler) -> None:
         self._handler = handler

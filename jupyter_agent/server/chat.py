@@ -167,7 +167,9 @@ class ChatHandler(TurnAnswers):
                 message = "There is no such question to ask again in this conversation."
                 raise RequestError(404, "not_found", message)
             return dict(turn.question), turn.question_id
-        question = _question(body.messages)
+        attached = [attachment.model_dump(by_alias=True) for attachment in body.context]
+        about = {"notebook": body.notebook, "context": attached}
+        question = {**_question(body.messages), "metadata": about}
         replaced = _turn_of(turns, body.messageId)
         return question, replaced.question_id if replaced else None
 
@@ -192,7 +194,7 @@ class ChatStreamHandler(TurnAnswers):
 
     @operation("read")
     async def get(self, conversation_id: str) -> None:
-        """The running turn's stream, from its start or after `Last-Event-ID`; 204 where none runs."""
+        """The running turn's stream, from its start or after `Last-Event-ID`; 204: none runs."""
         last = self.request.headers.get("Last-Event-ID", "0")
         if not last.isdecimal():
             raise RequestError(400, "invalid_header", "Last-Event-ID has to be a frame's number.")

@@ -125,8 +125,8 @@ class ExportHandler(KeptHandler):
         """Everything: `json` can be replayed, `md` can be read."""
         if self.choice("format", ("json", "md")) == "md":
             whole = await self.whole(conversation_id)
-            self.set_header("Content-Type", "text/markdown; charset=utf-8")
-            await self.finish(markdown(whole["title"], whole["messages"]))
+            text = markdown(whole["title"], whole["messages"])
+            await self.finish(text, set_content_type="text/markdown; charset=utf-8")
             return
         whole = await self.whole(conversation_id, replaced=True)
         whole["history"] = await self.store.history(self.owner, conversation_id)

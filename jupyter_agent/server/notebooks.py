@@ -14,6 +14,9 @@ from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
+GRACE = 10.0
+"""Seconds that an interrupted run may take to end before it is answered as it is."""
+
 
 class Body(BaseModel):
     """A body whose unknown fields are an error: a typo must not be a change that did not happen."""
@@ -121,8 +124,7 @@ class NotebookHandler(DocumentHandler):
             shown = render(
                 state.cells, stale=state.stale, focus=focus, budget=self.number("budget", 48_000)
             )
-            self.set_header("Content-Type", "text/plain; charset=utf-8")
-            await self.finish(shown.text)
+            await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
         kernel = state.kernel
         self.answer(
@@ -268,6 +270,7 @@ class InterruptRunHandler(RunsHandler):
         """Interrupts a run and answers when it has ended."""
         run = self.known(run_id)
         await run.interrupt()
+        await run.wait(GRACE)
         self.answer(run.describe())
 
 

@@ -87,5 +87,7 @@ def routes(
         Route("status", status.StatusHandler, done),
         Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]
-    description = describe([(route.template, route.handler) for route in table])
-    return [*table, Route("openapi.json", status.OpenApiHandler, {"description": description})]
+    description: dict[str, Any] = {}
+    table.append(Route("openapi.json", status.OpenApiHandler, {"description": description}))
+    description.update(describe([(route.template, route.handler) for route in table]))
+    return table

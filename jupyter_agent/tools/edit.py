@@ -42,7 +42,7 @@ class CreateCell(EditTool):
         )
         assert edit.cell is not None
         return done(
-            f"Inserted cell `{edit.cell.id}` at position {edit.cell.index}.", notebook, edit
+            f"Inserted cell `{edit.cell.id}` at position {edit.cell.index + 1}.", notebook, edit
         )
 
 
@@ -95,8 +95,9 @@ class UpdateCell(EditTool):
         assert edit.cell is not None
         plus, minus = count(change.before.source, edit.cell.source)
         text = f"Edited cell `{self.cell_id}` (+{plus} -{minus})."
-        if edit.merged:
+        if work.reads.get((notebook.path, self.cell_id), edit.cell.source) != edit.cell.source:
             text += f" Somebody typed in it meanwhile; merged, it is now:\n{edit.cell.source}"
+            work.remember(notebook, [edit.cell])
         return done(text, notebook, edit)
 
 
@@ -143,7 +144,9 @@ class MoveCell(EditTool):
             self.notebook, self.cell_id, after=self.after, before=self.before
         )
         assert edit.cell is not None
-        return done(f"Moved cell `{self.cell_id}` to position {edit.cell.index}.", notebook, edit)
+        return done(
+            f"Moved cell `{self.cell_id}` to position {edit.cell.index + 1}.", notebook, edit
+        )
 
 
 class CreateNotebook(EditTool):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.render import images, render, render_cells, search
+from jupyter_agent.notebook.render import hidden, images, render, render_cells, search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -68,13 +68,14 @@ class ReadCells(ReadTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         notebook = await work.notebook(self.notebook)
         cells = _chosen(await notebook.read(), self.cell_ids)
-        work.remember(notebook, cells)
+        shown = [cell for cell in cells if not hidden(cell)]
+        work.remember(notebook, shown)
         text = render_cells(
             cells,
             output_from=self.output_from or 0,
             output_chars=min(self.output_chars or 12_000, 50_000),
         )
-        pictures = [image for cell in cells for image in images(cell.outputs)]
+        pictures = [image for cell in shown for image in images(cell.outputs)]
         return Result(
             text=text,
             facts={"notebook": notebook.path, "cell_ids": self.cell_ids},

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jupyter_agent.errors import InvalidInput, ToolError
-from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.notebook.cell import Cell, Output
 from jupyter_agent.notebook.render import images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Workspace
 
+NEWEST_CHARACTERS = 20_000
+"""Of the outputs that are told while a cell runs."""
 WAIT = 60.0
 """Seconds after which a run goes on without its caller."""
 
@@ -137,7 +140,7 @@ async def follow(run: Run, wait: float, progress: Progress | None) -> None:
         await run.wait(wait)
         return
     async for _ in run.news(wait):
-        await progress({"text": "", **run.describe()})
+        await progress({"text": "", **run.describe(), "outputs": _newest(run.outputs())})
 
 
 def result_of(run: Run) -> Result:
@@ -149,6 +152,20 @@ def result_of(run: Run) -> Result:
         images=images(run.outputs())[-3:],
         changes=run.report(),
     )
+
+
+def _newest(outputs: Sequence[Output]) -> list[Output]:
+    """The last outputs, as many as are worth sending again and again."""
+    kept: list[Output] = []
+    left = NEWEST_CHARACTERS
+    for output in reversed(outputs):
+        if output["output_type"] == "stream":
+            output = {**output, "text": output["text"][-left:]}
+        left -= len(json.dumps(output))
+        if left <= 0 and kept:
+            break
+        kept.append(output)
+    return kept[::-1]
 
 
 def _text(run: Run, facts: Mapping[str, Any]) -> str:

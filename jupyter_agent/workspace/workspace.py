@@ -117,7 +117,9 @@ class Workspace:
         """A new cell (Notebook.insert)."""
         notebook = await self.notebook(path)
         edit = await notebook.insert(**what)
-        return notebook, self._seen(notebook, edit)
+        if edit.cell is not None:
+            self.reads[notebook.path, edit.cell.id] = what["source"]
+        return notebook, edit
 
     async def update(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
         """A cell's new text or type (Notebook.update); the base is what was last read here."""
@@ -125,7 +127,8 @@ class Workspace:
         what.setdefault("base", self.reads.get((notebook.path, cell_id)))
         what.setdefault("expect", self._expected(cell_id))
         edit = await notebook.update(cell_id, **what)
-        return notebook, self._seen(notebook, edit)
+        self._wrote(notebook, cell_id, **what)
+        return notebook, edit
 
     async def delete(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
         """Takes a cell away (Notebook.delete)."""
@@ -138,7 +141,8 @@ class Workspace:
     async def move(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
         """Puts a cell elsewhere (Notebook.move)."""
         notebook = await self.notebook(path)
-        return notebook, self._seen(notebook, await notebook.move(cell_id, **what))
+        what.setdefault("expect", self._expected(cell_id))
+        return notebook, await notebook.move(cell_id, **what)
 
     async def create(
         self, path: str, kernel_name: str | None, cells: Sequence[Mapping[str, Any]] = ()
@@ -211,10 +215,26 @@ class Workspace:
     def _expected(self, cell_id: str) -> str | None:
         return self.approved.get(cell_id) if self.approved else None
 
-    def _seen(self, notebook: Notebook, edit: Edit) -> Edit:
-        if edit.cell is not None:
-            self.remember(notebook, [edit.cell])
-        return edit
+    def _wrote(
+        self,
+        notebook: Notebook,
+        cell_id: str,
+        *,
+        source: str | None = None,
+        old_string: str | None = None,
+        new_string: str | None = None,
+        **_: Any,
+    ) -> None:
+        """What this conversation knows of a cell after its edit: nothing it was not shown."""
+        key = (notebook.path, cell_id)
+        known = self.reads.get(key)
+        if source is not None:
+            self.reads[key] = source
+        elif old_string and known is not None:
+            if known.count(old_string) == 1:
+                self.reads[key] = known.replace(old_string, new_string or "")
+            else:
+                del self.reads[key]
 
     @staticmethod
     async def _language(notebook: Notebook) -> str:

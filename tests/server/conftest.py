@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from tornado.httpclient import HTTPResponse
+
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from tornado.httpclient import HTTPClientError, HTTPResponse
+from jupyter_agent.testing.script import Reply
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,30 @@ Call = Callable[..., Awaitable[Answer]]
 
 
 @pytest.fixture
+def replies() -> list[Reply]:
+    """What the model will answer; tests add to it before they ask."""
+    return []
+
+
+@pytest.fixture
+def fake(
+    jp_asyncio_loop: asyncio.AbstractEventLoop, replies: list[Reply]
+) -> Iterator[FakeAnthropic]:
+    """A strict fake of the API in the same loop as the server."""
+    api = FakeAnthropic(replies)
+    jp_asyncio_loop.run_until_complete(api.__aenter__())
+    yield api
+    jp_asyncio_loop.run_until_complete(api.__aexit__(None, None, None))
+
+
+@pytest.fixture
 def jp_server_config(tmp_path: Path, fake: FakeAnthropic) -> dict[str, Any]:
     return {
         "ServerApp": {"jpserver_extensions": {"jupyter_agent": True}},
         "JupyterAgent": {
             "store_dir": str(tmp_path / "store"),
             "default_model": "anthropic:claude-sonnet-5-5",
-            "providers": {"anthropic": {"base_url": fake.url, "api_key": fake.key}},
+            "providers": {"anthropic": {"base_url": fake.url, "api_key": fake.api_key}},
         },
     }
 
@@ -44,7 +64,8 @@ def jp_server_config(tmp_path: Path, fake: FakeAnthropic) -> dict[str, Any]:
 @pytest.fixture
 def agent(jp_serverapp: Any) -> JupyterAgent:
     """The extension in the running server."""
-    app: JupyterAgent = jp_serverapp.extension_manager.extension_apps["jupyter_agent"].copy().pop()
+    (app,) = jp_serverapp.extension_manager.extension_apps["jupyter_agent"]
+    assert isinstance(app, JupyterAgent)
     return app
 
 
@@ -56,13 +77,9 @@ def call(jp_fetch: Any, agent: JupyterAgent) -> Call:
         raw = body if isinstance(body, str | bytes | None) else json.dumps(body)
         if raw is None and method in ("POST", "PUT", "PATCH"):
             raw = "{}"
-        try:
-            response: HTTPResponse = await jp_fetch(
-                "api", "agent", *path, method=method, body=raw, **more
-            )
-        except HTTPClientError as error:
-            assert error.response is not None
-            response = error.response
+        response: HTTPResponse = await jp_fetch(
+            "api", "agent", *path, method=method, body=raw, raise_error=False, **more
+        )
         text = response.body.decode()
         kind = response.headers.get("Content-Type", "")
         parsed = json.loads(text) if kind.startswith("application/json") and text else None
@@ -90,7 +107,7 @@ PATH = "sales, Q3/first look.ipynb"
 
 
 def frames(text: str) -> list[dict[str, Any]]:
-    """The chunks of an event stream, each with its number as `seq`; `[DONE]` as a chunk of that type."""
+    """The chunks of an event stream, with their numbers as `seq`; `[DONE]` as one of that type."""
     found = []
     for frame in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in frame.splitlines() if ": " in line)

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.server.openapi import METHODS
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.server.openapi import METHODS
 
 from .conftest import PATH, Call, ask
 

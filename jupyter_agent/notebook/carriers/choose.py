@@ -6,11 +6,11 @@ import asyncio
 import posixpath
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from jupyter_agent.errors import InvalidInput
+from jupyter_agent.errors import Busy, InvalidInput
 from jupyter_agent.notebook.carriers.base import Carrier
 from jupyter_agent.notebook.carriers.disk import Contents, Disk
 from jupyter_agent.notebook.carriers.file import FileCarrier, Recovery
@@ -37,10 +37,13 @@ class Notebooks:
         *,
         recovery: Recovery | None = None,
         keep: float = 60.0,
+        collaboration: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`recovery` gets path and JSON text before a loaded file is first written; `keep` is
-        in seconds.
+        in seconds; `collaboration` names the package that keeps documents in rooms of its own,
+        where one is on.
         """
+        self._collaboration = collaboration
         self._disk = Disk(contents)
         self._tabs = tabs
         self._recovery = recovery
@@ -111,7 +114,17 @@ class Notebooks:
             await self._open.pop().notebook.close()
 
     async def choose(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
-        """The carrier for the next operation: the open tab where there is one, else the file."""
+        """The carrier for the next operation: the open tab where there is one, else the file.
+
+        Raises Busy where rooms keep the documents: a write behind a room's back is lost, or the
+        room's text is.
+        """
+        if (package := self._collaboration()) is not None:
+            raise Busy(
+                f"Real-time collaboration ({package}) is on and keeps this notebook in a room, "
+                "which this version cannot work in yet. Nothing was changed. Start Jupyter with "
+                "--YDocExtension.disable_rtc=True, or without that package."
+            )
         self._used(entry)
         preferred = self._tabs.find(path, entry.client)
         if isinstance(current, TabCarrier):

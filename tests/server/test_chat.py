@@ -1,0 +1,528 @@
+"""The main job over HTTP: ask, and the model reads, edits and runs cells until it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask, frames
+
+
+def types(chunks: list[dict[str, Any]]) -> list[str]:
+    return [chunk["type"] for chunk in chunks]
+
+
+def results(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tool results that a request to the model ends with."""
+    content = request["messages"][-1]["content"]
+    return [block for block in content if block["type"] == "tool_result"]
+
+
+def said(result: dict[str, Any]) -> str:
+    """The text of a tool result."""
+    content = result["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+async def test_the_main_job(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [
+        [thinks("First look."), says("I look."), calls("get_notebook_state")],
+        [
+            calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"),
+            calls("create_cell", source="x * 21", after="c3"),
+        ],
+        [calls("run_cells")],
+        [says("It is 42.")],
+    ]
+    answer = await call("POST", "chat", body=ask("What is 21 times x?"))
+
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/event-stream"
+    assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    chunks = frames(answer.text)
+    assert [chunk.get("seq") for chunk in chunks] == [*range(1, len(chunks)), None]
+    assert types(chunks)[0] == "start"
+    assert chunks[0]["messageMetadata"]["conversationId"] == "talk"
+    assert chunks[0]["messageMetadata"]["notebook"] == PATH
+    assert types(chunks)[-2:] == ["finish", "[DONE]"]
+    assert types(chunks).count("start-step") == types(chunks).count("finish-step") == 4
+    finish = chunks[-2]
+    assert finish["finishReason"] == "stop"
+    assert finish["messageMetadata"]["stopReason"] == "end_turn"
+    assert finish["messageMetadata"]["steps"] == 4
+    assert finish["messageMetadata"]["stepLimitReached"] is False
+
+    written = nbformat.read(notebook, as_version=4)
+    nbformat.validate(written)
+    assert [cell.source for cell in written.cells] == [
+        "# Sales",
+        "x = 2",
+        "print('x is', x)",
+        "x * 21",
+    ]
+    assert written.cells[2].outputs[0].text == "x is 2\n"
+    assert written.cells[3].outputs[0].data["text/plain"] == "42"
+    assert written.cells[3].execution_count == 3
+
+    ran = results(fake.requests[3])
+    assert len(ran) == 1
+    assert "x is 2" in said(ran[0])
+    assert "42" in said(ran[0])
+    assert fake.refusals == []
+
+
+async def test_the_stream_is_as_the_contract_shows_it(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [
+        [
+            says("I set it."),
+            calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"),
+        ],
+        [says("Done.")],
+    ]
+    chunks = frames((await call("POST", "chat", body=ask("x = 2, please"))).text)
+    assert [kind for kind in types(chunks) if not kind.endswith("-delta")] == [
+        "start",
+        "start-step",
+        "text-start",
+        "text-end",
+        "tool-input-start",
+        "tool-input-available",
+        "tool-output-available",
+        "data-changes",
+        "message-metadata",
+        "finish-step",
+        "start-step",
+        "text-start",
+        "text-end",
+        "message-metadata",
+        "finish-step",
+        "finish",
+        "[DONE]",
+    ]
+    by_type = {chunk["type"]: chunk for chunk in chunks}
+    output = by_type["tool-output-available"]["output"]
+    assert output["text"] == "Edited cell `b2` (+1 -1)."
+    assert output["saved"] is True
+    (change,) = by_type["data-changes"]["data"]["changes"]
+    assert change["cell_id"] == "b2"
+    assert change["kind"] == "update"
+    assert change["before"]["source"] == "x = 1"
+    assert change["after"]["source"] == "x = 2"
+
+
+async def test_without_a_stream_the_answer_is_one_json(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[says("Hello.")]]
+    answer = await call("POST", "chat", body=ask("hi", stream=False))
+    assert answer.body["state"] == "done"
+    assert answer.body["message"]["parts"][-1] == {
+        "type": "text",
+        "text": "Hello.",
+        "state": "done",
+    }
+    assert answer.body["usage"]["input_tokens"] == 100
+    kept = await call("GET", "conversations", "talk")
+    assert [message["role"] for message in kept.body["messages"]] == ["user", "assistant"]
+    assert kept.body["messages"][1] == answer.body["message"]
+
+
+async def test_a_lost_client_loses_nothing(
+    agent: JupyterAgent,
+    call: Call,
+    jp_http_port: int,
+    jp_auth_header: dict[str, str],
+    jp_base_url: str,
+    replies: list[Reply],
+    notebook: Path,
+) -> None:
+    gate = asyncio.Event()
+    replies += [
+        Scripted(
+            blocks=[says("I run it."), calls("run_cells")], stop_after=3, then="wait", gate=gate
+        ),
+        [says("Done.")],
+    ]
+    heard = asyncio.Event()
+    got: list[bytes] = []
+
+    def on_data(data: bytes) -> None:
+        got.append(data)
+        if b"text-start" in data or b"text-delta" in data:
+            heard.set()
+
+    client = AsyncHTTPClient(force_instance=True)
+    url = f"http://127.0.0.1:{jp_http_port}{jp_base_url}api/agent/chat"
+    request = HTTPRequest(
+        url,
+        method="POST",
+        headers=jp_auth_header,
+        body=json.dumps(ask("run all")),
+        streaming_callback=on_data,
+    )
+    asked = asyncio.ensure_future(client.fetch(request, raise_error=False))
+    await heard.wait()
+    client.close()
+    asked.cancel()
+    turn = agent.runner.live_in("local", "talk")
+    assert turn is not None
+    gate.set()
+    await turn.settled()
+
+    seen = frames(b"".join(got).decode())
+    last = max(chunk["seq"] for chunk in seen)
+    rest = frames(
+        (
+            await call(
+                "GET",
+                "chat",
+                "talk",
+                "stream",
+                headers={**jp_auth_header, "Last-Event-ID": str(last)},
+            )
+        ).text
+    )
+    assert rest[0]["seq"] == last + 1
+    assert types(rest)[-2:] == ["finish", "[DONE]"]
+    state = (await call("GET", "turns", turn.record.id)).body
+    assert state["state"] == "done"
+    written = nbformat.read(notebook, as_version=4)
+    assert written.cells[2].outputs[0].text == "x is 1\n"
+    assert (await call("GET", "chat", "talk", "stream")).status == 204
+
+
+async def test_a_model_that_never_stops_is_made_to_answer(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    look = [calls("get_notebook_state", outline=True)]
+    replies += [look, look, [says("That is all I know.")]]
+    chunks = frames((await call("POST", "chat", body=ask("look", max_steps=3))).text)
+    assert len(fake.requests) == 3
+    assert fake.requests[2]["tool_choice"] == {"type": "none"}
+    assert fake.requests[2]["tools"] == fake.requests[0]["tools"]
+    finish = chunks[-2]
+    assert finish["finishReason"] == "stop"
+    assert finish["messageMetadata"]["stepLimitReached"] is True
+    assert "That is all I know." in "".join(chunk.get("delta", "") for chunk in chunks)
+
+
+async def test_a_stale_whole_rewrite_merges_with_an_edit_made_meanwhile(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\ny = 2\nz = 3"})
+    gate = asyncio.Event()
+    replies += [
+        [calls("read_cells", cell_ids=["b2"])],
+        Scripted(
+            blocks=[calls("update_cell", cell_id="b2", source="x = 1\ny = 2\nz = 33")],
+            stop_after=1,
+            then="wait",
+            gate=gate,
+        ),
+        [says("Done.")],
+    ]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("z = 33")))
+    while len(fake.requests) < 2:
+        fake.asked.clear()
+        await fake.asked.wait()
+    await call(
+        "PATCH",
+        "notebooks",
+        PATH,
+        "cells",
+        "b2",
+        body={"old_string": "x = 1", "new_string": "x = 11"},
+    )
+    gate.set()
+    chunks = frames((await asking).text)
+    cell = await call("GET", "notebooks", PATH, "cells", "b2")
+    assert cell.body["source"] == "x = 11\ny = 2\nz = 33"
+    (result,) = results(fake.requests[2])
+    assert "x = 11\ny = 2\nz = 33" in said(result)
+    assert types(chunks)[-2] == "finish"
+
+
+async def test_both_changed_the_same_line_and_the_persons_text_stays(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    gate = asyncio.Event()
+    replies += [
+        [calls("read_cells", cell_ids=["b2"])],
+        Scripted(
+            blocks=[calls("update_cell", cell_id="b2", source="x = 5")],
+            stop_after=1,
+            then="wait",
+            gate=gate,
+        ),
+        [says("You were faster.")],
+    ]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("x = 5")))
+    while len(fake.requests) < 2:
+        fake.asked.clear()
+        await fake.asked.wait()
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 'mine'"})
+    gate.set()
+    await asking
+    (result,) = results(fake.requests[2])
+    assert result["is_error"] is True
+    assert "x = 'mine'" in said(result)
+    written = nbformat.read(notebook, as_version=4)
+    assert written.cells[1].source == "x = 'mine'"
+
+
+async def test_a_whole_rewrite_needs_a_look_first(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[calls("update_cell", cell_id="b2", source="x = 5")], [says("Sorry.")]]
+    await call("POST", "chat", body=ask("x = 5"))
+    (result,) = results(fake.requests[1])
+    assert result["is_error"] is True
+    assert "x = 1" in said(result)
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
+
+
+async def waiting(agent: JupyterAgent) -> Any:
+    """The turn, once it waits for a person."""
+    turn = None
+    while turn is None:
+        turn = agent.runner.live_in("local", "talk")
+        await asyncio.sleep(0)
+    await turn.settled()
+    return turn
+
+
+async def test_in_mode_ask_a_run_waits_and_the_shown_code_runs(
+    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
+    turn = await waiting(agent)
+    assert turn.state == "waiting"
+    (approval,) = (await call("GET", "turns", turn.record.id)).body["approvals"]
+    assert approval["code"] == "x = 1"
+    assert approval["cell_id"] == "b2"
+    assert nbformat.read(notebook, as_version=4).cells[1].execution_count is None
+    answered = await call(
+        "POST",
+        "chat",
+        "talk",
+        "approvals",
+        body={"approvals": [{"id": approval["id"], "approved": True}], "wait": 60},
+    )
+    assert answered.body["state"] == "done"
+    chunks = frames((await asking).text)
+    position = types(chunks).index("tool-approval-request")
+    assert chunks[position]["toolCallId"] == approval["call_id"]
+    assert chunks[position - 1]["data"]["approval"] == approval
+    assert nbformat.read(notebook, as_version=4).cells[1].execution_count == 1
+    again = await call(
+        "POST",
+        "chat",
+        "talk",
+        "approvals",
+        body={"approvals": [{"id": approval["id"], "approved": True}]},
+    )
+    assert again.status == 409
+
+
+async def test_what_was_approved_is_not_run_when_the_cell_changed(
+    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [says("It changed.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
+    turn = await waiting(agent)
+    (approval,) = turn.questions
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "import os"})
+    body = {"approvals": [{"id": approval.id, "approved": True}]}
+    await call("POST", "chat", "talk", "approvals", body=body)
+    await asking
+    (result,) = results(fake.requests[1])
+    assert result["is_error"] is True
+    assert "changed" in said(result)
+    assert nbformat.read(notebook, as_version=4).cells[1].execution_count is None
+
+
+async def test_denied_the_model_gets_the_reason(
+    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[calls("delete_cell", cell_id="b2")], [says("As you like.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("tidy up", mode="ask")))
+    turn = await waiting(agent)
+    (approval,) = turn.questions
+    body = {"approvals": [{"id": approval.id, "approved": False, "reason": "I need x."}]}
+    await call("POST", "chat", "talk", "approvals", body=body)
+    chunks = frames((await asking).text)
+    assert "tool-output-denied" in types(chunks)
+    (result,) = results(fake.requests[1])
+    assert "I need x." in said(result)
+    assert len(nbformat.read(notebook, as_version=4).cells) == 3
+
+
+async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
+    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    first = frames(
+        (await call("POST", "chat", body=ask("run", mode="ask", on_approval="end"))).text
+    )
+    assert types(first)[-3:] == ["finish-step", "finish", "[DONE]"]
+    assert first[-2]["finishReason"] == "tool-calls"
+    assert first[-2]["messageMetadata"]["state"] == "waiting"
+    request = next(chunk for chunk in first if chunk["type"] == "tool-approval-request")
+    part = {
+        "type": "dynamic-tool",
+        "toolName": "run_cell",
+        "toolCallId": request["toolCallId"],
+        "state": "approval-responded",
+        "input": {"cell_id": "b2"},
+        "approval": {"id": request["approvalId"], "approved": True},
+    }
+    message = {"id": first[0]["messageId"], "role": "assistant", "parts": [part]}
+    body = ask("run", mode="ask", on_approval="end")
+    second = frames(
+        (await call("POST", "chat", body={**body, "messages": [*body["messages"], message]})).text
+    )
+    assert second[0]["seq"] == first[-2]["seq"] + 1
+    assert "tool-output-available" in types(second)
+    assert types(second).count("finish-step") == 1
+    assert types(second)[-2:] == ["finish", "[DONE]"]
+
+
+async def test_what_was_always_allowed_here_does_not_ask_again(
+    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]] * 2
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
+    turn = await waiting(agent)
+    (approval,) = turn.questions
+    reply = {"id": approval.id, "approved": True, "remember": "conversation"}
+    await call("POST", "chat", "talk", "approvals", body={"approvals": [reply]})
+    await asking
+    assert (await call("GET", "conversations", "talk", "rules")).body == {"allow": ["run_cell"]}
+    second = frames((await call("POST", "chat", body=ask("run", mode="ask"))).text)
+    assert "tool-approval-request" not in types(second)
+    assert types(second)[-2] == "finish"
+
+
+async def test_where_nobody_can_be_asked_a_call_is_refused_with_a_reason(
+    call: Call, notebook: Path
+) -> None:
+    body = {"notebook": PATH, "input": {"cell_id": "b2"}}
+    refused = await call("POST", "tools", "run_cell", body=body)
+    assert refused.body["is_error"] is True
+    assert refused.body["reason"] == "needs_approval"
+    allowed = await call("POST", "tools", "run_cell", body={**body, "allow": ["run_cell"]})
+    assert allowed.body["is_error"] is False
+    assert allowed.body["status"] == "ok"
+
+
+async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
+    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "while True: pass"})
+    replies += [[calls("run_cell", cell_id="b2")], [says("Hello again.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("run")))
+    turn = None
+    while turn is None or not any(run.started for run in agent.rooms.runs.of_turn(turn.record.id)):
+        turn = agent.runner.live_in("local", "talk")
+        await asyncio.sleep(0)
+    stopped = await call("POST", "chat", "talk", "stop")
+    assert stopped.body["state"] == "stopped"
+    assert types(frames((await asking).text))[-2:] == ["abort", "[DONE]"]
+    (run,) = agent.rooms.runs.of_turn(turn.record.id)
+    assert await run.wait(30)
+    assert run.status == "interrupted"
+    again = frames((await call("POST", "chat", body=ask("hello"))).text)
+    assert types(again)[-2] == "finish"
+    assert fake.refusals == []
+
+
+async def test_a_second_turn_of_a_running_conversation_is_refused(
+    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    gate = asyncio.Event()
+    replies += [Scripted(blocks=[says("One.")], stop_after=1, then="wait", gate=gate)]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("one")))
+    while agent.runner.live_in("local", "talk") is None:
+        await asyncio.sleep(0)
+    assert (await call("POST", "chat", body=ask("two"))).status == 409
+    gate.set()
+    assert types(frames((await asking).text))[-2] == "finish"
+
+
+async def test_a_repeated_request_joins_the_first(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
+) -> None:
+    replies += [[says("Once.")]]
+    headers = {**jp_auth_header, "Idempotency-Key": "k1"}
+    first = await call("POST", "chat", body=ask("hi"), headers=headers)
+    second = await call("POST", "chat", body=ask("hi"), headers=headers)
+    assert first.text == second.text
+    assert len(fake.requests) == 1
+
+
+async def test_a_question_asked_again_replaces_its_turn(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    edit = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
+    replies += [[edit], [says("First.")], [says("Second.")]]
+    await call("POST", "chat", body=ask("x = 2"))
+    body = {"id": "talk", "trigger": "regenerate-message", "undo": True, "notebook": PATH}
+    await call("POST", "chat", body=body)
+    assert [message["role"] for message in fake.requests[-1]["messages"]] == ["user"]
+    whole = (await call("GET", "conversations", "talk")).body
+    assert whole["messages"][-1]["parts"][-1]["text"] == "Second."
+    assert len(whole["messages"]) == 2
+    cell = await call("GET", "notebooks", PATH, "cells", "b2")
+    assert cell.body["source"] == "x = 1"
+
+
+async def test_undo_takes_a_turn_back_in_one_call(
+    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    before = (await call("GET", "notebooks", PATH)).body["cells"]
+    replies += [
+        [
+            calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"),
+            calls("create_cell", source="x * 21", after="b2"),
+            calls("move_cell", cell_id="c3", before="a1"),
+            calls("delete_cell", cell_id="a1"),
+        ],
+        [calls("run_cells")],
+        [says("Done.")],
+    ]
+    done = (await call("POST", "chat", body=ask("change it", stream=False))).body
+    changes = (await call("GET", "turns", done["turn_id"], "changes")).body
+    assert {change["kind"] for change in changes} == {
+        "update",
+        "insert",
+        "move",
+        "delete",
+        "outputs",
+    }
+    undone = (await call("POST", "turns", done["turn_id"], "undo")).body
+    assert undone["conflicts"] == []
+    assert (await call("GET", "notebooks", PATH)).body["cells"] == before
+
+
+async def test_the_tour_needs_no_key_and_no_network(
+    call: Call, fake: FakeAnthropic, notebook: Path
+) -> None:
+    body = ask("Show me what you can do in this notebook.", model="demo:tour", stream=False)
+    done = (await call("POST", "chat", body=body)).body
+    assert done["state"] == "done"
+    assert {change["kind"] for change in done["changes"]} >= {"insert", "update", "outputs"}
+    assert fake.requests == []

@@ -1,0 +1,206 @@
+"""Notebooks over REST: edits with ETags, runs with handles, and people's files stay theirs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_agent.extension import JupyterAgent
+
+from .conftest import PATH, Call
+
+SAMPLES = Path(__file__).parent.parent / "notebook" / "samples"
+
+
+async def test_a_notebook_as_json_and_as_text(call: Call, notebook: Path) -> None:
+    whole = (await call("GET", "notebooks", PATH)).body
+    assert whole["path"] == PATH
+    assert whole["carrier"] == "file"
+    assert whole["kernel"] is None
+    assert [cell["id"] for cell in whole["cells"]] == ["a1", "b2", "c3"]
+    assert set(whole["cells"][1]) >= {
+        "id",
+        "index",
+        "type",
+        "source",
+        "version",
+        "execution_count",
+        "outputs",
+        "stale",
+    }
+    bare = (await call("GET", "notebooks", PATH, params={"outputs": "none"})).body
+    assert "outputs" not in bare["cells"][1]
+    text = await call("GET", "notebooks", PATH, params={"format": "text"})
+    assert text.headers["Content-Type"].startswith("text/plain")
+    assert "print('x is', x)" in text.text
+
+
+async def test_if_match_refuses_what_was_written_for_another_text(
+    call: Call, notebook: Path, jp_auth_header: dict[str, str]
+) -> None:
+    first = await call("GET", "notebooks", PATH, "cells", "b2")
+    etag = first.headers["ETag"]
+    assert etag == f'"{first.body["version"]}"'
+    headers = {**jp_auth_header, "If-Match": etag}
+    cell = ("notebooks", PATH, "cells", "b2")
+    done = await call("PATCH", *cell, body={"source": "x = 2"}, headers=headers)
+    assert done.status == 200
+    assert done.body["saved"] is True
+    assert done.headers["ETag"] != etag
+    late = await call("PATCH", *cell, body={"source": "x = 3"}, headers=headers)
+    assert late.status == 412
+    assert late.body["reason"] == "changed"
+    assert late.body["current"]["source"] == "x = 2"
+    late = await call("DELETE", *cell, headers=headers)
+    assert late.status == 412
+    anything = {**jp_auth_header, "If-Match": "*"}
+    assert (await call("PATCH", *cell, body={"source": "x = 4"}, headers=anything)).status == 200
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 4"
+
+
+async def test_cells_are_inserted_moved_retyped_and_deleted(call: Call, notebook: Path) -> None:
+    made = await call("POST", "notebooks", PATH, "cells", body={"source": "y", "after": "a1"})
+    assert made.status == 201
+    assert made.body["index"] == 1
+    assert made.headers["ETag"] == f'"{made.body["version"]}"'
+    cell = ("notebooks", PATH, "cells", made.body["id"])
+    assert (await call("POST", *cell, "move", body={"index": 0})).body["index"] == 0
+    assert (await call("PATCH", *cell, body={"type": "markdown"})).body["type"] == "markdown"
+    assert (await call("DELETE", *cell)).status == 204
+    assert (await call("GET", *cell)).status == 404
+    twice = {"old_string": "x", "new_string": "y"}
+    answer = await call("PATCH", "notebooks", PATH, "cells", "c3", body=twice)
+    assert answer.status == 409
+    assert answer.body["current"]["source"] == "print('x is', x)"
+
+
+async def test_a_run_that_outlasts_wait_is_a_handle(call: Call, notebook: Path) -> None:
+    code = "import time\nprint('on')\nwhile True: time.sleep(0.1)"
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": code})
+    cell = ("notebooks", PATH, "cells", "b2")
+    started = await call("POST", *cell, "run", body={"wait": 0})
+    assert started.status == 202
+    assert started.body["status"] in ("queued", "running")
+    run_id = started.body["run_id"]
+    seen = await call("GET", "runs", run_id)
+    while not seen.body["outputs"]:
+        seen = await call("GET", "runs", run_id)
+    assert seen.body["outputs"][0]["text"] == "on\n"
+    await call("POST", "runs", run_id, "interrupt")
+    ended = await call("GET", "runs", run_id)
+    assert ended.body["status"] == "interrupted"
+    assert ended.body["outputs"][-1]["ename"] == "KeyboardInterrupt"
+
+
+async def test_errors_are_errors_and_stop_what_follows(call: Call, notebook: Path) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1 / 0"})
+    answer = await call("POST", "notebooks", PATH, "run")
+    (result,) = answer.body["cells"]
+    assert result["status"] == "error"
+    assert result["outputs"][0]["output_type"] == "error"
+    assert result["outputs"][0]["ename"] == "ZeroDivisionError"
+    both = await call("POST", "notebooks", PATH, "run", body={"stop_on_error": False})
+    assert [result["status"] for result in both.body["cells"]] == ["error", "error"]
+
+
+async def test_the_kernel_is_the_notebooks_own_session(
+    call: Call, notebook: Path, jp_serverapp: Any
+) -> None:
+    started = await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
+    (session,) = await jp_serverapp.session_manager.list_sessions()
+    assert session["path"] == PATH
+    assert session["kernel"]["id"] == started.body["id"]
+    await call("POST", "notebooks", PATH, "cells", "b2", "run")
+    restarted = await call("POST", "notebooks", PATH, "kernel", body={"action": "restart"})
+    assert restarted.body["id"] == started.body["id"]
+    lost = await call("POST", "notebooks", PATH, "cells", "c3", "run")
+    assert lost.body["outputs"][0]["ename"] == "NameError"
+    await call("POST", "notebooks", PATH, "kernel", body={"action": "shutdown"})
+    assert await jp_serverapp.session_manager.list_sessions() == []
+
+
+async def test_a_new_notebook_is_made_once(call: Call, jp_root_dir: Path) -> None:
+    cells = [{"type": "markdown", "source": "# New"}, {"source": "1 + 1"}]
+    made = await call("POST", "notebooks", "new.ipynb", body={"cells": cells})
+    assert made.status == 201
+    written = nbformat.read(jp_root_dir / "new.ipynb", as_version=4)
+    nbformat.validate(written)
+    assert [cell.source for cell in written.cells] == ["# New", "1 + 1"]
+    assert (await call("POST", "notebooks", "new.ipynb")).status == 409
+
+
+def git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
+async def test_a_one_line_edit_of_a_real_notebook_is_a_one_line_diff(
+    call: Call, jp_root_dir: Path, jp_serverapp: Any, name: str
+) -> None:
+    shutil.copy(SAMPLES / name, jp_root_dir / name)
+    contents = jp_serverapp.contents_manager
+    await contents.trust_notebook(name)
+    git(jp_root_dir, "init", "-q")
+    git(jp_root_dir, "add", name)
+    git(jp_root_dir, "commit", "-qm", "as it was")
+    cells = (await call("GET", "notebooks", name)).body["cells"]
+    first, second, *_ = [cell for cell in cells if cell["type"] == "markdown"]
+
+    async def edit(cell: Any) -> tuple[int, int]:
+        line = cell["source"].splitlines()[0]
+        body = {"source": cell["source"].replace(line, f"{line}!", 1)}
+        edited = await call("PATCH", "notebooks", name, "cells", cell["id"], body=body)
+        assert edited.body["saved"] is True
+        added, removed, _ = git(jp_root_dir, "diff", "--numstat").split(maxsplit=2)
+        git(jp_root_dir, "commit", "-qam", "edited")
+        return int(added), int(removed)
+
+    # Before nbformat 4.5 cells had no ids: the first write gives each its own, and nothing else.
+    assert json.loads((SAMPLES / name).read_text(encoding="utf-8"))["nbformat_minor"] < 5
+    assert await edit(first) == (1 + len(cells) + 1, 2)
+    assert await edit(second) == (1, 1)
+    model = await contents.get(name)
+    code = [cell for cell in model["content"]["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["metadata"]["trusted"] for cell in code), "it was trusted before"
+
+
+async def test_a_locked_cell_refuses_in_every_entry(
+    call: Call, jp_root_dir: Path, notebook: Path
+) -> None:
+    locked = nbformat.read(notebook, as_version=4)
+    locked.cells[1].metadata["editable"] = False
+    nbformat.write(locked, notebook)
+    cell = ("notebooks", PATH, "cells", "b2")
+    for method, body in (("PATCH", {"source": "x"}), ("PATCH", {"type": "raw"}), ("DELETE", None)):
+        answer = await call(method, *cell, body=body)
+        assert answer.status == 409
+        assert answer.body["reason"] == "locked"
+    call_body = {
+        "notebook": PATH,
+        "mode": "auto",
+        "input": {"cell_id": "b2", "old_string": "x", "new_string": "y"},
+    }
+    by_tool = await call("POST", "tools", "update_cell", body=call_body)
+    assert by_tool.body["reason"] == "locked"
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
+
+
+async def test_requests_by_token_are_one_owner(call: Call, agent: JupyterAgent) -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}], "model": "demo:tour", "stream": False}
+    done = (await call("POST", "chat", body=body)).body
+    # Each request without cookies is another user to Jupyter; the conversation is there for all.
+    listed = (await call("GET", "conversations")).body["conversations"]
+    assert [conversation["id"] for conversation in listed] == [done["conversation_id"]]
+    assert (await call("GET", "turns", done["turn_id"])).status == 200

@@ -1,0 +1,135 @@
+"""JupyterLab in Chromium: a real server, a real page, real keys. Only the model is scripted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.page import OpenNotebook
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+OpenPage = Callable[..., OpenNotebook]
+"""Opens a notebook: `open_page(cells=[...])` a new one, `open_page(path=...)` one that is there."""
+
+
+@pytest.fixture(autouse=True)
+def jp_asyncio_loop() -> None:
+    """pytest-jupyter's loop would be in the way of playwright's own."""
+
+
+@pytest.fixture(autouse=True)
+def jp_server_cleanup() -> None:
+    """There is no server in this process to clean up after."""
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Chromium, for this folder only: while it is there no other event loop can run."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no Chromium: install it, or say where one is with CHROMIUM=/path/to/it")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def script() -> Replies:
+    return Replies()
+
+
+@pytest.fixture(scope="package")
+def lab(
+    browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """One server for all tests here; each has a notebook of its own."""
+    with running_lab(tmp_path_factory.mktemp("lab") / "lab", script) as lab:
+        yield lab
+
+
+@pytest.fixture
+def replies(script: Replies) -> Iterator[Replies]:
+    """What the model will answer: append to it before you ask."""
+    script.clear()
+    yield script
+    script.clear()
+
+
+@pytest.fixture
+def context(browser: Browser, lab: Lab) -> Iterator[BrowserContext]:
+    """A browser with nothing stored in it."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield context
+    context.close()
+    lab.shut_down_kernels()
+
+
+@pytest.fixture
+def open_page(
+    context: BrowserContext, lab: Lab, request: pytest.FixtureRequest
+) -> Iterator[OpenPage]:
+    """Opens notebooks, each call in a page of its own. Errors of our browser code fail the test."""
+    errors: list[str] = []
+
+    def open_page(cells: Sequence[str] | None = None, path: str | None = None) -> OpenNotebook:
+        if path is None:
+            path = new_file(lab, request.node.name, cells or ["x = 1", "print('x is', x)"])
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        return OpenNotebook(page, lab, path).open()
+
+    yield open_page
+    assert not errors
+
+
+@pytest.fixture
+def notebook(open_page: OpenPage) -> OpenNotebook:
+    """A fresh notebook, open: cells `c0`, `x = 1`, and `c1`, `print('x is', x)`."""
+    return open_page()
+
+
+@pytest.fixture
+def page(notebook: OpenNotebook) -> Page:
+    """The page in which `notebook` is open."""
+    return notebook.page
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shows what the server logged during a test that failed."""
+    report = yield
+    lab: Any = getattr(item, "funcargs", {}).get("lab")
+    if isinstance(lab, Lab):
+        logged = lab.log()
+        if report.failed:
+            report.sections.append(("JupyterLab's log", logged))
+    return report
+
+
+def new_file(lab: Lab, name: str, sources: Sequence[str]) -> str:
+    """A notebook with these code cells, `c0`, `c1` and so on; its path."""
+    cells = [new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)]
+    kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path = f"{name}.ipynb"
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), lab.root / path)
+    return path

@@ -1,0 +1,251 @@
+"""A JupyterLab server of our own, with the assistant and a scripted model, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jupyter_agent
+from jupyter_agent.testing import FakeAnthropic, in_thread
+from jupyter_agent.testing.script import Reply
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer; `body` is its JSON, or its text where it is none."""
+
+    status: int
+    body: Any
+
+
+class Replies:
+    """What the model answers next, in this order; tests append to it."""
+
+    def __init__(self) -> None:
+        self._left: deque[Reply] = deque()
+
+    def append(self, reply: Reply) -> None:
+        self._left.append(reply)
+
+    def clear(self) -> None:
+        self._left.clear()
+
+    def __iter__(self) -> Iterator[Reply]:
+        return self
+
+    def __next__(self) -> Reply:
+        if not self._left:
+            raise StopIteration
+        return self._left.popleft()
+
+
+class Lab:
+    """The running server, spoken to over HTTP."""
+
+    def __init__(self, url: str, token: str, root: Path, log: Path, fake: FakeAnthropic) -> None:
+        self.url = url
+        self.token = token
+        self.root = root
+        self.fake = fake
+        self._log = log
+        self._logged = 0
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        timeout: float = 60,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """One request to a route of the assistant; an error is an answer too."""
+        return self.request(method, f"api/agent/{path}", body, timeout=timeout, headers=headers)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        timeout: float = 60,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """One request to any route of the server."""
+        request = urllib.request.Request(
+            f"{self.url}/{path}",
+            method=method,
+            data=json.dumps(body).encode() if body is not None else None,
+            headers={
+                "Authorization": f"token {self.token}",
+                "Content-Type": "application/json",
+                **(headers or {}),
+            },
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:
+                return _answer(response.status, response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return _answer(error.code, error.read())
+
+    def ask(self, text: str, notebook: str, **more: Any) -> Any:
+        """Ask in a new conversation, in mode `auto`, and wait for the end of the turn."""
+        message = {"role": "user", "parts": [{"type": "text", "text": text}]}
+        body = {"messages": [message], "notebook": notebook, "mode": "auto", "stream": False}
+        answer = self.call("POST", "chat", {**body, **more})
+        assert answer.status == 200, answer
+        return answer.body
+
+    def notebook(self, path: str) -> Any:
+        """The notebook as the assistant sees it now."""
+        answer = self.call("GET", f"notebooks/{quote(path)}")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def edit(self, path: str, cell_id: str, **change: Any) -> Any:
+        """The cell after that edit; see PATCH of a cell for what `change` may be."""
+        answer = self.call("PATCH", f"notebooks/{quote(path)}/cells/{cell_id}", change)
+        assert answer.status == 200, answer
+        return answer.body
+
+    def run(self, path: str, cell_id: str, **how: Any) -> Any:
+        """What a run of the cell came to; with `wait`, what is known then."""
+        answer = self.call("POST", f"notebooks/{quote(path)}/cells/{cell_id}/run", how)
+        assert answer.status in (200, 202), answer
+        return answer.body
+
+    def shut_down_kernels(self) -> None:
+        for session in self.request("GET", "api/sessions").body:
+            self.request("DELETE", f"api/sessions/{session['id']}")
+
+    def log(self) -> str:
+        """What the server wrote since the last call."""
+        with self._log.open(encoding="utf-8", errors="replace") as file:
+            file.seek(self._logged)
+            text = file.read()
+            self._logged = file.tell()
+        return text
+
+
+@contextmanager
+def running_lab(
+    folder: Path,
+    replies: Replies,
+    *,
+    python: str = sys.executable,
+    config: dict[str, Any] | None = None,
+) -> Iterator[Lab]:
+    """Serve from `folder`, which has home, settings, notebooks and store of its own."""
+    root = folder / "notebooks"
+    root.mkdir(parents=True)
+    token = secrets.token_hex(16)
+    port = _free_port()
+    with in_thread(FakeAnthropic(replies)) as fake, (folder / "lab.log").open("wb") as log:
+        settings = {
+            "ServerApp": {
+                "port": port,
+                "port_retries": 0,
+                "open_browser": False,
+                "allow_root": True,
+                "root_dir": str(root),
+            },
+            "IdentityProvider": {"token": token},
+            "LabApp": {"expose_app_in_browser": True},
+            "JupyterAgent": {
+                "store_dir": str(folder / "store"),
+                "default_model": "anthropic:claude-sonnet-5-5",
+                "providers": {"anthropic": {"base_url": fake.url, "api_key": fake.api_key}},
+            },
+        }
+        for section, values in (config or {}).items():
+            settings[section] = {**settings.get(section, {}), **values}
+        config_file = folder / "config" / "jupyter_lab_config.json"
+        config_file.parent.mkdir()
+        config_file.write_text(json.dumps(settings))
+        process = subprocess.Popen(
+            [python, "-m", "jupyterlab"],
+            env=_environment(folder),
+            cwd=folder,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        lab = Lab(f"http://127.0.0.1:{port}", token, root, folder / "lab.log", fake)
+        try:
+            _wait_until_up(lab, process)
+            yield lab
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _answer(status: int, raw: bytes) -> Answer:
+    text = raw.decode()
+    try:
+        return Answer(status, json.loads(text))
+    except ValueError:
+        return Answer(status, text)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Nothing of the user's Jupyter, and the newest build of our browser code."""
+    share = folder / "share"
+    built = Path(jupyter_agent.__file__).parent / "labextension"
+    if (built / "package.json").exists():  # a checkout: newer than what was installed from it
+        (share / "labextensions").mkdir(parents=True)
+        (share / "labextensions" / "jupyter-agent").symlink_to(built)
+    news = folder / "settings" / "@jupyterlab" / "apputils-extension"
+    news.mkdir(parents=True)
+    (news / "notification.jupyterlab-settings").write_text(
+        json.dumps({"fetchNews": "false", "checkForUpdates": False})
+    )
+    (folder / "home").mkdir()
+    inherited = {name: value for name, value in os.environ.items() if "JUPYTER" not in name}
+    return {
+        **inherited,
+        "HOME": str(folder / "home"),
+        "IPYTHONDIR": str(folder / "home" / "ipython"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "JUPYTER_PATH": str(share),
+        "JUPYTER_PREFER_ENV_PATH": "0",
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_up(lab: Lab, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            if lab.request("GET", "api/status", timeout=5).status == 200:
+                return
+        except OSError:  # nobody listens yet
+            time.sleep(0.1)
+    raise RuntimeError(f"JupyterLab did not start:\n{lab.log()}")

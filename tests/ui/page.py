@@ -1,0 +1,149 @@
+"""A notebook that is open in JupyterLab in a browser, as a person sees and uses it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from playwright.sync_api import Locator, Page
+
+from tests.ui.lab import Lab
+
+T = TypeVar("T")
+
+HELPERS = """
+window.agentTest = {
+  panel: path => [...window.jupyterapp.shell.widgets('main')].find(w => w.context?.path === path),
+  notebook: path => window.agentTest.panel(path).content,
+  cells: path => [...window.agentTest.notebook(path).model.cells],
+  view: (path, id) =>
+    window.agentTest.notebook(path).widgets.find(cell => cell.model.id === id).editor.editor,
+  text: node => [...node.querySelectorAll('.cm-line')].map(line => line.textContent).join('\\n')
+};
+"""
+
+
+def eventually(look: Callable[[], T], holds: Callable[[T], object], timeout: float = 10) -> T:
+    """What `look` sees once it `holds`; fails with the last it saw."""
+    deadline = time.monotonic() + timeout
+    while not holds(seen := look()):
+        assert time.monotonic() < deadline, f"after {timeout} s still: {seen!r}"
+        time.sleep(0.02)
+    return seen
+
+
+class OpenNotebook:
+    """One notebook in one page. Cells are named by their ids."""
+
+    def __init__(self, page: Page, lab: Lab, path: str) -> None:
+        self.page = page
+        self.lab = lab
+        self.path = path
+
+    def open(self) -> OpenNotebook:
+        """Load JupyterLab with nothing but this notebook."""
+        address = f"{self.lab.url}/lab/tree/{quote(self.path)}"
+        self.page.goto(f"{address}?reset&token={self.lab.token}")
+        self.wait_until_ready()
+        return self
+
+    def wait_until_ready(self) -> None:
+        """Until the notebook is shown and the server's end of the bridge is there."""
+        self.page.wait_for_function("() => window.jupyterapp")
+        self.page.evaluate("() => window.jupyterapp.restored")
+        self.page.evaluate(HELPERS)
+        self.page.wait_for_function("path => window.agentTest.panel(path)", arg=self.path)
+        self._evaluate("agentTest.panel(path).context.ready")
+        self._evaluate("agentTest.panel(path).revealed")
+
+    def wait_until_linked(self) -> None:
+        """Until the assistant works in this tab."""
+        eventually(lambda: self.lab.notebook(self.path)["carrier"], lambda name: name == "tab")
+
+    # ---- what is there
+
+    def ids(self) -> list[str]:
+        return self._list("agentTest.cells(path).map(cell => cell.id)")
+
+    def sources(self) -> dict[str, str]:
+        """Source by cell id, of the model."""
+        pairs = self._list("agentTest.cells(path).map(c => [c.id, c.sharedModel.getSource()])")
+        return dict(pairs)
+
+    def shown(self) -> dict[str, str]:
+        """Source by cell id, of the lines on the screen."""
+        pairs = self._list(
+            "agentTest.notebook(path).widgets.map(c => [c.model.id, agentTest.text(c.node)])"
+        )
+        return dict(pairs)
+
+    def outputs(self, cell_id: str) -> list[dict[str, Any]]:
+        """Outputs of the model, as nbformat has them."""
+        return self._list(
+            "agentTest.cells(path).find(c => c.id === id).outputs.toJSON()", id=cell_id
+        )
+
+    def cell(self, cell_id: str) -> Locator:
+        """The cell on the screen."""
+        return self.page.locator(".jp-Cell").nth(self.ids().index(cell_id))
+
+    def output_text(self, cell_id: str) -> str:
+        """What the screen shows under the cell."""
+        return "".join(self.cell(cell_id).locator(".jp-OutputArea-output").all_inner_texts())
+
+    def prompt(self, cell_id: str) -> str:
+        """`[ ]:`, `[*]:` or `[3]:`."""
+        return self.cell(cell_id).locator(".jp-InputPrompt").inner_text()
+
+    def dirty(self) -> bool:
+        return bool(self._evaluate("agentTest.notebook(path).model.dirty"))
+
+    # ---- where the person is, and what they do
+
+    def edit(self, cell_id: str, at: int | None = None) -> None:
+        """Click into the cell and put the cursor there (UTF-16 units); at its end by default."""
+        self.cell(cell_id).locator(".cm-content").click()
+        self._evaluate(
+            """(() => {
+                const view = agentTest.view(path, id);
+                view.focus();
+                view.dispatch({selection: {anchor: at ?? view.state.doc.length}});
+            })()""",
+            id=cell_id,
+            at=at,
+        )
+
+    def type(self, text: str) -> None:
+        """Press the keys where the focus is."""
+        self.page.keyboard.type(text)
+
+    def cursor(self) -> tuple[str, int] | None:
+        """The cell that has the focus and the offset in it; None where no cell has."""
+        found = self._evaluate(
+            """(() => {
+                for (const cell of agentTest.notebook(path).widgets) {
+                    const view = cell.editor?.editor;
+                    if (view?.hasFocus) {
+                        return [cell.model.id, view.state.selection.main.head];
+                    }
+                }
+                return null;
+            })()"""
+        )
+        return None if found is None else (found[0], found[1])
+
+    def save(self) -> None:
+        self._evaluate("agentTest.panel(path).context.save()")
+
+    # ---- how
+
+    def _list(self, expression: str, **values: Any) -> list[Any]:
+        found: list[Any] = self._evaluate(expression, **values)
+        return found
+
+    def _evaluate(self, expression: str, **values: Any) -> Any:
+        return self.page.evaluate(
+            f"({{path, id, at}}) => {expression}", {"path": self.path, **values}
+        )

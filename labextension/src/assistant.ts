@@ -85,11 +85,21 @@ export class Assistant implements IAssistant {
     this._set({ models: await this._client.models() });
   }
 
-  /** Store the key of a provider and use it from now on. Raises RequestError. */
+  /** Store the key of a provider and use it from now on, in place of the tour too. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
     await this._client.setKey(provider, key);
     await this.readModels();
+    const { models } = this._state;
+    const [first] = models?.providers.find(({ name }) => name === provider)?.models ?? [];
+    if (first && this.answering.startsWith('demo:')) {
+      this.setModel(`${provider}:${first}`);
+    }
     this._set({ view: 'conversation' });
+  }
+
+  /** The model that answers next, as `provider:model`; empty until the server has told. */
+  get answering(): string {
+    return this._state.model ?? this._state.models?.default ?? '';
   }
 
   /** Ask about the notebook in front, in the conversation in front. Returns when the turn has ended. */
@@ -138,6 +148,18 @@ export class Assistant implements IAssistant {
     this._set({ conversations: await this._client.conversations(query) });
   }
 
+  async renameConversation(id: string, title: string): Promise<void> {
+    const renamed = this._state.conversations.map(known =>
+      known.id === id ? { ...known, title } : known
+    );
+    if (id === this._state.conversation.id) {
+      await this._state.conversation.rename(title);
+    } else {
+      await this._client.rename(id, title);
+    }
+    this._set({ conversations: renamed });
+  }
+
   async removeConversation(id: string): Promise<void> {
     await this._client.remove(id);
     const conversations = this._state.conversations.filter(known => known.id !== id);
@@ -169,8 +191,9 @@ export class Assistant implements IAssistant {
     this._remember();
   }
 
-  setModel(model: string | null): void {
-    this._set({ model });
+  /** Let this model answer from now on; the server's default is not pinned. */
+  setModel(model: string): void {
+    this._set({ model: model === this._state.models?.default ? null : model });
     this._remember();
   }
 

@@ -14,11 +14,13 @@ import { Assistant } from './assistant';
 import { AgentClient } from './client';
 import { addCommands } from './commands';
 import { OpenNotebooks } from './notebooks';
+import { News } from './news';
 import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
 import { withoutRemoteContent } from './sanitizer';
 import { TabBridge } from './tab';
 import { IAssistant, ITabBridge } from './tokens';
+import { makeRoom } from './width';
 
 /** Lets the server work in the notebooks that are open on this page. */
 const bridge: JupyterFrontEndPlugin<ITabBridge> = {
@@ -70,6 +72,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     });
     app.shell.add(widget, 'right', { rank: 500, type: 'Assistant' });
     restorer?.add(widget, widget.id);
+    new News(assistant, widget, () => app.shell.activateById(widget.id), trans);
+    void app.restored.then(() => makeRoomOnce(widget, stateDB));
     addCommands({ app, assistant, panel: widget, palette, trans });
     void app.restored.then(() => assistant.restore());
     void followSettings(settingRegistry, assistant);
@@ -79,6 +83,23 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     return assistant;
   }
 };
+
+/** The first time that the user sees the panel in this workspace; its width is theirs from then on. */
+async function makeRoomOnce(widget: AssistantPanel, stateDB: IStateDB | null): Promise<void> {
+  const key = 'jupyter-agent:width';
+  if (await stateDB?.fetch(key)) {
+    return;
+  }
+  const onShown = (): void => {
+    widget.shown.disconnect(onShown);
+    requestAnimationFrame(() => makeRoom(widget)); // JupyterLab lays out first
+    void stateDB?.save(key, true);
+  };
+  widget.shown.connect(onShown);
+  if (widget.isVisible) {
+    onShown();
+  }
+}
 
 async function followSettings(
   registry: ISettingRegistry | null,

@@ -1,7 +1,9 @@
 import type { Cell } from '@jupyterlab/cells';
+import { isCodeCellModel } from '@jupyterlab/cells';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
+import type { ICellGlance } from './ideas';
 import type { Attachment, ICellRef } from './protocol';
 
 const MARKED = 'jp-Agent-marked';
@@ -43,6 +45,23 @@ export class OpenNotebooks {
       attachments.push({ type: 'selection', notebook, cell_id, text });
     }
     return { notebook, attachments };
+  }
+
+  /** The cells of the notebook in front at a glance, or null where none is. */
+  glance(): ICellGlance[] | null {
+    const cells = this._tracker.currentWidget?.content.widgets;
+    return (
+      cells?.map(({ model }) => {
+        const code = isCodeCellModel(model) ? model : null;
+        const outputs = code?.outputs.toJSON() ?? [];
+        return {
+          type: model.type,
+          source: model.sharedModel.getSource(),
+          failed: outputs.some(({ output_type }) => output_type === 'error'),
+          executed: code?.executionCount !== null
+        };
+      }) ?? null
+    );
   }
 
   /** The mime type of the code in a notebook. */

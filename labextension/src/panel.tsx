@@ -1,5 +1,7 @@
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type * as React from 'react';
 import type { IServices } from './components/services';
 import { assistantIcon } from './icons';
@@ -17,6 +19,11 @@ export class AssistantPanel extends ReactWidget {
     this.title.caption = trans.__('Assistant');
   }
 
+  /** Emitted when the user gets to see the panel. */
+  get shown(): ISignal<this, void> {
+    return this._shown;
+  }
+
   /** Put the cursor where the user writes. */
   async focusMessage(): Promise<void> {
     await this._load();
@@ -31,16 +38,21 @@ export class AssistantPanel extends ReactWidget {
   protected override onAfterAttach(msg: Message): void {
     super.onAfterAttach(msg);
     if (this.isVisible) {
-      void this._load();
+      this._onShown();
     }
   }
 
   protected override onAfterShow(_: Message): void {
-    void this._load();
+    this._onShown();
   }
 
   protected override render(): React.JSX.Element | null {
     return this._Content && <this._Content services={this._services} />;
+  }
+
+  private _onShown(): void {
+    void this._load();
+    this._shown.emit();
   }
 
   private async _load(): Promise<void> {
@@ -50,5 +62,6 @@ export class AssistantPanel extends ReactWidget {
     }
   }
 
+  private readonly _shown = new Signal<this, void>(this);
   private _Content: React.FunctionComponent<{ services: IServices }> | null = null;
 }

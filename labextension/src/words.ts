@@ -70,6 +70,18 @@ export function duration(seconds: number, trans: TranslationBundle): string {
   return trans.__('%1 min %2 s', Math.floor(seconds / 60), Math.round(seconds % 60));
 }
 
+/** "Sonnet 5.5" for `anthropic:claude-sonnet-5-5`; other models by the names that their makers use. */
+export function modelName(model: string): string {
+  const name = model.replace(/^[^:]*:/, '');
+  const [, kind, version] = /^claude-([a-z]+)-([\d-]+)$/.exec(name) ?? [];
+  return kind ? `${titleCase(kind)} ${version.replaceAll('-', '.')}` : name;
+}
+
+/** "Anthropic". */
+export function titleCase(name: string): string {
+  return name === 'openai' ? 'OpenAI' : name.charAt(0).toUpperCase() + name.slice(1);
+}
+
 function nameOf(
   cellId: string | null,
   change: IChange | undefined,

@@ -2,6 +2,7 @@ import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../protocol';
 import { isLive } from '../words';
+import { Boundary } from './Boundary';
 import { Call } from './Call';
 import { Markdown } from './Markdown';
 import { TurnEnd } from './Review';
@@ -15,6 +16,7 @@ interface IAnswerProps {
 
 /** What the assistant said and did, in the order in which it happened. */
 export const Answer = React.memo(function Answer({ message, recent }: IAnswerProps) {
+  const { trans } = useServices();
   const { parts, metadata } = message;
   const turnId = metadata?.turnId ?? '';
   const changes = useConversation().changes[turnId] ?? parts.flatMap(toldChanges);
@@ -23,13 +25,15 @@ export const Answer = React.memo(function Answer({ message, recent }: IAnswerPro
     <article className="jp-Agent-answer">
       {parts.map((part, index) => (
         <div key={index} className={index < abandoned ? 'jp-Agent-abandoned' : undefined}>
-          <Part
-            part={part}
-            changes={changes}
-            notebook={metadata?.notebook ?? null}
-            turnId={turnId}
-            recent={recent}
-          />
+          <Boundary trans={trans} of={part}>
+            <Part
+              part={part}
+              changes={changes}
+              notebook={metadata?.notebook ?? null}
+              turnId={turnId}
+              recent={recent}
+            />
+          </Boundary>
         </div>
       ))}
       {!recent || <Caret parts={parts} />}

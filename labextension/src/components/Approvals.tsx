@@ -16,8 +16,15 @@ export function Approvals(): React.JSX.Element | null {
 function Card({ approval, others }: { approval: IApproval; others: number }): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { conversation, place } = useAssistant();
-  const answer = (approved: boolean, remember?: 'conversation'): void =>
-    void conversation.answer({ id: approval.id, approved, remember });
+  const [reason, setReason] = React.useState('');
+  const allow = (remember?: 'conversation'): void =>
+    void conversation.answer({ id: approval.id, approved: true, remember });
+  const deny = (): void =>
+    void conversation.answer({
+      id: approval.id,
+      approved: false,
+      reason: reason.trim() || undefined
+    });
   const { notebook, code, diff } = approval;
   const locate = (id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id: id }) : null;
@@ -37,15 +44,27 @@ function Card({ approval, others }: { approval: IApproval; others: number }): Re
         {diff && <Diff lines={parseDiff(diff)} mimeType={notebooks.mimeType(notebook)} />}
       </div>
       <div className="jp-Agent-buttons">
-        <button className="jp-Agent-button jp-mod-primary" onClick={() => answer(true)}>
+        <button className="jp-Agent-button jp-mod-primary" onClick={() => allow()}>
           {trans.__('Allow')}
         </button>
-        <button className="jp-Agent-button" onClick={() => answer(true, 'conversation')}>
+        <button className="jp-Agent-button" onClick={() => allow('conversation')}>
           {trans.__('Always allow here')}
         </button>
-        <button className="jp-Agent-button" onClick={() => answer(false)}>
+        <button className="jp-Agent-button" onClick={deny}>
           {trans.__('Deny')}
         </button>
+        <input
+          className="jp-mod-styled jp-Agent-reason"
+          aria-label={trans.__('What to do instead')}
+          placeholder={trans.__('Deny, and say what to do instead…')}
+          value={reason}
+          onChange={event => setReason(event.target.value)}
+          onKeyDown={event => {
+            if (event.key === 'Enter' && reason.trim() && !event.nativeEvent.isComposing) {
+              deny();
+            }
+          }}
+        />
       </div>
     </div>
   );

@@ -1,20 +1,22 @@
+import { InputDialog } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
+import type { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownEmptyIcon, stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { Mode } from '../protocol';
 import { Chips } from './Log';
-import { titleCase } from './Models';
+import { modelName, titleCase } from '../words';
 import { sendIcon } from '../icons';
 import { useAssistant, useConversation, useServices } from './services';
 
 /** Where the user writes, with what goes along and who answers how. */
 export function Composer(): React.JSX.Element {
-  const { assistant, trans, leave } = useServices();
+  const { assistant, trans } = useServices();
   const { conversation, draft, place } = useAssistant();
   const { progress, messages } = useConversation();
   const running = progress === 'running';
   const send = (): void => {
-    if (draft.trim() && !running) {
+    if (draft.trim() && !conversation.busy) {
       void assistant.ask(draft.trim());
       assistant.setDraft('');
     }
@@ -26,13 +28,6 @@ export function Composer(): React.JSX.Element {
     } else if (event.key === 'ArrowUp' && !draft) {
       const asked = messages.findLast(({ role }) => role === 'user')?.parts[0];
       assistant.setDraft(asked?.type === 'text' ? asked.text : '');
-    } else if (event.key === 'Escape') {
-      event.stopPropagation();
-      if (running) {
-        void conversation.stop();
-      } else {
-        leave();
-      }
     }
   };
   return (
@@ -115,29 +110,53 @@ function ModeChoice(): React.JSX.Element {
 
 function ModelChoice(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
-  const { models, model } = useAssistant();
-  const chosen = model ?? models?.default ?? '';
-  return models ? (
+  const { models } = useAssistant();
+  const chosen = assistant.answering;
+  if (!models) {
+    return null;
+  }
+  const offered = models.providers.filter(({ models: names }) => names.length);
+  const listed = offered.some(({ name, models: names }) =>
+    names.some(other => chosen === `${name}:${other}`)
+  );
+  const choose = async (value: string): Promise<void> => {
+    const model = value || (await askForModel(trans, chosen));
+    if (model) {
+      assistant.setModel(model);
+    }
+  };
+  return (
     <Choice
       label={trans.__('Model')}
-      shown={chosen.replace(/^[^:]*:/, '')}
+      shown={modelName(chosen)}
       value={chosen}
-      onChange={value => assistant.setModel(value === models.default ? null : value)}
+      onChange={value => void choose(value)}
     >
-      {models.providers.map(({ name, models: names, credentials }) => (
+      {!listed && <option value={chosen}>{modelName(chosen)}</option>}
+      {offered.map(({ name, models: names, credentials }) => (
         <optgroup
           key={name}
           label={credentials ? titleCase(name) : trans.__('%1 (no key yet)', titleCase(name))}
         >
           {names.map(other => (
             <option key={other} value={`${name}:${other}`}>
-              {other}
+              {modelName(other)}
             </option>
           ))}
         </optgroup>
       ))}
+      <option value="">{trans.__('Another…')}</option>
     </Choice>
-  ) : null;
+  );
+}
+
+async function askForModel(trans: TranslationBundle, text: string): Promise<string | null> {
+  const { value } = await InputDialog.getText({
+    title: trans.__('Which model answers?'),
+    label: trans.__('provider:model, for example ollama:qwen3'),
+    text
+  });
+  return value && value.trim();
 }
 
 interface IChoiceProps {

@@ -1,24 +1,51 @@
 import * as React from 'react';
 import { Approvals } from './Approvals';
+import { Boundary } from './Boundary';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
 import { Header } from './Header';
 import { Log } from './Log';
 import { Models } from './Models';
 import type { IServices } from './services';
-import { Services, useAssistant } from './services';
+import { Services, useAssistant, useServices } from './services';
 import { Usage } from './Usage';
 
 /** All that the panel shows. */
 export function Content({ services }: { services: IServices }): React.JSX.Element {
   return (
     <Services.Provider value={services}>
-      <Header />
-      <View />
-      <Approvals />
-      <Composer />
-      <Usage />
+      <Panel />
     </Services.Provider>
+  );
+}
+
+function Panel(): React.JSX.Element {
+  const { trans, leave } = useServices();
+  const { conversation, view } = useAssistant();
+  const guarded = (part: React.JSX.Element): React.JSX.Element => (
+    <Boundary trans={trans} of={conversation}>
+      {part}
+    </Boundary>
+  );
+  const onKeyDown = (event: React.KeyboardEvent): void => {
+    if (event.key !== 'Escape' || event.defaultPrevented || event.nativeEvent.isComposing) {
+      return;
+    }
+    event.stopPropagation();
+    if (conversation.busy && !conversation.approvals.length) {
+      void conversation.stop();
+    } else {
+      leave(); // a question is not answered by leaving it
+    }
+  };
+  return (
+    <div className="jp-Agent-panel" data-view={view} onKeyDown={onKeyDown}>
+      {guarded(<Header />)}
+      {guarded(<View />)}
+      {guarded(<Approvals />)}
+      {guarded(<Composer />)}
+      {guarded(<Usage />)}
+    </div>
   );
 }
 

@@ -4,7 +4,7 @@ import { useAssistant, useConversation, useServices } from './services';
 /** What went wrong with the last turn, what is safe, and the next step. */
 export function Failure(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
-  const { conversation, models, model } = useAssistant();
+  const { conversation, models } = useAssistant();
   const { connected, failure, messages, progress } = useConversation();
   const metadata = messages.at(-1)?.metadata;
   const again = (): void => void conversation.retry(assistant.choices);
@@ -16,8 +16,9 @@ export function Failure(): React.JSX.Element | null {
     );
   }
   if (failure) {
-    const chosen = model ?? models?.default ?? '';
-    const provider = models?.providers.find(({ name }) => chosen.startsWith(`${name}:`));
+    const provider = models?.providers.find(({ name }) =>
+      assistant.answering.startsWith(`${name}:`)
+    );
     return (
       <div role="alert" className="jp-Agent-failure">
         <p>

@@ -28,6 +28,7 @@ export function Header(): React.JSX.Element {
           onBlur={event => rename(event.target.value)}
           onKeyDown={event => {
             if (event.key === 'Enter' || event.key === 'Escape') {
+              event.preventDefault(); // Escape ends the naming, not the turn
               rename(event.key === 'Enter' ? event.currentTarget.value : title);
             }
           }}

@@ -1,6 +1,10 @@
 import * as React from 'react';
 import { RequestError } from '../client';
+import { titleCase } from '../words';
 import { useAssistant, useServices } from './services';
+
+/** The known providers that want no key. */
+const KEYLESS = new Set(['demo', 'ollama']);
 
 /** Who can answer, and a field for the key of each provider that wants one. */
 export function Models(): React.JSX.Element {
@@ -15,7 +19,7 @@ export function Models(): React.JSX.Element {
         )}
       </p>
       {models?.providers
-        .filter(({ name }) => name !== 'demo')
+        .filter(({ name }) => !KEYLESS.has(name))
         .map(({ name, credentials }) => (
           <Key key={name} provider={name} known={credentials} />
         ))}
@@ -26,7 +30,8 @@ export function Models(): React.JSX.Element {
   );
 }
 
-function Key({ provider, known }: { provider: string; known: boolean }): React.JSX.Element {
+/** A field for the key of a provider, which is used from the moment it is saved. */
+export function Key({ provider, known }: { provider: string; known: boolean }): React.JSX.Element {
   const { assistant, trans } = useServices();
   const [key, setKey] = React.useState('');
   const [problem, setProblem] = React.useState('');
@@ -69,9 +74,4 @@ function Key({ provider, known }: { provider: string; known: boolean }): React.J
       )}
     </form>
   );
-}
-
-/** "Anthropic". */
-export function titleCase(name: string): string {
-  return name === 'openai' ? 'OpenAI' : name.charAt(0).toUpperCase() + name.slice(1);
 }

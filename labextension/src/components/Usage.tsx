@@ -1,4 +1,5 @@
 import * as React from 'react';
+import type { IUsage } from '../protocol';
 import { useConversation, useServices } from './services';
 
 /** What the last answer took. */
@@ -6,12 +7,11 @@ export function Usage(): React.JSX.Element | null {
   const { trans } = useServices();
   const { messages } = useConversation();
   const { usage, steps } = messages.findLast(({ role }) => role === 'assistant')?.metadata ?? {};
-  if (!usage) {
+  const total = usage ? totalOf(usage) : 0;
+  if (!usage || !total) {
     return null;
   }
-  const { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens = 0 } = usage;
-  const total = input_tokens + output_tokens + cache_read_tokens + cache_write_tokens;
-  const cached = total ? Math.round((100 * cache_read_tokens) / total) : 0;
+  const cached = Math.round((100 * usage.cache_read_tokens) / total);
   const tokens = total < 1000 ? `${total}` : trans.__('%1k', (total / 1000).toFixed(1));
   return (
     <div className="jp-Agent-usage">
@@ -23,4 +23,9 @@ export function Usage(): React.JSX.Element | null {
       </span>
     </div>
   );
+}
+
+function totalOf(usage: IUsage): number {
+  const { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens = 0 } = usage;
+  return input_tokens + output_tokens + cache_read_tokens + cache_write_tokens;
 }

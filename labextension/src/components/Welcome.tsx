@@ -1,19 +1,17 @@
 import * as React from 'react';
+import { ideas } from '../ideas';
+import { modelName, titleCase } from '../words';
+import { Key } from './Models';
 import { useAssistant, useServices } from './services';
 
 /** An empty conversation: who answers, and a few things to ask for. */
 export function Welcome(): React.JSX.Element {
-  const { assistant, trans } = useServices();
-  const { models, model, place } = useAssistant();
-  const chosen = model ?? models?.default ?? '';
-  const keyless = models?.providers.filter(({ credentials }) => !credentials) ?? [];
-  const ideas = place
-    ? [
-        trans.__('Explain what this notebook does'),
-        trans.__('Run all cells and fix what fails'),
-        trans.__('Plot the most interesting result')
-      ]
-    : [trans.__('What can you do?')];
+  const { assistant, notebooks, trans } = useServices();
+  const { models } = useAssistant();
+  const chosen = assistant.answering;
+  const touring = chosen.startsWith('demo:');
+  const offered = ideas(notebooks.glance(), trans);
+  const shown = touring ? [trans.__('Show me what you can do'), ...offered] : offered;
   return (
     <div className="jp-Agent-welcome">
       <p>
@@ -21,23 +19,51 @@ export function Welcome(): React.JSX.Element {
           'Ask for something, and watch it happen in your notebook. Every change can be undone.'
         )}
       </p>
-      {ideas.map(idea => (
-        <button key={idea} className="jp-Agent-idea" onClick={() => void assistant.ask(idea)}>
-          {idea}
-        </button>
-      ))}
-      {models && (
-        <p className="jp-Agent-notice">
-          {chosen.startsWith('demo:')
-            ? trans.__('The tour answers: a scripted demonstration with real tools, not a model.')
-            : trans.__('%1 answers.', chosen.replace(/^[^:]*:/, ''))}{' '}
-          {keyless.length > 0 && (
-            <button className="jp-Agent-link" onClick={() => assistant.setView('models')}>
-              {trans.__('Add a key')}
-            </button>
-          )}
-        </p>
-      )}
+      <div className="jp-Agent-ideas">
+        {shown.map(idea => (
+          <button key={idea} className="jp-Agent-idea" onClick={() => void assistant.ask(idea)}>
+            {idea}
+          </button>
+        ))}
+      </div>
+      {models && (touring ? <Setup /> : <WhoAnswers model={chosen} />)}
     </div>
+  );
+}
+
+function WhoAnswers({ model }: { model: string }): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const provider = titleCase(model.split(':', 1)[0]);
+  return (
+    <p className="jp-Agent-notice">
+      {trans.__(
+        '%1 answers. What you ask, and the parts of the notebook it reads, go to %2.',
+        modelName(model),
+        provider
+      )}{' '}
+      <button className="jp-Agent-link" onClick={() => assistant.setView('models')}>
+        {trans.__('Models and keys')}
+      </button>
+    </p>
+  );
+}
+
+/** How to get from the tour to a model. */
+function Setup(): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const { models } = useAssistant();
+  const anthropic = models?.providers.find(({ name }) => name === 'anthropic');
+  return (
+    <section className="jp-Agent-setup" aria-label={trans.__('Set up a model')}>
+      <p>
+        {trans.__(
+          'A scripted tour answers now. It works with real tools, costs nothing and sends nothing anywhere.'
+        )}
+      </p>
+      {anthropic && !anthropic.credentials && <Key provider={anthropic.name} known={false} />}
+      <button className="jp-Agent-link" onClick={() => assistant.setView('models')}>
+        {trans.__('Models and keys')}
+      </button>
+    </section>
   );
 }

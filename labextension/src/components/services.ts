@@ -29,13 +29,15 @@ export function useServices(): IServices {
   return services;
 }
 
+/** Rendered at once: what is typed is part of it, and React takes back a keystroke that does not show. */
 export function useAssistant(): IAssistantState {
   const { assistant } = useServices();
-  return useModel(assistant);
+  return useModel(assistant, atOnce);
 }
 
+/** Rendered at most once per animation frame, however often it changes. */
 export function useConversation(): IConversationState {
-  return useModel(useAssistant().conversation);
+  return useModel(useAssistant().conversation, eachFrame);
 }
 
 interface IModel<State> {
@@ -43,24 +45,36 @@ interface IModel<State> {
   readonly state: State;
 }
 
-/** The state of a model; the component is rendered at most once per animation frame, however often it changes. */
-function useModel<State>(model: IModel<State>): State {
+/** When a change is rendered, and how to call that off. */
+type Pace = (render: () => void) => { schedule: () => void; cancel: () => void };
+
+const atOnce: Pace = render => ({ schedule: render, cancel: () => undefined });
+
+const eachFrame: Pace = render => {
+  let frame = 0;
+  return {
+    schedule: () => {
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        render();
+      });
+    },
+    cancel: () => cancelAnimationFrame(frame)
+  };
+};
+
+function useModel<State>(model: IModel<State>, pace: Pace): State {
   const subscribe = React.useCallback(
     (render: () => void) => {
-      let frame = 0;
-      const schedule = (): void => {
-        frame ||= requestAnimationFrame(() => {
-          frame = 0;
-          render();
-        });
-      };
-      model.changed.connect(schedule);
+      const { schedule, cancel } = pace(render);
+      const onChanged = (): void => schedule();
+      model.changed.connect(onChanged);
       return () => {
-        cancelAnimationFrame(frame);
-        model.changed.disconnect(schedule);
+        cancel();
+        model.changed.disconnect(onChanged);
       };
     },
-    [model]
+    [model, pace]
   );
   return React.useSyncExternalStore(subscribe, () => model.state);
 }

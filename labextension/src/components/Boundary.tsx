@@ -1,0 +1,41 @@
+import * as React from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+interface IBoundaryProps {
+  trans: TranslationBundle;
+  /** What is shown; where it changes, it is tried again. */
+  of: unknown;
+  children: React.ReactNode;
+}
+
+interface IBoundaryState {
+  failed: boolean;
+  of: unknown;
+}
+
+/** Keeps a fault of ours to the place where it happened; the rest of the panel goes on. React logs the fault. */
+export class Boundary extends React.Component<IBoundaryProps, IBoundaryState> {
+  override state: IBoundaryState = { failed: false, of: this.props.of };
+
+  static getDerivedStateFromError(): Partial<IBoundaryState> {
+    return { failed: true };
+  }
+
+  static getDerivedStateFromProps(
+    { of }: IBoundaryProps,
+    state: IBoundaryState
+  ): Partial<IBoundaryState> | null {
+    return of === state.of ? null : { failed: false, of };
+  }
+
+  override render(): React.ReactNode {
+    const { trans, children } = this.props;
+    return this.state.failed ? (
+      <p className="jp-Agent-notice">
+        {trans.__('This part cannot be shown. Nothing is lost: the notebook is not affected.')}
+      </p>
+    ) : (
+      children
+    );
+  }
+}

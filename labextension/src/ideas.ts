@@ -1,0 +1,60 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+/** What the first requests are made from: one cell of the notebook in front. */
+export interface ICellGlance {
+  type: string;
+  source: string;
+  /** Whether its output shows an error. */
+  failed: boolean;
+  executed: boolean;
+}
+
+const MOST_IDEAS = 3;
+const TITLE = /^#+\s+(.+?)\s*#*$/m;
+const TABLE = /^(\w+)\s*=\s*[^\n]*\b(?:DataFrame|read_[a-z]+|load_dataset)\(/m;
+const FUNCTION = /^def (\w+)\(/m;
+
+/** A few requests that make sense for a notebook, the most pressing first; null where none is in front. */
+export function ideas(cells: readonly ICellGlance[] | null, trans: TranslationBundle): string[] {
+  if (!cells) {
+    return [trans.__('What can you do?')];
+  }
+  if (!cells.some(({ source }) => source.trim())) {
+    return [
+      trans.__('Look which data files are here, and load one'),
+      trans.__('Begin a notebook that compares two samples'),
+      trans.__('What can you do?')
+    ];
+  }
+  const code = cells.filter(({ type }) => type === 'code');
+  const failed = cells.findIndex(cell => cell.failed);
+  const title = first(
+    TITLE,
+    cells.filter(({ type }) => type === 'markdown')
+  );
+  const table = first(TABLE, code);
+  const tested = first(FUNCTION, code);
+  const found = [
+    failed >= 0 && trans.__('Fix the error in cell %1', failed + 1),
+    title
+      ? trans.__('Explain “%1” step by step', title)
+      : trans.__('Explain what this notebook does'),
+    table && trans.__('Plot what is most telling in %1', table),
+    code.some(({ source, executed }) => source.trim() && !executed) &&
+      trans.__('Run all cells, and fix what fails'),
+    tested && trans.__('Write a test for %1', tested),
+    trans.__('Tidy up: order, names, a few words between the cells')
+  ];
+  return found.filter(idea => typeof idea === 'string').slice(0, MOST_IDEAS);
+}
+
+/** What a pattern finds first. */
+function first(pattern: RegExp, cells: readonly ICellGlance[]): string | undefined {
+  for (const { source } of cells) {
+    const match = pattern.exec(source);
+    if (match) {
+      return match[1];
+    }
+  }
+  return undefined;
+}

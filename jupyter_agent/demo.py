@@ -42,19 +42,21 @@ def lab(model: str, server: Sequence[str]) -> int:
 
 def headless(model: str, server: Sequence[str]) -> int:
     """Asks over HTTP and prints what was done to a copy of the example notebook."""
-    with _example() as folder:
+    with _example() as folder, tempfile.TemporaryDirectory() as store:
         app = ServerApp()
         app.initialize(
             [
                 f"--ServerApp.root_dir={folder}",
                 "--ServerApp.port=0",
                 "--ServerApp.open_browser=False",
-                "--ServerApp.log_level=WARNING",
+                "--ServerApp.log_level=ERROR",
+                f"--JupyterAgent.store_dir={store}",
                 f"--JupyterAgent.default_model={model}",
                 *(["--allow-root"] if _is_root() else []),
                 *server,
             ]
         )
+        app.log.disabled = True  # what the server says of its address is no part of the tour
         outcome: list[int] = []
 
         async def ask() -> None:

@@ -156,7 +156,7 @@ class JupyterAgent(ExtensionApp):
         self.handlers.extend(route.spec() for route in self.routes)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
-        await self.runner.recover()
+        await self.runner.recovered()
 
     def current_activity(self) -> list[dict[str, str]] | None:
         """Turns that run: they keep an idle server from being culled."""

@@ -103,7 +103,7 @@ class Dispatcher:
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
         tool = self._toolbox.parse(name, input)
-        path = tool.notebook or work.home
+        path = tool.target or work.home
         act = Act(
             tool=name,
             action=tool.action,

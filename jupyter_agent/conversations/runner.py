@@ -91,6 +91,7 @@ class TurnRunner:
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
+        self._recovery: asyncio.Task[None] | None = None
         self._outliving: set[asyncio.Task[None]] = set()
 
     # -- finding
@@ -309,8 +310,13 @@ class TurnRunner:
 
     # -- the server's life
 
-    async def recover(self) -> None:
-        """After a start: turns that a crash cut off are `interrupted`; nothing is run again."""
+    async def recovered(self) -> None:
+        """Returns once the turns that a crash cut off are `interrupted`; nothing is run again."""
+        if self._recovery is None:
+            self._recovery = asyncio.create_task(self._recover())
+        await asyncio.shield(self._recovery)
+
+    async def _recover(self) -> None:
         for server, record in await self.books.store.live_turns():
             if server != os.getpid() and check_pid(server):
                 continue  # another server with the same store runs it

@@ -70,6 +70,7 @@ def operation(
         async def guarded(self: AgentHandler, *args: str) -> None:
             try:
                 await self.require(action, resource)
+                await self.ready()
                 given = () if body is None else (self.read(body),)
                 await method(self, *args, *given)
             except RequestError as error:
@@ -129,6 +130,9 @@ class AgentHandler(APIHandler):
     def owner(self) -> str:
         """The owner of what this request makes and may see."""
         return owner_of(self)
+
+    async def ready(self) -> None:
+        """Waits for what this route rests on."""
 
     async def require(self, action: str, resource: str) -> None:
         """Raises RequestError 403 unless the user may do `action` on `resource`."""

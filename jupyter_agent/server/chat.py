@@ -75,6 +75,9 @@ class TurnAnswers(StreamHandler):
         self.limits = limits
         self.ceiling = ceiling
 
+    async def ready(self) -> None:
+        await self.runner.recovered()
+
     async def outcome(self, turn_id: str) -> dict[str, Any]:
         """The turn as `stream: false` answers it."""
         books = self.runner.books

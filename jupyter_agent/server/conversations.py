@@ -27,6 +27,9 @@ class KeptHandler(AgentHandler):
         self.runner = runner
         self.store = runner.books.store
 
+    async def ready(self) -> None:
+        await self.runner.recovered()
+
     async def known(self, conversation_id: str) -> dict[str, Any]:
         """The conversation's row. Raises RequestError 404 for one that is not the user's."""
         row = await self.store.conversation(self.owner, conversation_id)

@@ -40,6 +40,9 @@ class DoneHandler(AgentHandler):
         self.rooms = rooms
         self.books = runner.books
 
+    async def ready(self) -> None:
+        await self.runner.recovered()
+
     async def known(self, turn_id: str) -> TurnRecord:
         """The turn. Raises RequestError 404 for one that is not the user's."""
         turn = await self.books.store.turn(turn_id)

@@ -73,6 +73,11 @@ class Tool(BaseModel, ABC):
 
     notebook: str | None = None
 
+    @property
+    def target(self) -> str | None:
+        """Path of the notebook that permission is asked for; None: the turn's own."""
+        return self.notebook
+
     @abstractmethod
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         """Do it. Raises ToolError with a text that tells the model what to do instead."""

@@ -157,6 +157,10 @@ class CreateNotebook(EditTool):
     path: str
     kernel_name: str | None = None
 
+    @property
+    def target(self) -> str:
+        return self.path
+
     async def question(self, work: Workspace) -> Question:
         return Question(notebook=work.resolve(self.path), diff=f"new notebook {self.path}")
 

@@ -1,0 +1,88 @@
+"""Jupyter as a program of its own, as a person starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCRIPTS = Path(sys.executable).parent
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Nothing of the machine's own Jupyter: other folders, and our environment's programs first."""
+    own = {
+        "HOME": str(folder),
+        "JUPYTER_CONFIG_DIR": str(folder / ".config"),
+        "JUPYTER_DATA_DIR": str(folder / ".data"),
+        "JUPYTER_RUNTIME_DIR": str(folder / ".runtime"),
+        "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
+    }
+    others = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    return {**others, **own}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server and its process."""
+
+    port: int
+    token: str
+    process: subprocess.Popen[str]
+
+    def request(self, method: str, route: str, body: Any = None) -> Any:
+        """One request under `api/agent`, by token and without cookies."""
+        request = urllib.request.Request(
+            f"http://localhost:{self.port}/api/agent/{route}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.loads(response.read() or "null")
+
+
+@contextmanager
+def jupyter_server(
+    folder: Path, command: str = "jupyter server --port 8888 --IdentityProvider.token=secret"
+) -> Iterator[Server]:
+    """What the command starts, on a free port, in `folder`; ended when the block ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    token = command.rpartition("token=")[2]
+    log = folder / "server.log"
+    with log.open("w") as written:
+        process = subprocess.Popen(
+            [*command.replace("8888", str(port)).split(), "--no-browser", "--allow-root"],
+            cwd=folder,
+            env=environment(folder),
+            stderr=written,
+            text=True,
+        )
+    while not _answers(port):
+        if process.poll() is not None:
+            raise AssertionError(f"The server ended before it ran:\n{log.read_text()}")
+        time.sleep(0.05)  # nothing outside a program tells when it begins to listen
+    try:
+        yield Server(port, token, process)
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("localhost", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

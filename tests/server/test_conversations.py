@@ -1,0 +1,150 @@
+"""Conversations are kept, listed, found, renamed, exported and deleted; the store takes care."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask, frames
+
+
+async def test_conversations_are_listed_newest_first_and_found(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[says("One.")], [says("Two.")], [says("Three.")]]
+    await call("POST", "chat", body=ask("How many rows has the table?", id="first"))
+    await call("POST", "chat", body=ask("Plot 100% of it", id="second", notebook=None))
+    listed = (await call("GET", "conversations")).body
+    assert [item["id"] for item in listed["conversations"]] == ["second", "first"]
+    assert listed["next_page"] is None
+    assert listed["conversations"][1]["title"] == "How many rows has the table?"
+    assert listed["conversations"][1]["state"] == "done"
+    assert listed["conversations"][1]["usage"]["input_tokens"] == 100
+
+    async def found(**query: str) -> list[str]:
+        answer = await call("GET", "conversations", params=query)
+        return [item["id"] for item in answer.body["conversations"]]
+
+    assert await found(notebook=PATH) == ["first"]
+    assert await found(q="rows") == ["first"]
+    assert await found(q="100%") == ["second"]
+    assert await found(q="%") == ["second"], "a wildcard is a character like any other"
+    assert (await call("GET", "conversations", params={"page": "0"})).status == 400
+    await call("POST", "chat", body=ask("And columns?", id="first"))
+    assert await found() == ["first", "second"]
+
+
+async def test_a_conversation_is_renamed_exported_and_deleted(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("get_notebook_state")], [says("Three cells.")]]
+    await call("POST", "chat", body=ask("How many cells?"))
+    renamed = await call("PATCH", "conversations", "talk", body={"title": "Counting"})
+    assert renamed.body["title"] == "Counting"
+    readable = await call("GET", "conversations", "talk", "export", params={"format": "md"})
+    assert readable.headers["Content-Type"].startswith("text/markdown")
+    assert readable.text.startswith("# Counting\n")
+    assert "Three cells." in readable.text
+    whole = (await call("GET", "conversations", "talk", "export")).body
+    assert [message["role"] for message in whole["history"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert whole["turns"][0]["events"][0]["type"] == "start"
+    assert (await call("DELETE", "conversations", "talk")).status == 204
+    assert (await call("GET", "conversations", "talk")).status == 404
+
+
+async def test_a_running_turns_message_so_far_is_part_of_the_conversation(
+    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[says("I ask."), calls("run_cell", cell_id="b2")], [says("Done.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
+    while (turn := agent.runner.live_in("local", "talk")) is None:
+        await asyncio.sleep(0)
+    await turn.settled()
+    whole = (await call("GET", "conversations", "talk")).body
+    assert whole["state"] == "waiting"
+    parts = whole["messages"][-1]["parts"]
+    assert {"type": "text", "text": "I ask.", "state": "done"} in parts
+    (tool,) = [part for part in parts if part["type"] == "dynamic-tool"]
+    assert tool["state"] == "approval-requested"
+    stream = asyncio.ensure_future(call("GET", "chat", "talk", "stream"))
+    (approval,) = turn.questions
+    reply = {"id": approval.id, "approved": False}
+    await call("POST", "chat", "talk", "approvals", body={"approvals": [reply]})
+    assert frames((await stream).text) == frames((await asking).text)
+
+
+async def test_a_question_keeps_what_was_attached_to_it(
+    call: Call, replies: list[Reply], fake: Any, notebook: Path
+) -> None:
+    replies += [[calls("update_cell", cell_id="b2", source="x = 7")], [says("Done.")]]
+    attached = [{"type": "cell", "cell_id": "b2"}, {"type": "file", "path": "nothing.csv"}]
+    await call("POST", "chat", body=ask("seven, please", context=attached))
+    first = fake.requests[0]["messages"][0]["content"]
+    assert "x = 1" in first[0]["text"]
+    assert "nothing.csv" in first[0]["text"]
+    assert first[1]["text"] == "seven, please"
+    # The cell was shown in full, so it may be rewritten as a whole.
+    cell = await call("GET", "notebooks", PATH, "cells", "b2")
+    assert cell.body["source"] == "x = 7"
+    whole = (await call("GET", "conversations", "talk")).body
+    kept = whole["messages"][0]["metadata"]["context"]
+    assert [item["type"] for item in kept] == ["cell", "file"]
+
+
+async def test_a_picture_reaches_the_model(
+    call: Call, replies: list[Reply], fake: Any, notebook: Path
+) -> None:
+    replies += [[says("A dot.")]]
+    dot = (
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+        "rkJggg=="
+    )
+    part = {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{dot}"}
+    body = ask("what is it?")
+    body["messages"][0]["parts"].append(part)
+    assert (await call("POST", "chat", body=body)).status == 200
+    image = fake.requests[0]["messages"][0]["content"][1]
+    assert image["source"]["data"] == dot
+    part["url"] = "https://example.org/picture.png"
+    assert (await call("POST", "chat", body={**body, "id": "other"})).status == 400
+
+
+def test_a_store_that_cannot_be_read_is_set_aside_with_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "store" / "conversations.db"
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database" * 1000)
+    database = Database(path, MIGRATIONS, logging.getLogger("test"))
+    assert database.note is not None
+    (aside,) = path.parent.glob("*.set-aside-*")
+    assert aside.read_bytes().startswith(b"this is no database")
+    database.close()
+
+
+def test_a_store_of_a_later_version_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.db"
+    later = sqlite3.connect(path)
+    later.execute("PRAGMA user_version = 99")
+    later.close()
+    database = Database(path, MIGRATIONS, logging.getLogger("test"))
+    assert "schema is 99" in (database.note or "")
+    database.close()
+
+
+def test_only_its_owner_can_read_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.db"
+    Database(path, MIGRATIONS, logging.getLogger("test")).close()
+    assert path.stat().st_mode & 0o077 == 0

@@ -1,0 +1,72 @@
+"""What the README says can be done."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .programs import SCRIPTS, Server, environment, jupyter_server
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+COMMANDS = [
+    command.replace("\\\n", "") for block in BLOCKS for command in block.strip().split("\n\n")
+]
+ASKING = [
+    line for command in COMMANDS for line in re.split(r"\n(?=curl)", command) if "curl" in line
+]
+
+
+def test_the_readme_names_its_two_commands() -> None:
+    assert 'pip install ".[lab]" && jupyter agent demo' in COMMANDS
+    assert 'python -m pip install ".[test]" && pytest' in COMMANDS
+    assert len(ASKING) == 3
+
+
+def test_the_headless_demo_changes_and_runs_a_notebook(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [SCRIPTS / "jupyter", "agent", "demo", "--headless"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "Scripted tour" in done.stdout
+    assert "The mean of 8 numbers is 3.88" in done.stdout
+    assert "coffee.ipynb has 6 cells now." in done.stdout
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """The README's server in a folder with the example notebook."""
+    shutil.copy(ROOT / "jupyter_agent" / "examples" / "coffee.ipynb", tmp_path)
+    (command,) = [command for command in COMMANDS if command.startswith("jupyter server")]
+    with jupyter_server(tmp_path, command) as running:
+        yield running
+
+
+def test_the_headless_commands_work_as_they_stand(server: Server) -> None:
+    answers = [
+        subprocess.run(
+            ["bash", "-c", command.replace("8888", str(server.port))],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for command in ASKING
+    ]
+    turn = json.loads(answers[0])
+    assert turn["state"] == "done"
+    assert {change["kind"] for change in turn["changes"]} == {"outputs"}
+    assert "revenue = {" in answers[1]
+    run = json.loads(answers[2])
+    assert run["status"] == "ok"
+    assert "a day" in run["outputs"][0]["data"]["text/plain"]

@@ -3,6 +3,7 @@ import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { PageConfig } from '@jupyterlab/coreutils';
+import { IDocumentManager } from '@jupyterlab/docmanager';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -28,9 +29,19 @@ const bridge: JupyterFrontEndPlugin<ITabBridge> = {
   description: 'Lets the assistant on the server work in the notebooks that are open here.',
   autoStart: true,
   requires: [INotebookTracker],
+  optional: [IDocumentManager],
   provides: ITabBridge,
-  activate: (app: JupyterFrontEnd, notebooks: INotebookTracker) =>
-    new TabBridge(notebooks, app.serviceManager.serverSettings, UUID.uuid4())
+  activate: (
+    app: JupyterFrontEnd,
+    notebooks: INotebookTracker,
+    documents: IDocumentManager | null
+  ) =>
+    new TabBridge(
+      notebooks,
+      app.serviceManager.serverSettings,
+      UUID.uuid4(),
+      () => documents?.autosave ?? true
+    )
 };
 
 /** The side panel with its commands. */
@@ -64,6 +75,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       rendermime: rendermime.clone({ sanitizer: withoutRemoteContent(rendermime.sanitizer) }),
       languages,
       trans,
+      focusMessage: () => void widget.focusMessage(),
       leave: () => {
         if (tracker.currentWidget) {
           activate(tracker.currentWidget);

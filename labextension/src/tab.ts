@@ -13,6 +13,7 @@ import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
+import { saveInTurn } from './saves';
 import type { ITabBridge } from './tokens';
 
 const PROTOCOL = 1;
@@ -32,7 +33,12 @@ export class TabLink implements IDisposable {
   constructor(private readonly _options: TabLink.IOptions) {
     const { context } = _options;
     context.pathChanged.connect(this._onPathChanged, this);
-    void context.ready.then(() => this.connect());
+    void context.ready.then(() => {
+      if (!context.model.collaborative) {
+        saveInTurn(context);
+        this.connect();
+      }
+    });
   }
 
   get isDisposed(): boolean {
@@ -87,8 +93,8 @@ export class TabLink implements IDisposable {
   private async _answer(request: IRequest): Promise<void> {
     let result: object;
     try {
-      await this._serve(request);
-      result = this._situation();
+      const facts = await this._serve(request);
+      result = { ...this._situation(), ...facts };
     } catch (error) {
       result = { error: String(error) };
     }
@@ -97,8 +103,9 @@ export class TabLink implements IDisposable {
     }
   }
 
-  private async _serve({ op, cell }: IRequest): Promise<void> {
-    const { context } = this._options;
+  /** Do what is asked. Returns what the answer says besides, or other than, the situation. */
+  private async _serve({ op, cell }: IRequest): Promise<object> {
+    const { context, autosave } = this._options;
     switch (op) {
       case 'attach': // snapshot and subscription in one tick, so that no update falls between
         this._ydoc.off('update', this._forward);
@@ -111,7 +118,10 @@ export class TabLink implements IDisposable {
       case 'sync': // its answer comes behind all that was applied before
         break;
       case 'save':
-        await context.save();
+        if (autosave()) {
+          await context.save();
+          return { dirty: false }; // all that was asked to be saved is, whatever was typed since
+        }
         break;
       case 'revert':
         if (!context.model.dirty) {
@@ -131,6 +141,7 @@ export class TabLink implements IDisposable {
       default:
         throw new Error(`This version of the extension does not know "${String(op)}".`);
     }
+    return {};
   }
 
   /** What the server has to know before it changes or saves anything. */
@@ -205,6 +216,8 @@ export namespace TabLink {
     client: string;
     /** The view of the notebook that the user last had in front. */
     view: () => NotebookPanel | undefined;
+    /** Whether the user lets JupyterLab save unasked. */
+    autosave: () => boolean;
   }
 }
 
@@ -213,7 +226,8 @@ export class TabBridge implements ITabBridge {
   constructor(
     private readonly _notebooks: INotebookTracker,
     private readonly _settings: ServerConnection.ISettings,
-    readonly client: string
+    readonly client: string,
+    private readonly _autosave: () => boolean
   ) {
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
@@ -237,7 +251,13 @@ export class TabBridge implements ITabBridge {
         ? current
         : this._notebooks.find(widget => widget.context === context);
     };
-    const link = new TabLink({ context, settings: this._settings, client: this.client, view });
+    const link = new TabLink({
+      context,
+      settings: this._settings,
+      client: this.client,
+      view,
+      autosave: this._autosave
+    });
     this._links.set(context, link);
     context.disposed.connect(this._unlink, this);
   }

@@ -25,12 +25,13 @@ export function isLive({ state, ...call }: CallPart): boolean {
   );
 }
 
-/** Say what a call does, did, or would do. */
+/** Say what a call does, did, or would do; `held` while it stands behind a question about another one. */
 export function describeCall(
   call: CallPart,
   changes: readonly IChange[],
   locate: Locate,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  held = false
 ): IWords {
   const input = (call.input ?? {}) as IInput;
   const runs = runsOf(call.output);
@@ -45,6 +46,9 @@ export function describeCall(
     case 'output-error':
       return { text: todo, note: trans.__('failed'), cellId };
     default:
+      if (held && call.state === 'input-available') {
+        return { text: todo, note: '', cellId };
+      }
       return isLive(call)
         ? { text: trans.__('%1…', doing), note: '', cellId }
         : { text: done, note: outcome(runs, trans), cellId };
@@ -107,5 +111,6 @@ function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string 
     restarted: trans.__('the kernel was restarted'),
     deleted: trans.__('the cell was deleted')
   };
-  return ended ? `${duration(took, trans)}  ${words[ended] ?? ended}` : '';
+  const said = ended && (words[ended] ?? ended);
+  return [took >= 0.05 && duration(took, trans), said].filter(Boolean).join('  ');
 }

@@ -21,6 +21,7 @@ export const Answer = React.memo(function Answer({ message, recent }: IAnswerPro
   const turnId = metadata?.turnId ?? '';
   const changes = useConversation().changes[turnId] ?? parts.flatMap(toldChanges);
   const abandoned = abandonedParts(parts);
+  const asking = parts.some(isAsking);
   return (
     <article className="jp-Agent-answer">
       {parts.map((part, index) => (
@@ -32,6 +33,7 @@ export const Answer = React.memo(function Answer({ message, recent }: IAnswerPro
               notebook={metadata?.notebook ?? null}
               turnId={turnId}
               recent={recent}
+              held={asking}
             />
           </Boundary>
         </div>
@@ -48,6 +50,8 @@ interface IPartProps {
   notebook: string | null;
   turnId: string;
   recent: boolean;
+  /** Whether a question waits for the user. */
+  held: boolean;
 }
 
 function Part({ part, changes, ...rest }: IPartProps): React.JSX.Element | null {
@@ -93,10 +97,15 @@ function Caret({ parts }: { parts: readonly AgentPart[] }): React.JSX.Element | 
   const { progress } = useConversation();
   const busy = parts.some(
     part =>
-      (part.type === 'dynamic-tool' && (isLive(part) || part.state === 'approval-requested')) ||
+      isAsking(part) ||
+      (part.type === 'dynamic-tool' && isLive(part)) ||
       ('state' in part && part.state === 'streaming')
   );
   return progress === 'running' && !busy ? <span className="jp-Agent-cursor" /> : null;
+}
+
+function isAsking(part: AgentPart): boolean {
+  return part.type === 'dynamic-tool' && part.state === 'approval-requested';
 }
 
 function toldChanges(part: AgentPart): IChange[] {

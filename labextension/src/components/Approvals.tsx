@@ -1,6 +1,6 @@
 import * as React from 'react';
 import { parseDiff } from '../diff';
-import type { IApproval } from '../protocol';
+import type { IApproval, IApprovalAnswer } from '../protocol';
 import { describeQuestion } from '../words';
 import { Code, Diff } from './Code';
 import { useAssistant, useConversation, useServices } from './services';
@@ -14,17 +14,14 @@ export function Approvals(): React.JSX.Element | null {
 }
 
 function Card({ approval, others }: { approval: IApproval; others: number }): React.JSX.Element {
-  const { notebooks, trans } = useServices();
+  const { notebooks, focusMessage, trans } = useServices();
   const { conversation, place } = useAssistant();
   const [reason, setReason] = React.useState('');
-  const allow = (remember?: 'conversation'): void =>
-    void conversation.answer({ id: approval.id, approved: true, remember });
-  const deny = (): void =>
-    void conversation.answer({
-      id: approval.id,
-      approved: false,
-      reason: reason.trim() || undefined
-    });
+  const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
+    focusMessage(); // not the next question, which one more Enter would answer unread
+    void conversation.answer({ id: approval.id, ...how });
+  };
+  const deny = (): void => answer({ approved: false, reason: reason.trim() || undefined });
   const { notebook, code, diff } = approval;
   const locate = (id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id: id }) : null;
@@ -44,10 +41,16 @@ function Card({ approval, others }: { approval: IApproval; others: number }): Re
         {diff && <Diff lines={parseDiff(diff)} mimeType={notebooks.mimeType(notebook)} />}
       </div>
       <div className="jp-Agent-buttons">
-        <button className="jp-Agent-button jp-mod-primary" onClick={() => allow()}>
+        <button
+          className="jp-Agent-button jp-mod-primary"
+          onClick={() => answer({ approved: true })}
+        >
           {trans.__('Allow')}
         </button>
-        <button className="jp-Agent-button" onClick={() => allow('conversation')}>
+        <button
+          className="jp-Agent-button"
+          onClick={() => answer({ approved: true, remember: 'conversation' })}
+        >
           {trans.__('Always allow here')}
         </button>
         <button className="jp-Agent-button" onClick={deny}>

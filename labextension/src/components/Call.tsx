@@ -19,20 +19,22 @@ interface ICallProps {
   turnId: string;
   /** Whether it belongs to the answer in front, whose changes and outputs are shown. */
   recent: boolean;
+  /** Whether it stands behind a question about another call. */
+  held: boolean;
 }
 
 /** One thing the assistant does, said in words, at its place in the answer. */
 export const Call = React.memo(function Call(props: ICallProps) {
-  const { call, changes, recent } = props;
+  const { call, changes, recent, held } = props;
   const { notebooks, trans } = useServices();
   const [chosen, setOpen] = React.useState<boolean | null>(null);
   const [details, setDetails] = React.useState(false);
-  const live = isLive(call);
+  const live = isLive(call) && !(held && call.state === 'input-available');
   const seconds = useSeconds(live);
   const notebook = notebookOf(call) ?? props.notebook;
   const locate = (cell_id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id }) : null;
-  const words = describeCall(call, changes, locate, trans);
+  const words = describeCall(call, changes, locate, trans, held);
   const cell = notebook && words.cellId ? { notebook, cell_id: words.cellId } : null;
   const lines = changedLines(call, changes);
   const runs = runsOf(call.output);
@@ -59,7 +61,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
           <Caret.react tag="span" className="jp-Agent-caret" />
           <span>{words.text}</span>
         </button>
-        <LineCount lines={lines} />
+        {!waits && <LineCount lines={lines} />}
         <span className="jp-Agent-note">
           {live && seconds > 1 ? trans.__('%1 s', seconds) : words.note}
         </span>

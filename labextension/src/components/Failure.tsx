@@ -4,7 +4,7 @@ import { useAssistant, useConversation, useServices } from './services';
 /** What went wrong with the last turn, what is safe, and the next step. */
 export function Failure(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
-  const { conversation, models } = useAssistant();
+  const { conversation } = useAssistant();
   const { connected, failure, messages, progress } = useConversation();
   const metadata = messages.at(-1)?.metadata;
   const again = (): void => void conversation.retry(assistant.choices);
@@ -16,21 +16,19 @@ export function Failure(): React.JSX.Element | null {
     );
   }
   if (failure) {
-    const provider = models?.providers.find(({ name }) =>
-      assistant.answering.startsWith(`${name}:`)
-    );
+    const [said, request] = splitRequest(failure.message);
     return (
       <div role="alert" className="jp-Agent-failure">
-        <p>
-          {failure.message || trans.__('The Jupyter server does not answer. Nothing was lost.')}
+        <p title={request && trans.__('Request %1', request)}>
+          {said || trans.__('The Jupyter server does not answer.')} {trans.__('Nothing was lost.')}
         </p>
         <div className="jp-Agent-buttons">
           <button className="jp-Agent-button" onClick={again}>
             {trans.__('Try again')}
           </button>
-          {provider && !provider.credentials && (
+          {failure.reason === 'turn' && (
             <button className="jp-Agent-button" onClick={() => assistant.setView('models')}>
-              {trans.__('Add a key')}
+              {trans.__('Models and keys')}
             </button>
           )}
         </div>
@@ -68,4 +66,10 @@ export function Failure(): React.JSX.Element | null {
     );
   }
   return null;
+}
+
+/** What a model service said, and the id of the request, which only its support wants to see. */
+function splitRequest(message: string): [said: string, request: string | undefined] {
+  const [, said, request] = /^(.*?)\s*\(request ([\w-]+)\)$/s.exec(message) ?? [];
+  return request ? [said, request] : [message, undefined];
 }

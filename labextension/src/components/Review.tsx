@@ -1,5 +1,7 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import { diffLines } from '../diff';
+import type { OpenNotebooks } from '../notebooks';
 import type { ICellRef, IChange, IUndone } from '../protocol';
 import { Diff } from './Code';
 import { LineCount } from './Call';
@@ -29,7 +31,7 @@ export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | n
   const conflict = edits.find(change => change.conflict)?.conflict;
   return (
     <>
-      {conflict && <p className="jp-Agent-fault">{conflict}</p>}
+      {conflict && <p className="jp-Agent-conflict">{conflict}</p>}
       <button className="jp-Agent-button" onClick={() => void conversation.accept(turnId, cells)}>
         {trans.__('Keep')}
       </button>
@@ -51,13 +53,13 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
   if (!cells.length || progress === 'running') {
     return null;
   }
-  const open = cells.some(cell => cell.some(change => !change.undone));
+  const open = cells.filter(cell => cell.some(change => !change.undone)).length;
   return (
     <div className="jp-Agent-turnEnd">
       <div className="jp-Agent-turnLine">
         <span>
           {open
-            ? trans._n('1 cell changed', '%1 cells changed', cells.length)
+            ? trans._n('1 cell changed', '%1 cells changed', open)
             : trans.__('This turn was undone')}
         </span>
         <button
@@ -67,7 +69,7 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
         >
           {trans.__('Review')}
         </button>
-        {open && (
+        {open > 0 && (
           <button
             className="jp-Agent-button"
             onClick={() => void conversation.undo(turnId).then(setUndone)}
@@ -88,9 +90,8 @@ function CellReview({ turnId, changes }: IReviewProps): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { notebook, cell_id, before } = changes[0];
   const after = changes[changes.length - 1].after;
-  const position = notebooks.position({ notebook, cell_id });
   const lines = diffLines(before?.source ?? '', after?.source ?? '');
-  const name = position ? trans.__('Cell %1', position) : trans.__('A cell that is gone');
+  const name = nameOfCell({ notebook, cell_id }, notebooks, trans);
   return (
     <div role="group" aria-label={name} className="jp-Agent-cellReview">
       <div className="jp-Agent-callHead">
@@ -116,7 +117,7 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
     <div role="status" className="jp-Agent-undone">
       <p>
         {conflicts.length
-          ? trans.__('Undone, except where you have changed something since:')
+          ? trans.__('Undone, except what was changed since, which stays as it is:')
           : trans.__('Undone. What ran in the kernel stays as it is.')}
       </p>
       {conflicts.map(({ notebook, cell_id, why }) => (
@@ -125,13 +126,19 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
             className="jp-Agent-link"
             onClick={() => void notebooks.reveal({ notebook, cell_id })}
           >
-            {trans.__('Cell %1', notebooks.position({ notebook, cell_id }) ?? '?')}
-          </button>{' '}
+            {nameOfCell({ notebook, cell_id }, notebooks, trans)}
+          </button>
+          {': '}
           {why}
         </p>
       ))}
     </div>
   );
+}
+
+function nameOfCell(cell: ICellRef, notebooks: OpenNotebooks, trans: TranslationBundle): string {
+  const position = notebooks.position(cell);
+  return position ? trans.__('Cell %1', position) : trans.__('A cell that is gone');
 }
 
 function isEdit(change: IChange): boolean {

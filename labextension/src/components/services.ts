@@ -15,6 +15,8 @@ export interface IServices {
   rendermime: IRenderMimeRegistry;
   languages: IEditorLanguageRegistry;
   trans: TranslationBundle;
+  /** Put the cursor where the user writes. */
+  focusMessage: () => void;
   /** Give the focus back to the notebook. */
   leave: () => void;
 }

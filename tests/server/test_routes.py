@@ -12,6 +12,7 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server.openapi import METHODS
+from jupyter_agent.testing.script import Reply
 
 from .conftest import PATH, Call, ask
 
@@ -69,19 +70,30 @@ async def test_no_route_answers_where_the_authorizer_refuses(
         assert answer.status == 403, f"{method} {path}"
 
 
-async def test_the_description_lists_every_route(agent: JupyterAgent, call: Call) -> None:
+async def test_every_route_is_described_and_answers_through_the_description(
+    agent: JupyterAgent, call: Call, replies: list[Reply]
+) -> None:
     description = (await call("GET", "openapi.json")).body
-    described = {
-        (method, path.strip("/"))
-        for path, methods in description["paths"].items()
-        for method in methods
-    }
-    assert {
-        (method, route.template)
+    assert description["openapi"] == "3.1.0"
+    described = [
+        (method, path) for path, methods in description["paths"].items() for method in methods
+    ]
+    assert sorted(described) == sorted(
+        (method, f"/{route.template}")
         for route in agent.routes
         for method in METHODS
         if hasattr(getattr(route.handler, method), "operation")
-    } == described
+    )
+    for method, path in described:
+        schema = description["paths"][path][method]
+        assert schema["summary"], f"{method} {path}"
+        filled = path
+        for parameter in schema["parameters"]:
+            filled = filled.replace(f"{{{parameter['name']}}}", "nothing")
+        answer = await call(method.upper(), *filled.strip("/").split("/"))
+        assert answer.status < 500, f"{method} {path}"
+        if answer.status >= 400:
+            assert set(answer.body) >= {"message", "reason"}, f"{method} {path}"
 
 
 @pytest.mark.parametrize(

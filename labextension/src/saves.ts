@@ -11,8 +11,10 @@ type Context = DocumentRegistry.IContext<INotebookModel>;
  * JupyterLab 4.6 asks about a "changed file" when two saves of its own overlap, and marks the notebook as saved
  * at the end of one although something was typed meanwhile. Saves that are minutes apart seldom show it; those
  * of a working assistant follow each other within a second.
+ *
+ * Returns a function that says whether a save is under way.
  */
-export function saveInTurn(context: Context): void {
+export function saveInTurn(context: Context): () => boolean {
   const save = context.save.bind(context);
   let running: Promise<void> | null = null;
   let next: Promise<void> | null = null;
@@ -29,6 +31,7 @@ export function saveInTurn(context: Context): void {
     next ??= running.then(start, start); // what has not begun yet has everybody's changes in it
     return next;
   };
+  return () => running !== null;
 }
 
 /** Save, and leave the notebook marked as changed if it was changed after its content was taken. */

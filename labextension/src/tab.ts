@@ -35,7 +35,7 @@ export class TabLink implements IDisposable {
     context.pathChanged.connect(this._onPathChanged, this);
     void context.ready.then(() => {
       if (!context.model.collaborative) {
-        saveInTurn(context);
+        this._isSaving = saveInTurn(context);
         this.connect();
       }
     });
@@ -151,6 +151,7 @@ export class TabLink implements IDisposable {
     const notebook = this._options.view()?.content;
     return {
       dirty: context.model.dirty,
+      saving: this._isSaving(),
       hash,
       last_modified,
       writable,
@@ -201,6 +202,7 @@ export class TabLink implements IDisposable {
     return (this._options.context.model.sharedModel as YNotebook).ydoc;
   }
 
+  private _isSaving = (): boolean => false;
   private _socket: WebSocket | null = null;
   private _attempt = 0;
   private _timer = 0;

@@ -83,7 +83,8 @@ function open(options: { collaborative?: boolean } = {}) {
       WebSocket: Socket as unknown as typeof WebSocket
     }),
     client: 'page-1',
-    view: () => undefined
+    view: () => undefined,
+    autosave: () => true
   });
   return { context, notebook, link };
 }
@@ -116,6 +117,7 @@ describe('TabLink', () => {
     expect(socket.messages.at(-1)).toEqual({
       re: 1,
       dirty: true,
+      saving: false,
       hash: 'h',
       last_modified: 'm',
       writable: true,

@@ -34,6 +34,7 @@ class Tab:
         self.behind = False
         """Frozen, or still at work on what came meanwhile."""
         self.deaf_to_saves = False
+        self.saving = False
         self.requests: list[str] = []
         self._tabs = tabs
         self._contents = contents
@@ -185,6 +186,7 @@ class Tab:
         situation = {
             "re": request["id"],
             "dirty": self.dirty,
+            "saving": self.saving,
             "hash": self.hash,
             "writable": True,
             "cell": self.active_cell,
@@ -202,9 +204,13 @@ class Tab:
         """Lab's own save."""
         if self.deaf_to_saves:
             return
-        model = {"type": "notebook", "format": "json", "content": self.notebook.get()}
-        await ensure_async(self._contents.save(model, self.path))
-        self.hash = await self._disk_hash()
+        self.saving = True
+        try:
+            model = {"type": "notebook", "format": "json", "content": self.notebook.get()}
+            await ensure_async(self._contents.save(model, self.path))
+            self.hash = await self._disk_hash()
+        finally:
+            self.saving = False
         self.notebook.dirty = False
 
     async def revert(self) -> None:

@@ -156,7 +156,7 @@ def running_lab(
     token = secrets.token_hex(16)
     port = _free_port()
     with in_thread(FakeAnthropic(replies)) as fake, (folder / "lab.log").open("wb") as log:
-        settings = {
+        settings: dict[str, dict[str, Any]] = {
             "ServerApp": {
                 "port": port,
                 "port_retries": 0,
@@ -174,7 +174,8 @@ def running_lab(
         }
         for section, values in (config or {}).items():
             settings[section] = {**settings.get(section, {}), **values}
-        config_file = folder / "config" / "jupyter_lab_config.json"
+        # Not jupyter_lab_config: that is read too late for an extension of the server.
+        config_file = folder / "config" / "jupyter_server_config.json"
         config_file.parent.mkdir()
         config_file.write_text(json.dumps(settings))
         process = subprocess.Popen(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 from playwright.sync_api import Locator, Page
 
@@ -21,6 +22,19 @@ window.agentTest = {
   view: (path, id) =>
     window.agentTest.notebook(path).widgets.find(cell => cell.model.id === id).editor.editor,
   text: node => [...node.querySelectorAll('.cm-line')].map(line => line.textContent).join('\\n')
+};
+"""
+
+
+WATCH_SOCKETS = """
+window.agentSockets = [];
+window.WebSocket = class extends WebSocket {
+  constructor(url, protocols) {
+    super(url, protocols);
+    if (String(url).includes('api/agent/tab')) {
+      window.agentSockets.push(this);
+    }
+  }
 };
 """
 
@@ -44,8 +58,9 @@ class OpenNotebook:
 
     def open(self) -> OpenNotebook:
         """Load JupyterLab with nothing but this notebook."""
-        address = f"{self.lab.url}/lab/tree/{quote(self.path)}"
-        self.page.goto(f"{address}?reset&token={self.lab.token}")
+        self.page.add_init_script(WATCH_SOCKETS)
+        workspace = f"{self.lab.url}/lab/workspaces/{uuid4().hex}"
+        self.page.goto(f"{workspace}/tree/{quote(self.path)}?token={self.lab.token}")
         self.wait_until_ready()
         return self
 
@@ -61,6 +76,14 @@ class OpenNotebook:
     def wait_until_linked(self) -> None:
         """Until the assistant works in this tab."""
         eventually(lambda: self.lab.notebook(self.path)["carrier"], lambda name: name == "tab")
+
+    def wait_for_kernel(self) -> None:
+        """Until the kernel has said its language, which Lab writes into the notebook."""
+        eventually(
+            lambda: self._evaluate("agentTest.notebook(path).model.getMetadata('language_info')"),
+            lambda language: language and "version" in language,
+            timeout=30,
+        )
 
     # ---- what is there
 
@@ -136,6 +159,13 @@ class OpenNotebook:
 
     def save(self) -> None:
         self._evaluate("agentTest.panel(path).context.save()")
+
+    def toggle_autosave(self) -> None:
+        self.page.evaluate("() => jupyterapp.commands.execute('docmanager:toggle-autosave')")
+
+    def cut_socket(self) -> None:
+        """Lose the connection of the bridge, as a proxy or a sleeping laptop does."""
+        self.page.evaluate("() => agentSockets.at(-1).close()")
 
     # ---- how
 

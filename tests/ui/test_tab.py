@@ -1,13 +1,330 @@
-"""The agent in a notebook that is open in a browser tab (LIVE.md)."""
+"""The agent in a notebook that is open in a browser tab: what LIVE.md promises of the bridge."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import quote
+
+import nbformat
+from playwright.sync_api import APIResponse, Route
+
+from tests.ui.conftest import OpenPage
 from tests.ui.page import OpenNotebook, eventually
 
+SLOW_LOOP = """import time
+for n in range(12):
+    print("line", n)
+    time.sleep(0.15)"""
+LINES = "".join(f"line {n}\n" for n in range(12))
 
-def test_an_edit_of_the_agent_is_in_the_open_cell_at_once(notebook: OpenNotebook) -> None:
+
+WATCH_CELL = """() => {
+  const cell = document.querySelector('.jp-CodeCell');
+  window.agentSeen = [];
+  const look = () => {
+    const prompt = cell.querySelector('.jp-InputPrompt').textContent.trim();
+    const text = cell.querySelector('.jp-Cell-outputArea').innerText;
+    const seen = [prompt, text];
+    if (JSON.stringify(seen) !== JSON.stringify(agentSeen.at(-1))) {
+      agentSeen.push(seen);
+    }
+  };
+  look();
+  new MutationObserver(look).observe(cell, {childList: true, subtree: true, characterData: true});
+}"""
+"""Records what the screen shows of the first cell, change by change."""
+
+
+def on_disk(notebook: OpenNotebook) -> Any:
+    """The file, which has to be a valid notebook."""
+    found = nbformat.read(notebook.lab.root / notebook.path, as_version=4)
+    nbformat.validate(found)
+    return found
+
+
+def saved_source(notebook: OpenNotebook, cell_id: str) -> str:
+    return str(next(cell.source for cell in on_disk(notebook).cells if cell.id == cell_id))
+
+
+def printed(outputs: list[dict[str, Any]]) -> str:
+    """All stream text of a cell."""
+    return "".join("".join(output.get("text", "")) for output in outputs)
+
+
+def test_an_edit_is_in_the_open_cell_at_once_and_the_tab_saves_it(notebook: OpenNotebook) -> None:
     notebook.wait_until_linked()
-    cell = notebook.lab.edit(notebook.path, "c0", source=None, old_string="1", new_string="2")
+    notebook.wait_for_kernel()
+    cell = notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")
     assert (cell["source"], cell["saved"]) == ("x = 2", True)
     assert notebook.sources()["c0"] == "x = 2"
     eventually(notebook.shown, lambda cells: cells["c0"] == "x = 2", timeout=2)
+    assert saved_source(notebook, "c0") == "x = 2"
+    assert not notebook.dirty()
+    notebook.edit("c0")
+    notebook.type(" # mine")
+    notebook.page.keyboard.press("Control+s")
+    eventually(lambda: saved_source(notebook, "c0"), lambda text: text == "x = 2 # mine")
+    assert notebook.page.locator(".jp-Dialog").count() == 0
+
+
+def test_unsaved_typing_is_seen_and_merged(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    notebook.edit("c0")
+    notebook.type(" + 41")
+    seen = notebook.lab.notebook(notebook.path)
+    assert (seen["carrier"], seen["cells"][0]["source"]) == ("tab", "x = 1 + 41")
+    notebook.lab.edit(notebook.path, "c0", old_string="x", new_string="answer")
+    notebook.type("  # typed on")
+    assert notebook.sources()["c0"] == "answer = 1 + 41  # typed on"
+    assert notebook.cursor() == ("c0", len("answer = 1 + 41  # typed on"))
+
+
+def test_a_whole_rewrite_meets_what_was_typed_since_it_was_read(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    call = {"notebook": notebook.path, "mode": "auto", "conversation_id": "rewrite"}
+    lab = notebook.lab
+    lab.call("POST", "tools/update_cell", {**call, "input": {"cell_id": "c1", "source": "no"}})
+    lab.call("POST", "tools/read_cells", {**call, "input": {"cell_ids": ["c0"]}})
+    notebook.edit("c0")
+    notebook.page.keyboard.press("Enter")
+    notebook.type("y = 2")
+    written = {"cell_id": "c0", "source": "import math\nx = 1"}
+    answer = lab.call("POST", "tools/update_cell", {**call, "input": written})
+    assert answer.body["is_error"] is False, answer
+    assert notebook.sources()["c0"] == "import math\nx = 1\ny = 2"
+    clash = {"cell_id": "c0", "source": "import math\nx = 1\ny = 3"}
+    notebook.type("0")
+    answer = lab.call("POST", "tools/update_cell", {**call, "input": clash})
+    assert answer.body["is_error"] is True
+    assert "y = 20" in answer.body["text"]
+    assert notebook.sources()["c0"] == "import math\nx = 1\ny = 20"
+
+
+def test_output_appears_line_by_line_while_the_cell_runs(open_page: OpenPage) -> None:
+    notebook = open_page([SLOW_LOOP])
+    notebook.wait_until_linked()
+    notebook.page.evaluate(WATCH_CELL)
+    run = notebook.lab.run(notebook.path, "c0", wait=0)
+    seen = eventually(
+        lambda: notebook.page.evaluate("() => agentSeen"), lambda seen: seen[-1][0] == "[1]:"
+    )
+    assert [prompt for prompt, _ in seen[1:-1]] == ["[*]:"] * (len(seen) - 2)
+    texts = [text.strip().splitlines() for _, text in seen]
+    assert [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] == sorted(set(map(len, texts)) - {0})
+    assert all(text == LINES.splitlines()[: len(text)] for text in texts)
+    ended = eventually(
+        lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
+        lambda run: run["status"] not in ("queued", "running"),
+    )
+    assert ended["status"] == "ok"
+    assert printed(notebook.outputs("c0")) == LINES
+    eventually(lambda: printed(on_disk(notebook).cells[0].outputs), lambda text: text == LINES)
+
+
+def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    notebook.edit("c0")
+    notebook.type(" + ONE")
+    notebook.lab.edit(notebook.path, "c0", old_string="x", new_string="total")
+    notebook.type(" + TWO")
+    notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="100")
+    assert notebook.sources()["c0"] == "total = 100 + ONE + TWO"
+    for _ in range(5):
+        notebook.page.keyboard.press("Control+z")
+    assert notebook.sources()["c0"] == "total = 100"
+    for _ in range(5):
+        notebook.page.keyboard.press("Control+Shift+z")
+    assert notebook.sources()["c0"] == "total = 100 + ONE + TWO"
+
+
+def test_a_socket_cut_while_typing_loses_and_doubles_nothing(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    notebook.edit("c0")
+    typed = ""
+    for n in range(5):
+        for key in f" + A{n}":
+            notebook.type(key)
+            typed += key
+            if key == "A":
+                notebook.cut_socket()
+        notebook.lab.edit(notebook.path, "c0", old_string=f"x{n or ''} =", new_string=f"x{n + 1} =")
+        assert notebook.sources()["c0"] == f"x{n + 1} = 1{typed}"
+    assert notebook.ids() == ["c0", "c1"]
+    assert notebook.lab.notebook(notebook.path)["cells"][0]["source"] == f"x5 = 1{typed}"
+
+
+def test_a_run_goes_on_in_the_page_that_was_reloaded(open_page: OpenPage) -> None:
+    notebook = open_page([SLOW_LOOP])
+    notebook.wait_until_linked()
+    run = notebook.lab.run(notebook.path, "c0", wait=0)
+    eventually(lambda: notebook.output_text("c0"), lambda text: "line 2" in text)
+    notebook.page.reload()
+    notebook.wait_until_ready()
+    ended = eventually(
+        lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
+        lambda run: run["status"] not in ("queued", "running"),
+        timeout=20,
+    )
+    assert (ended["status"], printed(ended["outputs"])) == ("ok", LINES)
+    eventually(lambda: printed(notebook.outputs("c0")), lambda text: text == LINES)
+    eventually(lambda: printed(on_disk(notebook).cells[0].outputs), lambda text: text == LINES)
+    assert notebook.page.locator(".jp-Dialog").count() == 0
+
+
+def test_outputs_of_a_run_whose_tab_was_closed_are_in_the_file(open_page: OpenPage) -> None:
+    notebook = open_page([SLOW_LOOP])
+    notebook.wait_until_linked()
+    run = notebook.lab.run(notebook.path, "c0", wait=0)
+    eventually(lambda: notebook.output_text("c0"), lambda text: "line 2" in text)
+    notebook.page.close()
+    ended = eventually(
+        lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
+        lambda run: run["status"] not in ("queued", "running"),
+        timeout=20,
+    )
+    assert ended["status"] == "ok"
+    eventually(lambda: printed(on_disk(notebook).cells[0].outputs), lambda text: text == LINES)
+    assert on_disk(notebook).cells[0].execution_count == 1
+    assert notebook.lab.notebook(notebook.path)["carrier"] == "file"
+
+
+def test_a_second_tab_follows_unless_it_has_work_of_its_own(open_page: OpenPage) -> None:
+    first = open_page()
+    first.wait_for_kernel()
+    first.save()
+    second = open_page(path=first.path)
+    first.wait_until_linked()
+    first.page.bring_to_front()
+    first.edit("c1")
+    assert not second.dirty()
+    first.lab.edit(first.path, "c0", old_string="1", new_string="2")
+    for tab in (first, second):
+        eventually(lambda tab=tab: tab.shown()["c0"], lambda text: text == "x = 2")  # type: ignore[misc]
+    second.page.bring_to_front()
+    second.edit("c1")
+    second.type("  # unsaved here")
+    first.page.bring_to_front()
+    first.edit("c1", at=0)
+    answer = eventually(
+        lambda: first.lab.edit(first.path, "c0", source=None, old_string="x", new_string="xx"),
+        lambda cell: cell["saved"],
+    )
+    assert answer["source"] == "xx = 2"
+    assert second.sources()["c1"] == "print('x is', x)  # unsaved here"
+    assert second.page.locator(".jp-Dialog").count() == 0
+
+
+def test_a_notebook_renamed_while_open_is_followed(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    old, new = notebook.path, f"renamed {notebook.path}"
+    notebook.page.evaluate(
+        "([path, name]) => agentTest.panel(path).context.rename(name)", [old, new]
+    )
+    notebook.path = new
+    cell = notebook.lab.edit(new, "c0", old_string="1", new_string="2")
+    assert (cell["saved"], notebook.sources()["c0"]) == (True, "x = 2")
+    assert notebook.lab.notebook(new)["carrier"] == "tab"
+    assert notebook.lab.call("GET", f"notebooks/{quote(old)}").status == 404
+    assert not (notebook.lab.root / old).exists()
+
+
+def test_a_tab_without_autosave_is_marked_dirty_and_not_saved(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    notebook.toggle_autosave()
+    try:
+        cell = notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")
+        assert cell["saved"] is False
+        assert "unsaved" in cell["note"]
+        assert notebook.sources()["c0"] == "x = 2"
+        assert notebook.dirty()
+        assert saved_source(notebook, "c0") == "x = 1"
+        notebook.save()
+        assert saved_source(notebook, "c0") == "x = 2"
+    finally:
+        notebook.toggle_autosave()  # the server keeps the setting for the tests that follow
+
+
+def test_what_is_typed_while_the_tab_saves_stays_marked_as_unsaved(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    notebook.edit("c1")
+
+    def type_before_the_answer(route: Route) -> None:
+        if route.request.method == "PUT":
+            response = route.fetch()
+            notebook.type("!")
+            route.fulfill(response=response)
+        else:
+            route.continue_()
+
+    notebook.page.route("**/api/contents/**", type_before_the_answer)
+    notebook.save()
+    notebook.page.unroute("**/api/contents/**")
+    assert notebook.sources()["c1"].endswith("!")
+    assert notebook.dirty()
+
+
+class HeldSave:
+    """Keeps the answer to a save from the tab: the file is written, the tab does not know."""
+
+    def __init__(self, notebook: OpenNotebook) -> None:
+        self._held: list[tuple[Route, APIResponse]] = []
+        self._notebook = notebook
+        notebook.page.route("**/api/contents/**", self._take)
+
+    def wait(self) -> None:
+        eventually(self._pump, bool)
+
+    def let_go(self) -> None:
+        route, response = self._held[0]
+        route.fulfill(response=response)
+        self._notebook.page.unroute("**/api/contents/**")
+
+    def _pump(self) -> bool:
+        self._notebook.page.wait_for_timeout(10)  # lets playwright call `_take`
+        return bool(self._held)
+
+    def _take(self, route: Route) -> None:
+        if route.request.method == "PUT" and not self._held:
+            self._held.append((route, route.fetch()))
+        else:
+            route.continue_()
+
+
+def test_the_agent_saves_after_a_save_of_the_person(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    notebook.edit("c1")
+    notebook.type("  # mine")
+    save = HeldSave(notebook)
+    notebook.page.keyboard.press("Control+s")
+    save.wait()
+    with ThreadPoolExecutor() as threads:
+        edit = threads.submit(
+            notebook.lab.edit, notebook.path, "c0", old_string="1", new_string="2"
+        )
+        eventually(notebook.sources, lambda cells: cells["c0"] == "x = 2")
+        notebook.page.wait_for_timeout(300)  # time enough for a second save to go wrong
+        assert notebook.page.locator(".jp-Dialog").count() == 0
+        save.let_go()
+        eventually(lambda: notebook.page.wait_for_timeout(10) or edit.done(), bool)
+    assert edit.result()["saved"] is True
+    assert saved_source(notebook, "c0") == "x = 2"
+
+
+def test_the_person_saves_after_a_save_of_the_agent(notebook: OpenNotebook) -> None:
+    notebook.wait_until_linked()
+    save = HeldSave(notebook)
+    with ThreadPoolExecutor() as threads:
+        edit = threads.submit(
+            notebook.lab.edit, notebook.path, "c0", old_string="1", new_string="2"
+        )
+        save.wait()
+        notebook.edit("c1")
+        notebook.type("  # mine")
+        notebook.page.keyboard.press("Control+s")
+        notebook.page.wait_for_timeout(300)
+        assert notebook.page.locator(".jp-Dialog").count() == 0
+        save.let_go()
+        eventually(lambda: notebook.page.wait_for_timeout(10) or edit.done(), bool)
+    assert edit.result()["saved"] is True
+    eventually(lambda: saved_source(notebook, "c1"), lambda text: text.endswith("# mine"))

@@ -4,7 +4,6 @@ is the truth.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import Any, cast
 
@@ -22,10 +21,6 @@ RECONNECT = 3.0
 """Seconds in which a page whose socket was cut is back, if it is still there."""
 
 
-_WHILE_SAVING = (0.05, 0.2, 0.5, 1.0)
-"""Seconds in which a tab that saves learns the new hash of the file."""
-
-
 class TabCarrier:
     """A replica of the tab's document. The tab saves; the server never writes the file while a
     tab has it.
@@ -41,8 +36,6 @@ class TabCarrier:
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
-        self._missed: tuple[str | None, str | None] = (None, None)
-        """Hashes, in the tab and on disk, that are known to differ."""
 
     @property
     def path(self) -> str:
@@ -65,7 +58,7 @@ class TabCarrier:
         if self._outdated and not situation.dirty:
             await self.link.request("revert", self.link.save_timeout)
             situation = await self._attach()
-            self._outdated = False
+            self._outdated = situation.dirty  # somebody was quicker: it did not reload
         self._note(situation)
 
     async def confirm(self) -> Saved:
@@ -149,16 +142,13 @@ class TabCarrier:
         """Whether the file is not as the tab knows it, and not because the tab is just saving
         it.
         """
-        for wait in _WHILE_SAVING:
+        while True:
             known, on_disk = situation.hash, await self._disk.hash(self.path)
-            if known is None or on_disk in (None, known):
+            if situation.saving or known is None or on_disk in (None, known):
                 return False
-            if self._missed == (known, on_disk):
-                return True
-            await asyncio.sleep(wait)
-            situation = await self.link.sync()
-        self._missed = (situation.hash, on_disk)
-        return True
+            situation = await self.link.sync()  # it may have begun to save after it was asked
+            if situation.hash == known:
+                return not situation.saving
 
     def _note(self, situation: Situation) -> None:
         self.place = Place(situation.cell_id, situation.editing)

@@ -38,6 +38,8 @@ class Situation:
 
     dirty: bool
     """It has changes that are not on disk."""
+    saving: bool
+    """It writes the file just now; `hash` may be of the file as it was before."""
     hash: str | None
     """The contents manager's hash of the file as the tab knows it."""
     writable: bool
@@ -49,6 +51,7 @@ class Situation:
     def of(cls, answer: Mapping[str, Any]) -> Situation:
         return cls(
             dirty=bool(answer.get("dirty")),
+            saving=bool(answer.get("saving")),
             hash=answer.get("hash"),
             writable=answer.get("writable") is not False,
             cell_id=answer.get("cell"),

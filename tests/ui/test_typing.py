@@ -1,0 +1,225 @@
+"""A person types in a notebook while the agent edits it: random interleavings with real keys.
+
+The person writes words of capital letters, the agent everything else, so that both can be told
+apart in the result whatever the order was.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from string import ascii_uppercase
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.ui.conftest import OpenPage
+from tests.ui.lab import Lab
+from tests.ui.page import OpenNotebook, eventually
+
+ROUNDS = 50
+CELLS = 4
+LINES = 5
+
+
+def cell_text(number: int) -> str:
+    return "\n".join(f"v{number}{line} = 0" for line in range(LINES))
+
+
+class Person:
+    """Types words that occur nowhere else, at random places, at random speed."""
+
+    def __init__(self, notebook: OpenNotebook, random: random.Random) -> None:
+        self.notebook = notebook
+        self._random = random
+        self._words = count(1)
+        self.written: dict[str, list[str]] = {}
+        """The words in each cell."""
+
+    def type_a_word(self) -> tuple[str, str]:
+        """The cell and the word."""
+        cell_id = f"c{self._random.randrange(CELLS)}"
+        word = self._word()
+        self.notebook.edit(cell_id, at=self._place(self.notebook.sources()[cell_id]))
+        for key in word:
+            self.notebook.type(key)
+            time.sleep(self._random.choice((0, 0, 0.005, 0.02)))
+        self.written.setdefault(cell_id, []).append(word)
+        return cell_id, word
+
+    def _place(self, text: str) -> int:
+        """Before or after a line: where the agent changes text too."""
+        start = self._random.choice([0, *(at + 1 for at, c in enumerate(text) if c == "\n")])
+        end = text.find("\n", start)
+        return self._random.choice((start, len(text) if end < 0 else end))
+
+    def _word(self) -> str:
+        """Two letters that repeat in no other word as they do in this, and a number in letters."""
+        number = "".join(ascii_uppercase[int(digit)] for digit in f"{next(self._words):03d}")
+        return f"Q{number}" + "".join(self._random.choices("TUVWXY", k=6)) + "Z"
+
+
+class Agent:
+    """Changes the notebook over HTTP and knows what it has to look like then."""
+
+    def __init__(self, lab: Lab, path: str, random: random.Random) -> None:
+        self._lab = lab
+        self._path = path
+        self._random = random
+        self._numbers = count(1)
+        self.texts = {f"c{number}": cell_text(number) for number in range(CELLS)}
+        """Each cell without what the person typed."""
+        self.refused = 0
+        self._own: list[str] = []
+
+    def work(self) -> None:
+        """A few changes one after the other."""
+        for _ in range(self._random.randint(1, 4)):
+            time.sleep(self._random.choice((0, 0.01, 0.05)))
+            self._random.choices(
+                (self._replace, self._rewrite, self._insert, self._delete, self._move),
+                weights=(5, 2, 1, 1, 1),
+            )[0]()
+
+    def _replace(self) -> None:
+        cell_id = self._random.choice(list(self.texts))
+        line = self._random.choice(self.texts[cell_id].splitlines())
+        written = f"{line.split(' = ')[0]} = {next(self._numbers)}"
+        self._edit(cell_id, line, written, {"old_string": line, "new_string": written})
+
+    def _rewrite(self) -> None:
+        """Reads the cell, thinks, and writes it as a whole."""
+        cell_id = self._random.choice(list(self.texts))
+        call = {"notebook": self._path, "mode": "auto", "conversation_id": "rewrites"}
+        read = {"cell_ids": [cell_id]}
+        self._lab.call("POST", "tools/read_cells", {**call, "input": read})
+        seen = self._lab.call("GET", f"notebooks/{quote(self._path)}/cells/{cell_id}").body
+        time.sleep(self._random.choice((0, 0.05)))
+        line = self._random.choice(self.texts[cell_id].splitlines())
+        written = f"{line.split(' = ')[0]} = {next(self._numbers)}"
+        if seen["source"].count(line) != 1:
+            return
+        source = seen["source"].replace(line, written)
+        answer = self._lab.call(
+            "POST",
+            "tools/update_cell",
+            {**call, "input": {"cell_id": cell_id, "source": source}},
+        )
+        if answer.body["is_error"]:
+            self.refused += 1
+        else:
+            self.texts[cell_id] = self.texts[cell_id].replace(line, written)
+
+    def _insert(self) -> None:
+        source = f"n{next(self._numbers)} = 0"
+        answer = self._call("POST", "cells", {"source": source, "index": self._random.randrange(4)})
+        assert answer.status == 201, answer
+        self.texts[answer.body["id"]] = source
+        self._own.append(answer.body["id"])
+
+    def _delete(self) -> None:
+        if self._own:
+            cell_id = self._own.pop()
+            assert self._call("DELETE", f"cells/{cell_id}").status == 204
+            del self.texts[cell_id]
+
+    def _move(self) -> None:
+        cell_id = self._random.choice(list(self.texts))
+        index = self._random.randrange(len(self.texts))
+        assert self._call("POST", f"cells/{cell_id}/move", {"index": index}).status == 200
+
+    def _edit(self, cell_id: str, old: str, new: str, body: dict[str, str]) -> None:
+        answer = self._call("PATCH", f"cells/{cell_id}", body)
+        if answer.status == 200:
+            self.texts[cell_id] = self.texts[cell_id].replace(old, new)
+        else:  # the line was not there as it was: the person typed into it
+            assert answer.status == 409, answer
+            self.refused += 1
+
+    def _call(self, method: str, what: str, body: Any = None) -> Any:
+        return self._lab.call(method, f"notebooks/{quote(self._path)}/{what}", body)
+
+
+def nothing_is_lost(notebook: OpenNotebook, person: Person, agent: Agent) -> None:
+    """Each word is there once and in one piece, and without them stands what the agent wrote."""
+    sources = notebook.sources()
+    assert sources.keys() == agent.texts.keys()
+    for cell_id, source in sources.items():
+        for word in person.written.get(cell_id, []):
+            assert source.count(word) == 1, (word, source)
+            source = source.replace(word, "")
+        assert source == agent.texts[cell_id], cell_id
+
+
+def the_cursor_is_after(notebook: OpenNotebook, cell_id: str, word: str) -> None:
+    source = notebook.sources()[cell_id]
+    assert notebook.cursor() == (cell_id, source.index(word) + len(word))
+
+
+@pytest.fixture
+def seed() -> int:
+    """A new one in each run; `SEED=` repeats an earlier one."""
+    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
+    print(f"SEED={seed}")  # noqa: T201 - shown when the test fails
+    return seed
+
+
+def test_nothing_is_lost_and_the_cursor_stays(open_page: OpenPage, seed: int) -> None:
+    notebook = open_page([cell_text(number) for number in range(CELLS)])
+    notebook.wait_until_linked()
+    person = Person(notebook, random.Random(seed))
+    agent = Agent(notebook.lab, notebook.path, random.Random(seed + 1))
+    with ThreadPoolExecutor(1) as thread:
+        for _ in range(ROUNDS):
+            work = thread.submit(agent.work)
+            cell_id, word = person.type_a_word()
+            work.result()
+            nothing_is_lost(notebook, person, agent)
+            the_cursor_is_after(notebook, cell_id, word)
+    eventually(notebook.shown, lambda shown: shown == notebook.sources())
+    seen = notebook.lab.notebook(notebook.path)["cells"]
+    assert {cell["id"]: cell["source"] for cell in seen} == notebook.sources()
+    assert sum(map(len, person.written.values())) == ROUNDS
+    assert agent.refused < ROUNDS / 2
+    assert notebook.page.locator(".jp-Dialog").count() == 0
+
+
+REPLACE_ALL = """
+async ({path, id, old, written}) => {
+  const cell = agentTest.cells(path).find(cell => cell.id === id).sharedModel;
+  for (let times = 0; times < 10; times++) {
+    const read = cell.getSource();
+    await new Promise(done => setTimeout(done, 30));
+    cell.setSource(read.replace(old, written));
+  }
+}
+"""
+"""What others do: read a source, think, and write it as a whole."""
+
+
+def test_the_same_check_fails_where_whole_sources_are_replaced(
+    open_page: OpenPage, seed: int
+) -> None:
+    notebook = open_page([cell_text(number) for number in range(CELLS)])
+    person = Person(notebook, random.Random(seed))
+    agent = Agent(notebook.lab, notebook.path, random.Random(seed + 1))
+
+    def rounds() -> None:
+        for number in range(5):
+            for cell_id, text in agent.texts.items():
+                old = text.splitlines()[0]
+                written = f"v = {number}"
+                values = {"path": notebook.path, "id": cell_id, "old": old, "written": written}
+                notebook.page.evaluate(f"values => void ({REPLACE_ALL})(values)", values)
+                agent.texts[cell_id] = text.replace(old, written)
+            cell_id, word = person.type_a_word()
+            notebook.page.wait_for_timeout(400)
+            nothing_is_lost(notebook, person, agent)
+            the_cursor_is_after(notebook, cell_id, word)
+
+    with pytest.raises(AssertionError):
+        rounds()

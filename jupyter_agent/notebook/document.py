@@ -295,20 +295,20 @@ class Notebook:
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
         cells = carrier.cells
-        retract = Retraction(cells.document)
-        try:
-            changes = operation(cells)
-            checks.refuse_invalid(cells, changes)
-            saved = await _finished(carrier.confirm())
-        except asyncio.CancelledError:
-            # Nobody will journal it, so it must not stay: if it was saved, it is saved without.
-            retract()
-            with suppress(AgentError):
-                await _finished(carrier.confirm())
-            raise
-        except BaseException:
-            retract()
-            raise
+        with Retraction(cells.document) as retract:
+            try:
+                changes = operation(cells)
+                checks.refuse_invalid(cells, changes)
+                saved = await _finished(carrier.confirm())
+            except asyncio.CancelledError:
+                # Nobody will journal it, so it must not stay: if it was saved, it is saved without.
+                retract()
+                with suppress(AgentError):
+                    await _finished(carrier.confirm())
+                raise
+            except BaseException:
+                retract()
+                raise
         checks.verify(carrier.cells, changes)
         return changes, saved
 

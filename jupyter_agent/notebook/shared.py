@@ -284,16 +284,26 @@ class SharedCells:
 
 
 class Retraction:
-    """Takes back the edits made on a document since this was made, and nothing that others did
+    """Takes back the edits made on a document in its `with` block, and nothing that others did
     meanwhile.
     """
 
     def __init__(self, document: YNotebook) -> None:
-        self._history = UndoManager(scopes=[document.ycells], capture_timeout_millis=0)
+        self._history: UndoManager | None = UndoManager(
+            scopes=[document.ycells], capture_timeout_millis=0
+        )
         self._history.include_origin(EDIT)
 
+    def __enter__(self) -> Retraction:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # It needs the document to itself to go away. Left to the garbage collector, in the cycle
+        # that a raised exception makes, it would sometimes go in the middle of a transaction.
+        self._history = None
+
     def __call__(self) -> None:
-        while self._history.can_undo():
+        while self._history is not None and self._history.can_undo():
             self._history.undo()
 
 

@@ -66,7 +66,8 @@ export class OpenNotebooks {
 
   /** The mime type of the code in a notebook. */
   mimeType(notebook: string | null | undefined): string {
-    return this._panel(notebook)?.content.codeMimetype ?? 'text/x-python';
+    const told = this._panel(notebook)?.content.codeMimetype;
+    return told && told !== 'text/plain' ? told : 'text/x-python'; // the kernel tells, once it runs
   }
 
   /** The text of a cell now, or null where it is not open here. */

@@ -25,7 +25,7 @@ export const Answer = React.memo(function Answer({ message, recent }: IAnswerPro
   return (
     <article className="jp-Agent-answer">
       {parts.map((part, index) => (
-        <div key={index} className={index < abandoned ? 'jp-Agent-abandoned' : undefined}>
+        <div key={index} className={abandoned.has(part) ? 'jp-Agent-abandoned' : undefined}>
           <Boundary trans={trans} of={part}>
             <Part
               part={part}
@@ -112,7 +112,18 @@ function toldChanges(part: AgentPart): IChange[] {
   return part.type === 'data-changes' ? part.data.changes : [];
 }
 
-/** How many of the parts belong to steps that were given up and done again. */
-function abandonedParts(parts: readonly AgentPart[]): number {
-  return parts.findLastIndex(part => part.type === 'data-notice' && part.data.kind === 'retrying');
+/** The parts of steps that were given up and done again. */
+function abandonedParts(parts: readonly AgentPart[]): ReadonlySet<AgentPart> {
+  const abandoned: AgentPart[] = [];
+  let step: AgentPart[] = [];
+  for (const part of parts) {
+    if (part.type === 'step-start') {
+      step = [];
+    } else if (part.type === 'data-notice' && part.data.kind === 'retrying') {
+      abandoned.push(...step.splice(0));
+    } else {
+      step.push(part);
+    }
+  }
+  return new Set(abandoned);
 }

@@ -30,6 +30,14 @@ export function Composer(): React.JSX.Element {
       assistant.setDraft(asked?.type === 'text' ? asked.text : '');
     }
   };
+  let hint = place
+    ? trans.__('Ask about this notebook…')
+    : trans.__('Ask, or open a notebook first…');
+  if (running) {
+    hint = conversation.approvals.length
+      ? trans.__('Waiting for your answer above.')
+      : trans.__('At work; Esc stops it. What you write here can be sent afterwards.');
+  }
   return (
     <div className="jp-Agent-composer" onKeyDown={onKeyDown}>
       {place && (
@@ -48,9 +56,7 @@ export function Composer(): React.JSX.Element {
       )}
       <textarea
         aria-label={trans.__('Message')}
-        placeholder={
-          place ? trans.__('Ask about this notebook…') : trans.__('Ask, or open a notebook first…')
-        }
+        placeholder={hint}
         rows={2}
         value={draft}
         onChange={event => assistant.setDraft(event.target.value)}

@@ -20,8 +20,8 @@ PAGE = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnRecord:
-    """A turn as the store has it."""
+class Asked:
+    """Who asked what in which turn."""
 
     id: str
     owner: str
@@ -30,6 +30,12 @@ class TurnRecord:
     question: Mapping[str, Any]
     answer_id: str
     request: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnRecord(Asked):
+    """A turn as the store has it."""
+
     state: TurnState
     stop_reason: str | None
     steps: int
@@ -37,22 +43,11 @@ class TurnRecord:
     started: str
     ended: str | None
 
-    @property
-    def live(self) -> bool:
-        return self.state in ("running", "waiting")
-
 
 @dataclass(frozen=True, kw_only=True)
-class NewTurn:
+class NewTurn(Asked):
     """What is written, at once and before the model is asked, when a user asks something."""
 
-    id: str
-    owner: str
-    conversation_id: str
-    question_id: str
-    question: Mapping[str, Any]
-    answer_id: str
-    request: Mapping[str, Any]
     model: str
     notebook: str | None
     title: str

@@ -19,6 +19,8 @@ class Usage:
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cost: float | None = None
+    """In the currency of the configured prices; None where a price is unknown."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -26,6 +28,7 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cost=_sum_of_costs(self, other),
         )
 
     @property
@@ -37,6 +40,12 @@ class Usage:
             + self.cache_read_tokens
             + self.cache_write_tokens
         )
+
+
+def _sum_of_costs(*usages: Usage) -> float | None:
+    costs = [usage.cost for usage in usages if usage.total]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known and len(known) == len(costs) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,9 +222,10 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageUpdated:
-    """Tokens of the turn so far."""
+    """Tokens of the turn so far, and of the step that ends."""
 
     usage: Usage
+    step: Usage = Usage()
     type: Literal["usage_updated"] = "usage_updated"
 
 
@@ -291,8 +301,9 @@ def from_json(value: Mapping[str, Any]) -> Event:
     """The event that `to_json` wrote. Raises KeyError for a type this version does not know."""
     kind = _BY_TYPE[value["type"]]
     fields = dict(value)
-    if "usage" in fields:
-        fields["usage"] = Usage(**fields["usage"])
+    for name in ("usage", "step"):
+        if name in fields:
+            fields[name] = Usage(**fields[name])
     if "changes" in fields:
         fields["changes"] = tuple(fields["changes"])
     event: Event = kind(**fields)

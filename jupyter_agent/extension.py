@@ -21,6 +21,7 @@ from jupyter_agent.conversations.runner import Rules, TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
@@ -48,6 +49,13 @@ class JupyterAgent(ExtensionApp):
         config=True,
         help="Named endpoints: {name: {kind, base_url, api_key_file, models, ...}}.",
     )
+    model_facts = Dict(
+        {},
+        config=True,
+        help="What is known of models, by name or pattern: {'anthropic:claude-*': {price: {input, "
+        "output, cache_read, cache_write}, window}}; prices of a million tokens, a window in "
+        "tokens.",
+    )
     allow_keys = Bool(True, config=True, help="Whether users may store a key from the panel.")
     store_dir = Unicode(
         config=True,
@@ -62,6 +70,13 @@ class JupyterAgent(ExtensionApp):
     )
     most_token_budget = Int(
         3_000_000, min=1, config=True, help="The most `token_budget` a request may ask for."
+    )
+    cost_budget = Float(
+        None,
+        min=0,
+        allow_none=True,
+        config=True,
+        help="What a turn may cost, in the currency of the prices; then it must answer.",
     )
     approval_seconds = Float(
         1800.0, min=1, config=True, help="Seconds that a question waits; unanswered it is denied."
@@ -98,6 +113,7 @@ class JupyterAgent(ExtensionApp):
             default=self.default_model or None,
             key_file=folder / "keys.json",
             providers=self.providers,
+            facts=FactBook(self.model_facts),
             allow_keys=self.allow_keys,
         )
         self.tabs = Tabs()
@@ -125,6 +141,7 @@ class JupyterAgent(ExtensionApp):
             self.dispatcher,
             self.rooms,
             Rules(max_mode=self.max_mode, rules=[Rule(**rule) for rule in self.rules]),
+            self.log,
         )
         if self.open_panel:
             page = server.web_app.settings.setdefault("page_config_data", {})
@@ -136,6 +153,7 @@ class JupyterAgent(ExtensionApp):
             max_steps=self.max_steps,
             max_tokens=self.max_tokens,
             token_budget=self.token_budget,
+            cost_budget=self.cost_budget,
             approval_seconds=self.approval_seconds,
         )
         ceiling = Limits(

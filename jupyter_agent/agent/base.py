@@ -14,6 +14,7 @@ from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.transcript import Transcript
 from jupyter_agent.events import Event
 from jupyter_agent.models.base import Model
+from jupyter_agent.models.facts import Facts
 from jupyter_agent.workspace.workspace import Workspace
 
 Emit: TypeAlias = Callable[[Event], Awaitable[None]]
@@ -35,5 +36,7 @@ class Turn:
     emit: Emit
     ask: Ask
     limits: Limits = Limits()
+    facts: Facts = Facts()
+    """What is known of the model."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits before a retry; a test has its own clock."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from jupyter_agent.events import Usage
+from jupyter_agent.models.facts import Price
 
-Limit: TypeAlias = Literal["steps", "tokens"]
+Limit: TypeAlias = Literal["steps", "tokens", "cost"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +21,8 @@ class Limits:
     """Tokens of one reply."""
     token_budget: int = 300_000
     """Tokens of all steps together, cached ones too; once spent, the next step must answer."""
+    cost_budget: float | None = None
+    """What all steps together may cost, where the price is known; then the next must answer."""
     attempts: int = 3
     """How often one step is tried in all when the model service fails."""
     longest_wait: float = 60.0
@@ -39,10 +42,13 @@ class Limits:
 class Meter:
     """What one turn has used so far."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, price: Price | None = None) -> None:
         self._limits = limits
+        self._price = price
         self.steps = 0
         self.usage = Usage()
+        self.step_usage = Usage()
+        """Of the step that goes on now."""
         self.limit: Limit | None = None
         """Which limit made this step the last."""
         self.forced = False
@@ -59,13 +65,32 @@ class Meter:
         return self.forced or self.limit is not None
 
     def start_step(self) -> None:
-        """Count one more step and see whether it has to be the last."""
+        """Count one more step."""
         self.steps += 1
+        self.step_usage = Usage()
+
+    def reach(self) -> Limit | None:
+        """The limit that was reached since this was last asked; then this step is the last."""
+        if self.limit is not None:
+            return None
+        cost, cost_budget = self.usage.cost, self._limits.cost_budget
         if self.usage.total >= self._limits.token_budget:
             self.limit = "tokens"
+        elif cost is not None and cost_budget is not None and cost >= cost_budget:
+            self.limit = "cost"
         elif self.steps >= self._limits.max_steps:
             self.limit = "steps"
+        return self.limit
 
     def spend(self, usage: Usage) -> None:
-        """Count the tokens of one reply."""
+        """Count the tokens of one reply, and what they cost."""
+        if self._price is not None:
+            cost = self._price.of(
+                input=usage.input_tokens,
+                output=usage.output_tokens,
+                cache_read=usage.cache_read_tokens,
+                cache_write=usage.cache_write_tokens,
+            )
+            usage = replace(usage, cost=cost)
         self.usage += usage
+        self.step_usage += usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jupyter_agent.agent.budget import Meter
+from jupyter_agent.agent.budget import Limit, Meter
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import FinishReason, TurnAborted, TurnFailed, TurnFinished, Usage
 
@@ -22,6 +22,13 @@ class Ending:
     """The model's own word, or `stopped`, or the kind of the fault."""
     usage: Usage
     steps: int
+    limit: Limit | None = None
+    """The limit that made the last step the last."""
+
+    @property
+    def why(self) -> str:
+        """Why the turn ended, for who keeps the server."""
+        return f"{self.stop_reason} ({self.limit} limit)" if self.limit else self.stop_reason
 
 
 def finished(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:
@@ -32,7 +39,7 @@ def finished(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:
         steps=meter.steps,
         usage=meter.usage,
         step_limit_reached=meter.limit == "steps",
-        budget_reached=meter.limit == "tokens",
+        budget_reached=meter.limit in ("tokens", "cost"),
     )
     return _ending("done", event, stop_reason, meter)
 
@@ -52,5 +59,10 @@ def _ending(
     state: State, event: TurnFinished | TurnAborted | TurnFailed, stop_reason: str, meter: Meter
 ) -> Ending:
     return Ending(
-        state=state, event=event, stop_reason=stop_reason, usage=meter.usage, steps=meter.steps
+        state=state,
+        event=event,
+        stop_reason=stop_reason,
+        usage=meter.usage,
+        steps=meter.steps,
+        limit=meter.limit,
     )

@@ -17,6 +17,7 @@ from jupyter_agent.models.base import ModelEvent, ModelRequest
 _LIMIT_NOTICES = {
     "steps": ("step-limit", "The step limit of this turn is reached; this is the last answer."),
     "tokens": ("budget", "The token budget of this turn is used up; this is the last answer."),
+    "cost": ("budget", "The budget of this turn is spent; this is the last answer."),
 }
 
 
@@ -28,11 +29,11 @@ async def ask_model(turn: Turn, meter: Meter) -> Reply:
     """
     meter.start_step()
     await turn.emit(StepStarted())
-    if meter.limit is not None:
-        kind, text = _LIMIT_NOTICES[meter.limit]
-        await turn.emit(Notice(kind=kind, text=text))
     attempt = 1
     while True:
+        if limit := meter.reach():
+            kind, text = _LIMIT_NOTICES[limit]
+            await turn.emit(Notice(kind=kind, text=text))
         meter.replies += 1
         reply = Reply(meter.replies, turn.limits)
         try:

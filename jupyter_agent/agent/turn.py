@@ -28,7 +28,7 @@ async def run_turn(turn: Turn) -> Ending:
     cancelled, the history is finished, and it returns. An exception that is neither ours nor a
     cancellation is a bug and goes through, with the history finished too.
     """
-    meter = Meter(turn.limits)
+    meter = Meter(turn.limits, turn.facts.price)
     try:
         while True:
             reply, outcome = await _step(turn, meter)
@@ -54,7 +54,7 @@ async def _step(turn: Turn, meter: Meter) -> tuple[Reply, Outcome]:
         await tell_finish(turn, reply, outcome)
         return reply, outcome
     finally:
-        await turn.emit(UsageUpdated(usage=meter.usage))
+        await turn.emit(UsageUpdated(usage=meter.usage, step=meter.step_usage))
         await turn.emit(StepFinished())
 
 

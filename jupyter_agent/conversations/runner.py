@@ -22,10 +22,11 @@ from jupyter_agent.agent.transcript import Transcript
 from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.attachments import Attachment, attached_text, content
 from jupyter_agent.conversations.live import Books, LiveTurn
+from jupyter_agent.conversations.log import TurnLog
 from jupyter_agent.conversations.store import Message, NewTurn, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, ToolError
-from jupyter_agent.events import TurnFailed, TurnStarted, Usage
+from jupyter_agent.events import Event, TurnFailed, TurnStarted, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.workspace.runs import Run
@@ -81,9 +82,16 @@ class TurnRunner:
     """Starts turns, keeps them while they run, and lets clients find them again."""
 
     def __init__(
-        self, books: Books, models: Models, dispatcher: Dispatcher, rooms: Rooms, rules: Rules
+        self,
+        books: Books,
+        models: Models,
+        dispatcher: Dispatcher,
+        rooms: Rooms,
+        rules: Rules,
+        log: logging.Logger = log,
     ) -> None:
         self.books = books
+        self.log = log
         self._models = models
         self._dispatcher = dispatcher
         self._rooms = rooms
@@ -202,6 +210,12 @@ class TurnRunner:
         self, live: LiveTurn, request: TurnRequest, model: Model, work: Workspace
     ) -> None:
         record, store = live.record, self.books.store
+        turn_log = TurnLog(self.log, record.id, request.limits.max_steps)
+
+        async def tell(event: Event) -> None:
+            await live.tell(event)
+            turn_log.hear(event)
+
         try:
             await live.tell(
                 TurnStarted(
@@ -224,17 +238,19 @@ class TurnRunner:
                     policy=policy,
                     system=SYSTEM,
                     context=await self._context(work, request),
-                    emit=live.tell,
+                    emit=tell,
                     ask=live.ask,
                     limits=request.limits,
+                    facts=self._models.facts(model.id),
                 )
             )
+            turn_log.end(ending)
             if ending.state == "stopped":
                 await self._rooms.runs.interrupt_turn(record.id)
             await self._settle(live)
             await live.end(ending.state, ending.event, ending.stop_reason, ending.steps)
         except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
-            log.exception("Turn %s failed", record.id)
+            self.log.exception("Turn %s failed: a bug of ours", record.id)
             await live.end("failed", TurnFailed(error=INTERNAL), "internal_error", 0)
         finally:
             await live.close()
@@ -273,7 +289,7 @@ class TurnRunner:
                 place = notebook.place
                 kernel = await self._rooms.kernels.find(notebook.path)
             except ToolError as error:  # the model finds out by its tools, as it does later
-                log.info("The notebook of the turn is not at hand: %s", error)
+                self.log.info("The notebook of the turn is not at hand: %s", error)
         return context(
             mode=request.mode,
             today=datetime.now(UTC).date(),

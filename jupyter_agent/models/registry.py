@@ -12,6 +12,7 @@ from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.demo import DemoModel
+from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.openai import OpenAIModel
 
@@ -62,6 +63,7 @@ class Models:
         default: str | None,
         key_file: Path,
         providers: Mapping[str, Mapping[str, Any]] | None = None,
+        facts: FactBook | None = None,
         allow_keys: bool = True,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
@@ -72,6 +74,7 @@ class Models:
         for name, fields in configured.items():
             known = _KNOWN.get(name)
             self._providers[name] = Provider(**{**(vars(known) if known else {}), **fields})
+        self._facts = facts or FactBook()
         self._configured_default = default
         self._allow_keys = allow_keys
         self._environment = environment
@@ -112,6 +115,10 @@ class Models:
                 self._outdated.append(made[1])  # a turn may still use it
             self._made[name] = made = (key, self._make(service, model, provider, key))
         return made[1]
+
+    def facts(self, model: str) -> Facts:
+        """What is known of `provider:model`."""
+        return self._facts.of(model)
 
     def describe(self) -> dict[str, Any]:
         """The answer of `GET models`; never the value of a key."""

@@ -44,6 +44,7 @@ class ChatBody(BaseModel):
     max_steps: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
     token_budget: int | None = Field(default=None, ge=1)
+    cost_budget: float | None = Field(default=None, ge=0)
     on_approval: Literal["hold", "end"] = "hold"
     stream: bool = True
     undo: bool = False
@@ -153,8 +154,10 @@ class ChatHandler(TurnAnswers):
         """What was asked for, within the server's bounds."""
         names = ("max_steps", "max_tokens", "token_budget")
         asked = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
+        costs = [cost for cost in (body.cost_budget, self.limits.cost_budget) if cost is not None]
         return replace(
             self.limits,
+            cost_budget=min(costs, default=None),
             **{name: min(value, getattr(self.ceiling, name)) for name, value in asked.items()},
         )
 

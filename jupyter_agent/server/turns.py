@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -10,6 +11,7 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.conversations.undo import CellName, undo_turn
 from jupyter_agent.errors import RequestError
+from jupyter_agent.events import UsageUpdated
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
@@ -67,6 +69,7 @@ class TurnHandler(DoneHandler):
                 "stop_reason": turn.stop_reason,
                 "steps": turn.steps,
                 "usage": asdict(turn.usage),
+                "step_usage": await self._step_usage(turn_id),
                 "started": turn.started,
                 "ended": turn.ended,
                 **turn.request,
@@ -76,6 +79,10 @@ class TurnHandler(DoneHandler):
                 "audit": await self.books.store.audit(turn_id),
             }
         )
+
+    async def _step_usage(self, turn_id: str) -> list[dict[str, Any]]:
+        events = [event for _, event in await self.books.store.events(turn_id)]
+        return [asdict(event.step) for event in events if isinstance(event, UsageUpdated)]
 
 
 class ChangesHandler(DoneHandler):

@@ -112,7 +112,8 @@ def chunk(event: Event) -> Chunk:
                 "data": {"kind": event.kind, "text": event.text, **event.facts},
             }
         case "usage_updated":
-            return {"type": "message-metadata", "messageMetadata": {"usage": asdict(event.usage)}}
+            used = {"usage": asdict(event.usage), "stepUsage": asdict(event.step)}
+            return {"type": "message-metadata", "messageMetadata": used}
         case "turn_finished":
             return {
                 "type": "finish",

@@ -18,6 +18,7 @@ from jupyter_agent.agent.turn import Ending, Turn, run_turn
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.events import Event
 from jupyter_agent.models.base import Message, Model
+from jupyter_agent.models.facts import Facts
 from jupyter_agent.notebook.cell import CellState, Change, version_of
 from jupyter_agent.testing import check_messages
 from jupyter_agent.tools.base import (
@@ -204,6 +205,7 @@ class Bench:
     desk: Desk = field(default_factory=Desk)
     policy: Policy = field(default_factory=lambda: Policy(mode="auto"))
     limits: Limits = Limits()
+    facts: Facts = Facts()
     history: list[Message] = field(default_factory=list)
     stored: list[Message] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -239,6 +241,7 @@ class Bench:
             emit=self._emit,
             ask=self._ask,
             limits=self.limits,
+            facts=self.facts,
             sleep=self._sleep,
         )
 

@@ -24,8 +24,10 @@ from jupyter_agent.events import (
     TurnFailed,
     TurnFinished,
     Usage,
+    UsageUpdated,
 )
 from jupyter_agent.models.base import Block
+from jupyter_agent.models.facts import Facts, Price
 from jupyter_agent.testing import Scripted, ScriptedModel, calls, says, thinks
 
 from .conftest import Bench, with_limits
@@ -201,6 +203,50 @@ async def test_spent_tokens_force_the_answer_before_the_next_request(bench: Benc
     assert isinstance(ending.event, TurnFinished)
     assert ending.event.budget_reached
     assert not ending.event.step_limit_reached
+
+
+DEAR = Facts(price=Price(input=1000, output=10_000, cache_read=100))
+"""The 100 tokens in and 10 out of a scripted reply cost 0.2."""
+
+
+async def test_a_spent_budget_forces_the_answer_before_the_next_request(bench: Bench) -> None:
+    with_limits(bench, cost_budget=0.2)
+    bench.facts = DEAR
+    model = ScriptedModel([[calls("look", cell_id="a")], [says("x is 1.")]])
+    ending = await bench.run(model)
+    assert [request.tool_choice for request in model.requests] == ["auto", "none"]
+    assert isinstance(ending.event, TurnFinished)
+    assert ending.event.budget_reached
+    assert ending.usage.cost == pytest.approx(0.4)
+    assert ending.why == "end_turn (cost limit)"
+    assert [notice.kind for notice in bench.told(Notice)] == ["budget"]
+
+
+async def test_each_step_tells_what_it_used_and_what_it_cost(bench: Bench) -> None:
+    bench.facts = DEAR
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 1}
+    first = Scripted(blocks=[calls("look", cell_id="a")], usage=usage)
+    await bench.run(ScriptedModel([first, [says("x is 1.")]]))
+    steps = [event.step for event in bench.told(UsageUpdated)]
+    assert [(step.input_tokens, step.cache_read_tokens) for step in steps] == [(10, 90), (100, 0)]
+    assert [step.cost for step in steps] == [pytest.approx(0.029), pytest.approx(0.2)]
+    assert bench.told(UsageUpdated)[-1].usage == steps[0] + steps[1]
+
+
+async def test_where_the_price_is_unknown_only_tokens_are_counted(bench: Bench) -> None:
+    with_limits(bench, cost_budget=0.0001)
+    model = ScriptedModel([[calls("look", cell_id="a")], [says("x is 1.")]])
+    ending = await bench.run(model)
+    assert ending.usage.cost is None
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto"]
+
+
+async def test_a_limit_reached_by_a_broken_reply_holds_for_the_next_attempt(bench: Bench) -> None:
+    with_limits(bench, token_budget=100)
+    broken = Scripted(blocks=[says("Half an answer")], stop_after=3)
+    model = ScriptedModel([broken, [says("Hello.")]])
+    await bench.run(model)
+    assert [request.tool_choice for request in model.requests] == ["auto", "none"]
 
 
 async def test_an_endless_loop_of_calls_ends(bench: Bench) -> None:

@@ -50,7 +50,7 @@ export class Assistant implements IAssistant {
       mode: this._defaultMode,
       model: null
     };
-    _notebooks.moved.connect(this._follow, this);
+    _notebooks.moved.connect(this.follow, this);
   }
 
   /** Emitted whenever `state` is another one. */
@@ -65,7 +65,7 @@ export class Assistant implements IAssistant {
   /** The mode of notebooks for which the user has not chosen one. */
   set defaultMode(mode: Mode) {
     this._defaultMode = mode;
-    this._follow();
+    this.follow();
   }
 
   /** Go on where the user was: the conversation of the last page load, or one whose turn runs. */
@@ -73,7 +73,7 @@ export class Assistant implements IAssistant {
     const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
     this._modes = remembered?.modes ?? {};
     this._set({ model: remembered?.model ?? null });
-    this._follow();
+    this.follow();
     void this.readModels();
     const id = remembered?.conversation ?? (await this._runningConversation());
     if (id && !this._state.conversation.state.messages.length) {
@@ -115,6 +115,12 @@ export class Assistant implements IAssistant {
     });
     this._remember();
     await asked;
+  }
+
+  /** Ask about the active cell, whatever is drafted about another. */
+  async askHere(text: string): Promise<void> {
+    const { place } = this._notebooks;
+    await this.ask(text, { notebook: place?.notebook, context: place?.attachments });
   }
 
   /** What the user chose for the next turn. */
@@ -173,9 +179,17 @@ export class Assistant implements IAssistant {
     this._set({ view });
   }
 
+  /** Take what goes with the draft from where the user is; not while there is a draft, which is about a place. */
+  follow(): void {
+    if (!this._state.draft) {
+      const { place } = this._notebooks;
+      this._set({ place, mode: this._modes[place?.notebook ?? ''] ?? this._defaultMode });
+    }
+  }
+
   setDraft(draft: string): void {
     this._set({ draft });
-    this._follow();
+    this.follow();
   }
 
   /** Take something away from what goes with the draft; without an index, the notebook with all that is of it. */
@@ -195,14 +209,6 @@ export class Assistant implements IAssistant {
   setModel(model: string): void {
     this._set({ model: model === this._state.models?.default ? null : model });
     this._remember();
-  }
-
-  /** The place follows the user only while nothing is drafted. */
-  private _follow(): void {
-    if (!this._state.draft) {
-      const { place } = this._notebooks;
-      this._set({ place, mode: this._modes[place?.notebook ?? ''] ?? this._defaultMode });
-    }
   }
 
   private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {

@@ -60,7 +60,7 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
   };
   const askOpenly = async (text: string): Promise<void> => {
     await open();
-    await assistant.ask(text);
+    await assistant.askHere(text);
   };
   const inNotebook = (): boolean => assistant.state.place !== null;
 

@@ -43,7 +43,7 @@ export function Composer(): React.JSX.Element {
       {place && (
         <div className="jp-Agent-chips">
           <span className="jp-Agent-chip" title={place.notebook}>
-            {PathExt.basename(place.notebook)}
+            <span>{PathExt.basename(place.notebook)}</span>
             <button
               aria-label={trans.__('Remove %1', PathExt.basename(place.notebook))}
               onClick={() => assistant.detach()}
@@ -59,6 +59,7 @@ export function Composer(): React.JSX.Element {
         placeholder={hint}
         rows={2}
         value={draft}
+        onFocus={() => assistant.follow()} // text that is selected tells nobody
         onChange={event => assistant.setDraft(event.target.value)}
       />
       <div className="jp-Agent-choices">

@@ -105,7 +105,7 @@ export function Chips(props: {
     <>
       {props.attachments.map((attachment, index) => (
         <span key={index} className="jp-Agent-chip">
-          {nameOf(attachment)}
+          <span>{nameOf(attachment)}</span>
           {props.onRemove && (
             <button
               aria-label={trans.__('Remove %1', nameOf(attachment))}

@@ -1,0 +1,163 @@
+"""Takes the pictures of the docs: `python -m tests.ui.screenshots` writes `docs/panel-*.png`."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from jupyter_agent.testing import Scripted, calls, says, thinks
+from tests.ui.conftest import FLAGS
+from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.page import OpenNotebook
+
+DOCS = Path(__file__).parents[2] / "docs"
+SIZE = {"width": 1280, "height": 800}
+
+TABLE = """\
+import pandas as pd
+
+sales = pd.DataFrame({
+    "month": pd.date_range("2026-01-31", periods=8, freq="ME"),
+    "revenue": [120, 132, 141, 155, 168, 183, 171, 160],
+})"""
+CELLS = [
+    new_markdown_cell("# Sales, first look\nMonthly revenue of three shops, in k€.", id="title"),
+    new_code_cell(TABLE, id="table"),
+    new_code_cell("sales.plot()", id="plot"),
+]
+PLOT = """\
+monthly = sales.set_index("month").revenue
+ax = monthly.plot(marker="o", figsize=(5, 2.2), ylabel="k€")"""
+ANSWER = r"""Revenue **grows until June**, then falls. Over the eight months it grew by
+
+$$\bar g = \Big(\frac{r_8}{r_1}\Big)^{1/7} - 1 \approx 4.2\,\%$$
+
+a month; without July and August it would be $8.8\,\%$."""
+PLOTTING = [
+    [
+        thinks("First what is there, then a plot over the months, then the growth."),
+        says("I'll look at the data first."),
+        calls("get_notebook_state"),
+    ],
+    [
+        says("The plot has no months on its axis."),
+        calls("update_cell", cell_id="plot", old_string="sales.plot()", new_string=PLOT),
+    ],
+    [calls("run_cells")],
+    [says(ANSWER)],
+]
+CLEANING = """\
+from pathlib import Path
+
+for path in Path("exports").glob("2024-*.csv"):
+    path.unlink()"""
+DELETING = [
+    [
+        thinks("Cell 4 is there for this."),
+        says("Cell 4 deletes the exports of 2024. That cannot be undone, so look at it first."),
+        calls("run_cell", cell_id="clean"),
+    ],
+]
+BUSY = Scripted(status=529, error=("overloaded_error", "Overloaded"))
+
+RESIZE = """width => {
+    const [panel] = [...jupyterapp.shell.widgets('right')].filter(w => w.id === 'jupyter-agent');
+    let area = panel;
+    while (!area.parent.layout.absoluteSizes) area = area.parent;
+    const sizes = area.parent.layout.absoluteSizes();
+    const own = area.parent.widgets.indexOf(area);
+    sizes[own - 1] += sizes[own] - width;
+    sizes[own] = width;
+    area.parent.setRelativeSizes(sizes);
+}"""
+
+
+def main() -> None:
+    """All pictures, each from a conversation of its own."""
+    replies = Replies()
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_lab(Path(folder) / "lab", replies) as lab,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        with panel(browser, lab) as page:
+            ask(page, replies, "Plot revenue by month. How fast does it grow?", PLOTTING)
+            page.get_by_role("button", name="Undo turn").wait_for()
+            take(page, "light")
+            page.evaluate(RESIZE, 300)
+            take(page, "narrow")
+            page.evaluate(RESIZE, 380)
+            theme(page, "JupyterLab Dark")
+            take(page, "dark")
+            theme(page, "JupyterLab Light")
+        with panel(browser, lab) as page:
+            ask(page, replies, "Plot revenue by month.", [*PLOTTING[:2], *[BUSY] * 5])
+            page.get_by_role("button", name="Try again").wait_for()
+            take(page, "error")
+        with panel(
+            browser, lab, new_code_cell(CLEANING, id="clean")
+        ) as page:  # last: what waits is found by every new page
+            page.get_by_label("Mode", exact=True).select_option("ask")
+            ask(page, replies, "Make room for the exports of this year.", DELETING)
+            page.get_by_role("button", name="Deny").wait_for()
+            take(page, "approval")
+        browser.close()
+
+
+@contextmanager
+def panel(browser: Browser, lab: Lab, *more: NotebookNode) -> Iterator[Page]:
+    """The example notebook as it was, with the panel open, in mode auto."""
+    kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = new_notebook(cells=[*CELLS, *more], metadata={"kernelspec": kernelspec})
+    nbformat.write(notebook, lab.root / "sales.ipynb")
+    context = browser.new_context(viewport=SIZE, device_scale_factor=1.5)
+    page = context.new_page()
+    OpenNotebook(page, lab, "sales.ipynb").open()
+    page.keyboard.press("Control+Alt+g")
+    page.get_by_label("Mode", exact=True).select_option("auto")
+    yield page
+    lab.shut_down_kernels()
+    context.close()
+
+
+def ask(page: Page, replies: Replies, text: str, answer: list[object]) -> None:
+    replies.clear()
+    for reply in answer:
+        replies.append(reply)
+    message = page.get_by_role("textbox", name="Message")
+    message.fill(text)
+    message.press("Enter")
+
+
+def theme(page: Page, name: str) -> None:
+    page.evaluate(
+        "name => jupyterapp.commands.execute('apputils:change-theme', {theme: name})", name
+    )
+    page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
+
+
+def take(page: Page, name: str) -> None:
+    """Once nothing moves any more, in 256 colours: the pictures are part of the repository."""
+    before = b""
+    while (picture := page.screenshot(animations="disabled")) != before:
+        before = picture
+        page.wait_for_timeout(500)
+    colours = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    colours.save(DOCS / f"panel-{name}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,360 @@
+"""The side panel, as a person uses it: asked, watched, answered and undone."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from jupyter_agent.testing import FakeAnthropic, Scripted, calls, in_thread, says, thinks
+from tests.ui.conftest import OpenPage, new_file
+from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.page import OpenNotebook, eventually
+
+ANSWER = r"""It is **seven**:
+
+$$x = \sum_{i=1}^{7} 1$$
+
+- the sum of `7` ones"""
+WAITING = """\
+import pathlib, time
+print("before")
+while not pathlib.Path("go").exists():
+    time.sleep(0.02)
+print("after")"""
+
+
+class Panel:
+    """The panel of one page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.region = page.get_by_role("region", name="Assistant")
+        self.log = page.get_by_role("log", name="Conversation")
+        self.message = page.get_by_role("textbox", name="Message")
+
+    def open(self, mode: str | None = None) -> Panel:
+        self.page.keyboard.press("Control+Alt+g")
+        expect(self.message).to_be_focused()
+        if mode:
+            self.region.get_by_label("Mode", exact=True).select_option(mode)
+        return self
+
+    def ask(self, text: str) -> None:
+        self.message.fill(text)
+        self.message.press("Enter")
+
+    def call(self, words: str) -> Locator:
+        return self.log.get_by_role("group", name=words, exact=True)
+
+    def button(self, name: str) -> Locator:
+        return self.region.get_by_role("button", name=name, exact=True)
+
+
+class Gate(asyncio.Event):
+    """Opened by the test, waited for in the thread of the fake."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._opened = threading.Event()
+
+    async def wait(self) -> Literal[True]:
+        await asyncio.to_thread(self._opened.wait)
+        return True
+
+    def set(self) -> None:
+        self._opened.set()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def panel(notebook: OpenNotebook) -> Panel:
+    """The panel beside `notebook`, in mode auto."""
+    return Panel(notebook.page).open("auto")
+
+
+def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendered(
+    panel: Panel, notebook: OpenNotebook, replies: Replies
+) -> None:
+    replies.append([thinks("Look first."), says("I look first."), calls("get_notebook_state")])
+    replies.append([says("Now I set it."), calls("update_cell", cell_id="c0", source="x = 7")])
+    replies.append([calls("run_cells")])
+    replies.append([says(ANSWER)])
+    panel.page.keyboard.type("Make x seven.\n")  # as fast as keys can be: none is lost
+    expect(panel.log.locator("article").first).to_contain_text("Make x seven.")
+    expect(panel.message).to_have_value("")
+    expect(panel.button("Undo turn")).to_be_visible()
+    shown = panel.log.locator("article").last.inner_text()
+    places = [
+        shown.index(words)
+        for words in ("Thought", "I look first.", "Read the notebook", "Now I set it.",
+                      "Edited cell 1", "Ran cells 1–2", "seven", "1 cell changed")
+    ]  # fmt: skip
+    assert places == sorted(places)
+    expect(panel.call("Edited cell 1")).to_contain_text("x = 7")
+    expect(panel.call("Ran cells 1–2")).to_contain_text("x is 7")
+    assert notebook.shown()["c0"] == "x = 7"
+    assert (notebook.prompt("c0"), notebook.prompt("c1")) == ("[1]:", "[2]:")
+    assert notebook.output_text("c1").strip() == "x is 7"
+    expect(panel.log.locator("strong", has_text="seven")).to_be_visible()
+    expect(panel.log.locator("mjx-container")).to_be_visible()
+    expect(panel.log.locator("li code")).to_have_text("7")
+    expect(panel.log).not_to_contain_text("$$")
+
+
+def test_a_run_is_shown_while_it_goes_on(open_page: OpenPage, replies: Replies) -> None:
+    notebook = open_page(cells=[WAITING])
+    panel = Panel(notebook.page).open("auto")
+    replies.append([calls("run_cell", cell_id="c0")])
+    replies.append([says("It ended.")])
+    panel.ask("Run it.")
+    prompt = notebook.cell("c0").locator(".jp-InputPrompt")
+    expect(panel.call("Running cell 1…")).to_contain_text("before")
+    expect(prompt).to_have_text("[*]:")
+    expect(notebook.cell("c0").locator(".jp-OutputArea-output")).to_have_text("before\n")
+    (notebook.lab.root / "go").touch()
+    expect(panel.call("Ran cell 1")).to_contain_text("after")
+    expect(prompt).to_have_text("[1]:")
+    expect(panel.log).to_contain_text("It ended.")
+
+
+def test_nothing_happens_before_it_is_allowed_and_a_refusal_reaches_the_model(
+    panel: Panel, notebook: OpenNotebook, replies: Replies
+) -> None:
+    replies.append([calls("update_cell", cell_id="c0", old_string="1", new_string="2")])
+    replies.append([calls("run_cell", cell_id="c0")])
+    replies.append([says("As you like.")])
+    panel.region.get_by_label("Mode", exact=True).select_option("ask")
+    panel.ask("Set it to two and run it.")
+    question = panel.region.get_by_role("group", name="Edit cell 1?")
+    expect(question).to_contain_text("x = 2")
+    expect(panel.call("Edit cell 1")).to_contain_text("waiting for you")
+    assert notebook.sources()["c0"] == "x = 1"
+    panel.button("Allow").click()
+    question = panel.region.get_by_role("group", name="Run cell 1?")
+    expect(question).to_contain_text("x = 2")
+    assert notebook.sources()["c0"] == "x = 2"
+    panel.message.press("Escape")  # neither denies nor stops
+    instead = panel.region.get_by_role("textbox", name="What to do instead")
+    instead.fill("Do not run anything.")
+    instead.press("Enter")
+    expect(panel.log).to_contain_text("As you like.")
+    expect(panel.call("Run cell 1")).to_contain_text("not allowed")
+    expect(question).to_be_hidden()
+    assert notebook.prompt("c0") == "[ ]:"
+    assert "Do not run anything." in str(notebook.lab.fake.requests[-1]["messages"][-1])
+
+
+def test_a_turn_goes_on_in_a_reloaded_page_and_in_a_second_one(
+    panel: Panel, notebook: OpenNotebook, open_page: OpenPage, replies: Replies, gate: Gate
+) -> None:
+    half = Scripted(
+        blocks=[says("The beginning and the end.")], stop_after=5, then="wait", gate=gate
+    )
+    replies.append([calls("update_cell", cell_id="c0", source="x = 9")])
+    replies.append(half)
+    panel.ask("Take your time.")
+    expect(panel.log).to_contain_text("The beginning")
+    notebook.page.reload()
+    notebook.wait_until_ready()
+    other = Panel(open_page(path=notebook.path).page).open()
+    for log in (panel.log, other.log):
+        expect(log).to_contain_text("Take your time.")
+        expect(log).to_contain_text("The beginning")
+        expect(log).not_to_contain_text("the end.")
+    gate.set()
+    for one in (panel, other):
+        expect(one.log).to_contain_text("The beginning and the end.")
+        expect(one.button("Undo turn")).to_be_visible()
+        expect(one.call("Edited cell 1")).to_have_count(1)
+
+
+def test_escape_stops_a_turn_and_then_goes_back_to_the_notebook(
+    panel: Panel, notebook: OpenNotebook, replies: Replies, gate: Gate
+) -> None:
+    replies.append(Scripted(blocks=[says("Never ready")], stop_after=0, then="wait", gate=gate))
+    panel.ask("Take for ever.")
+    expect(panel.region.locator(".jp-Agent-cursor")).to_be_visible()
+    panel.message.press("Escape")
+    expect(panel.log).to_contain_text("Stopped.")
+    panel.message.press("Escape")
+    expect(panel.message).not_to_be_focused()
+    expect(panel.page.locator(".jp-Notebook")).to_have_class(re.compile("jp-mod-commandMode"))
+
+
+def test_conversations_are_found_renamed_and_deleted(panel: Panel, replies: Replies) -> None:
+    replies.append([says("First answer.")])
+    replies.append([says("Second answer.")])
+    panel.ask("A first question")
+    expect(panel.log).to_contain_text("First answer.")
+    panel.button("New conversation").click()
+    expect(panel.log).not_to_contain_text("First answer.")
+    panel.ask("A second question")
+    expect(panel.log).to_contain_text("Second answer.")
+    panel.button("Conversations").click()
+    panel.button("Rename “A first question”").click()
+    dialog = panel.page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill("The oldest")
+    dialog.get_by_role("textbox").press("Enter")
+    panel.button("Delete “A second question”").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(panel.button("Delete “A second question”")).to_be_hidden()
+    panel.region.get_by_role("button", name="The oldest").first.click()
+    expect(panel.log).to_contain_text("First answer.")
+
+
+def test_undoing_a_turn_keeps_what_the_person_changed_since_and_says_so(
+    panel: Panel, notebook: OpenNotebook, replies: Replies
+) -> None:
+    replies.append(
+        [
+            calls("update_cell", cell_id="c0", source="x = 2"),
+            calls("update_cell", cell_id="c1", old_string="x is", new_string="x has become"),
+        ]
+    )
+    replies.append([says("Both are changed.")])
+    panel.ask("Change both.")
+    expect(panel.button("Undo turn")).to_be_visible()
+    notebook.edit("c1")
+    notebook.type("  # mine")
+    panel.button("Undo turn").click()
+    undone = panel.region.get_by_role("status").filter(has_text="Undone, except")
+    expect(undone).to_contain_text("Cell 2")
+    eventually(notebook.sources, lambda now: now["c0"] == "x = 1")
+    assert notebook.sources()["c1"] == "print('x has become', x)  # mine"
+    expect(panel.log).to_contain_text("1 cell changed")
+
+
+def test_a_failing_model_names_the_next_step_which_then_works(
+    panel: Panel, replies: Replies
+) -> None:
+    replies.append(Scripted(status=401, error=("authentication_error", "invalid x-api-key")))
+    replies.append([says("Here I am.")])
+    panel.ask("Are you there?")
+    alert = panel.region.get_by_role("alert")
+    expect(alert).to_contain_text("Nothing was lost.")
+    expect(alert).not_to_contain_text("req_")
+    expect(alert.get_by_role("button", name="Models and keys")).to_be_visible()
+    alert.get_by_role("button", name="Try again").click()
+    expect(panel.log).to_contain_text("Here I am.")
+    expect(alert).to_be_hidden()
+    expect(panel.log.locator(".jp-Agent-question")).to_have_count(1)
+
+
+def test_commands_ask_about_the_cell_the_error_and_the_selection(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(cells=["x = 1", "y = 1 / 0"])
+    panel = Panel(notebook.page)
+    for answer in ("It is one.", "You divide by zero."):
+        replies.append([says(answer)])
+    notebook.edit("c0", at=0)
+    notebook.page.keyboard.press("Shift+ArrowRight")
+    run_command(notebook.page, "jupyter-agent:send-selection")
+    expect(panel.message).to_be_focused()
+    expect(panel.button("Remove @ selection, 1 characters")).to_be_visible()
+    notebook.edit("c0", at=3)
+    run_command(notebook.page, "jupyter-agent:explain-cell")
+    expect(panel.log).to_contain_text("It is one.")
+    notebook.edit("c1")
+    run_command(notebook.page, "jupyter-agent:fix-error")
+    expect(panel.log).to_contain_text("You divide by zero.")
+    asked = [str(request["messages"][-1]) for request in notebook.lab.fake.requests[-2:]]
+    assert "x = 1" in asked[0]
+    assert "y = 1 / 0" in asked[1]
+
+
+def test_an_end_that_nobody_saw_is_told_outside_of_the_panel(
+    panel: Panel, replies: Replies, gate: Gate
+) -> None:
+    replies.append(Scripted(blocks=[says("Ready.")], stop_after=3, then="wait", gate=gate))
+    panel.ask("Work on.")
+    expect(panel.button("Stop")).to_be_visible()
+    tab = panel.page.locator(".jp-SideBar [data-id='jupyter-agent']")
+    tab.click()
+    expect(panel.region).to_be_hidden()
+    gate.set()
+    expect(tab).to_have_class(re.compile("jp-Agent-news"))
+    panel.page.get_by_role("button", name="Show").click()
+    expect(panel.log).to_contain_text("Ready.")
+    expect(tab).not_to_have_class(re.compile("jp-Agent-news"))
+
+
+def test_first_requests_come_from_the_notebook(open_page: OpenPage, lab: Lab) -> None:
+    notebook = open_page(cells=["sales = pd.DataFrame({'a': [1]})", "1 / 0"])
+    lab.run(notebook.path, "c1")
+    panel = Panel(notebook.page).open()
+    expect(panel.button("Fix the error in cell 2")).to_be_visible()
+    expect(panel.button("Plot what is most telling in sales")).to_be_visible()
+
+
+def test_the_panel_follows_the_theme_and_fits_in_300_pixels(panel: Panel, replies: Replies) -> None:
+    replies.append([says(ANSWER), calls("update_cell", cell_id="c0", source="x = 'long'" * 20)])
+    replies.append([says("Done.")])
+    panel.ask("Write a long line.")
+    expect(panel.button("Undo turn")).to_be_visible()
+    light = panel.region.evaluate("panel => getComputedStyle(panel).backgroundColor")
+    panel.page.evaluate(
+        "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
+    )
+    expect(panel.region).not_to_have_css("background-color", light)
+    try:
+        panel.page.evaluate(NARROW)
+        eventually(panel.region.bounding_box, lambda box: box and abs(box["width"] - 300) < 3)
+        wider = (
+            "panel => [...panel.querySelectorAll('.jp-Agent-panel > *, .jp-Agent-log')]"
+            ".filter(box => box.scrollWidth > box.clientWidth).map(box => box.className)"
+        )
+        assert panel.region.evaluate(wider) == []
+        for name in ("Keep", "Revert", "Review", "Undo turn", "New conversation"):
+            expect(panel.button(name)).to_be_in_viewport(ratio=1)
+    finally:
+        panel.page.evaluate(
+            "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})"
+        )
+
+
+def test_a_key_pasted_into_the_setup_card_is_used_at_once(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    replies = Replies()
+    replies.append([says("Hello from the model.")])
+    with in_thread(FakeAnthropic(replies)) as api:
+        agent = {"default_model": "", "providers": {"anthropic": {"base_url": api.url}}}
+        with running_lab(tmp_path / "lab", Replies(), config={"JupyterAgent": agent}) as lab:
+            path = new_file(lab, "keyless", ["x = 1"])
+            panel = Panel(OpenNotebook(context.new_page(), lab, path).open().page).open()
+            setup = panel.region.get_by_role("region", name="Set up a model")
+            expect(setup).to_contain_text("A scripted tour answers now.")
+            setup.get_by_label("Key for Anthropic").fill(api.api_key)
+            setup.get_by_role("button", name="Save").click()
+            expect(panel.log).to_contain_text("Sonnet 5.5 answers.")
+            panel.ask("Hello?")
+            expect(panel.log).to_contain_text("Hello from the model.")
+
+
+NARROW = """() => {
+    let area = [...jupyterapp.shell.widgets('right')].find(one => one.id === 'jupyter-agent');
+    while (!area.parent.layout.absoluteSizes) area = area.parent;
+    const sizes = area.parent.layout.absoluteSizes();
+    const own = area.parent.widgets.indexOf(area);
+    [sizes[own - 1], sizes[own]] = [sizes[own - 1] + sizes[own] - 300, 300];
+    area.parent.setRelativeSizes(sizes);
+}"""
+
+
+def run_command(page: Page, command: str) -> None:
+    """As the palette does; does not wait for the end of what it starts."""
+    page.evaluate("command => void jupyterapp.commands.execute(command)", command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 
 from jupyter_agent.agent.permissions import Mode
@@ -53,6 +54,35 @@ _MODES: Mapping[Mode, str] = {
     "edit": "you may edit cells freely; the person is asked before a run",
     "auto": "you may edit and run; the person is asked before the kernel is restarted",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instructions:
+    """What somebody wants of every answer."""
+
+    source: str
+    """Path of the file, or `settings`."""
+    text: str
+    cut: bool = False
+    """Whether it was longer."""
+
+
+def system(instructions: Sequence[Instructions] = ()) -> str:
+    """The stable part of the system prompt: ours, then what people want."""
+    parts = [SYSTEM]
+    if instructions:
+        parts.append(_INSTRUCTIONS)
+    for each in instructions:
+        where = "From the person's settings" if each.source == "settings" else f"From {each.source}"
+        ending = "\n[cut here]" if each.cut else ""
+        parts.append(f"## {where}\n{each.text}{ending}\n")
+    return "\n".join(parts)
+
+
+_INSTRUCTIONS = """\
+# Instructions of the project and the person
+Follow them unless they conflict with the rules above; later ones win over earlier ones.
+"""
 
 
 def context(

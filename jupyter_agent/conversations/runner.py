@@ -17,10 +17,11 @@ from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Mode, Policy, Rule
-from jupyter_agent.agent.prompt import SYSTEM, context
+from jupyter_agent.agent.prompt import Instructions, context, system
 from jupyter_agent.agent.transcript import Transcript
 from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.attachments import Attachment, attached_text, content
+from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.live import Books, LiveTurn
 from jupyter_agent.conversations.log import TurnLog
 from jupyter_agent.conversations.store import Message, NewTurn, TurnRecord
@@ -61,6 +62,8 @@ class TurnRequest:
     allow: frozenset[str] = frozenset()
     limits: Limits = field(default_factory=Limits)
     attachments: Sequence[Attachment] = ()
+    instructions: str = ""
+    """What the user wants of every answer."""
     client: str | None = None
     on_approval: Literal["hold", "end"] = "hold"
     idempotency_key: str | None = None
@@ -160,16 +163,22 @@ class TurnRunner:
             turn_id=turn_id,
             reads=self.reads(request.owner, request.conversation_id),
         )
-        await self._begin(request, model, turn_id, work)
+        instructions = await find_instructions(work, request.instructions, self._models.mask)
+        await self._begin(request, model, turn_id, work, instructions)
         record = await self.books.store.turn(turn_id)
         assert record is not None
         live = LiveTurn(record, self.books, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
-        live.task = asyncio.create_task(self._run(live, request, model, work))
+        live.task = asyncio.create_task(self._run(live, request, model, work, instructions))
         return live
 
     async def _begin(
-        self, request: TurnRequest, model: Model, turn_id: str, work: Workspace
+        self,
+        request: TurnRequest,
+        model: Model,
+        turn_id: str,
+        work: Workspace,
+        instructions: Sequence[Instructions],
     ) -> None:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
@@ -188,6 +197,7 @@ class TurnRunner:
                     "notebook": request.notebook,
                     "mode": request.mode,
                     "allow": sorted(request.allow),
+                    "instructions": describe(instructions),
                 },
                 model=model.id,
                 notebook=request.notebook,
@@ -207,7 +217,12 @@ class TurnRunner:
     # -- running
 
     async def _run(
-        self, live: LiveTurn, request: TurnRequest, model: Model, work: Workspace
+        self,
+        live: LiveTurn,
+        request: TurnRequest,
+        model: Model,
+        work: Workspace,
+        instructions: Sequence[Instructions],
     ) -> None:
         record, store = live.record, self.books.store
         turn_log = TurnLog(self.log, record.id, request.limits.max_steps)
@@ -236,7 +251,7 @@ class TurnRunner:
                     dispatcher=self._dispatcher,
                     work=work,
                     policy=policy,
-                    system=SYSTEM,
+                    system=system(instructions),
                     context=await self._context(work, request),
                     emit=tell,
                     ask=live.ask,

@@ -38,6 +38,8 @@ class ChatBody(BaseModel):
     messageId: str | None = None
     notebook: str | None = None
     context: list[Attachment] = Field(default_factory=list)
+    instructions: str = ""
+    """What the user wants of every answer, from their settings."""
     mode: Mode = "ask"
     allow: list[str] = Field(default_factory=list)
     model: str | None = None
@@ -143,6 +145,7 @@ class ChatHandler(TurnAnswers):
             allow=frozenset(body.allow),
             limits=self._limits(body),
             attachments=body.context,
+            instructions=body.instructions,
             client=body.client,
             on_approval=body.on_approval,
             idempotency_key=key,

@@ -55,6 +55,7 @@ class KeptHandler(AgentHandler):
             "updated": row["updated"],
             "state": turns[-1].state if turns else None,
             "usage": asdict(await self.store.usage(self.owner, conversation_id)),
+            "instructions": turns[-1].request.get("instructions", []) if turns else [],
             "turns": [{"id": turn.id, "state": turn.state} for turn in turns],
             "messages": messages,
         }

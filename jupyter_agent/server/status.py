@@ -7,10 +7,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from jupyter_agent import __version__
+from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.models.registry import Models
-from jupyter_agent.server.base import AgentHandler, operation
-from jupyter_agent.workspace.workspace import Rooms
+from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 
 class KeyBody(BaseModel):
@@ -60,9 +61,10 @@ class StatusHandler(AgentHandler):
         self.runner = runner
         self.rooms = rooms
 
-    @operation("read")
+    @operation("read", query=("notebook",))
     async def get(self) -> None:
-        """Version, carriers, open notebooks, running turns and the state of the store."""
+        """Version, carriers, open notebooks, running turns, the state of the store, and the
+        files of instructions that a turn on `notebook` would follow."""
         database = self.runner.books.store.database
         turns = [
             {
@@ -79,9 +81,15 @@ class StatusHandler(AgentHandler):
                 "carriers": ["tab", "file"],
                 "notebooks": self.rooms.notebooks.open(),
                 "turns": turns,
+                "instructions": describe(await find_instructions(self._workspace())),
                 "store": {"ok": database.note is None, "note": database.note},
             }
         )
+
+    def _workspace(self) -> Workspace:
+        path = self.get_query_argument("notebook", "").strip("/")
+        authorize = Authorizer(self)
+        return Workspace(rooms=self.rooms, user=self.owner, authorize=authorize, home=path or None)
 
 
 class OpenApiHandler(AgentHandler):

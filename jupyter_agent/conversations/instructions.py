@@ -1,0 +1,67 @@
+"""What people want of every answer: files next to the notebook, and a person's own settings."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Callable, Sequence
+
+from jupyter_agent.agent.prompt import Instructions
+from jupyter_agent.errors import NotebookNotFound, NotPermitted, ToolError
+from jupyter_agent.workspace.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+FILES = ("AGENTS.md", "CLAUDE.md")
+"""The names that assistants agreed on; of a folder the first that is there."""
+MOST_CHARACTERS = 8_000
+OWN = "settings"
+"""The source of what a person sends along with each question."""
+
+
+async def find_instructions(
+    work: Workspace, own: str = "", mask: Callable[[str], str] = str
+) -> list[Instructions]:
+    """What applies to the workspace's own notebook, the most particular last.
+
+    That is the root's file, then the one of the notebook's folder, then what the person wants
+    (`own`). `mask` takes secrets out. A file that cannot be read is left out.
+    """
+    found = []
+    for folder in dict.fromkeys(["", posixpath.dirname(work.home or "")]):
+        if (instructions := await _in_folder(work, folder)) is not None:
+            found.append(instructions)
+    if own.strip():
+        found.append(_limited(OWN, own))
+    return [Instructions(source=each.source, text=mask(each.text), cut=each.cut) for each in found]
+
+
+def describe(instructions: Sequence[Instructions]) -> list[dict[str, object]]:
+    """What a person is shown as active: where it comes from and how much of it counts."""
+    return [
+        {"source": each.source, "characters": len(each.text), "cut": each.cut}
+        for each in instructions
+    ]
+
+
+async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
+    for name in FILES:
+        path = posixpath.join(folder, name)
+        try:
+            await work.need(("read", "contents"))
+            text = await work.rooms.files.read(path)
+        except (NotebookNotFound, NotPermitted):
+            continue
+        except ToolError as error:
+            log.warning("Instructions are left out: %s", error)
+            continue
+        if text.strip():
+            return _limited(path, text)
+    return None
+
+
+def _limited(source: str, text: str) -> Instructions:
+    whole = text.strip()
+    return Instructions(
+        source=source, text=whole[:MOST_CHARACTERS], cut=len(whole) > MOST_CHARACTERS
+    )

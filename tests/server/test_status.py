@@ -1,0 +1,58 @@
+"""Models and keys, and what the server says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jupyter_agent import __version__
+from jupyter_agent.extension import JupyterAgent
+
+from .conftest import PATH, Call
+
+CANARY = "sk-canary-5a1f0c"
+
+
+def credentials(models: dict[str, list[dict[str, object]]], name: str) -> object:
+    return next(item["credentials"] for item in models["providers"] if item["name"] == name)
+
+
+async def test_a_key_works_at_once_and_is_never_answered(
+    agent: JupyterAgent, call: Call, tmp_path: Path
+) -> None:
+    before = await call("GET", "models")
+    assert credentials(before.body, "openai") is False
+    stored = await call("PUT", "providers", "openai", "key", body={"key": CANARY})
+    assert stored.status == 204
+    after = await call("GET", "models")
+    assert credentials(after.body, "openai") is True
+    assert CANARY not in after.text
+    (kept,) = [
+        path for path in (tmp_path / "store").iterdir() if CANARY in path.read_text("latin1")
+    ]
+    assert kept.stat().st_mode & 0o077 == 0
+    assert (await call("DELETE", "providers", "openai", "key")).status == 204
+    assert credentials((await call("GET", "models")).body, "openai") is False
+
+
+async def test_a_model_without_a_key_says_what_to_do(call: Call, notebook: Path) -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}], "model": "openai:gpt-x"}
+    answer = await call("POST", "chat", body=body)
+    assert answer.status == 400
+    assert answer.body["reason"] == "authentication"
+    assert "OPENAI_API_KEY" in answer.body["message"]
+
+
+async def test_the_status_tells_version_carriers_notebooks_and_store(
+    call: Call, notebook: Path
+) -> None:
+    await call("GET", "notebooks", PATH)
+    status = (await call("GET", "status")).body
+    assert status["version"] == __version__
+    assert {"path": PATH, "carrier": "file"} in status["notebooks"]
+    assert status["turns"] == []
+    assert status["store"]["ok"] is True
+
+
+async def test_every_option_has_a_sentence(agent: JupyterAgent) -> None:
+    for name, trait in agent.class_own_traits(config=True).items():
+        assert str(trait.help).strip(), name

@@ -44,6 +44,18 @@ describe('describeCall', () => {
     expect(said('create_cell', undefined!, { state: 'input-streaming' })).toBe('Adding a cell…');
   });
 
+  it('does not say that a call runs which stands behind a question', () => {
+    const call = {
+      type: 'dynamic-tool',
+      toolCallId: 'toolu_1',
+      toolName: 'run_cell',
+      input: { cell_id: 'b2' },
+      state: 'input-available'
+    } as CallPart;
+    expect(describeCall(call, [], locate, trans, true).text).toBe('Run cell 2');
+    expect(describeCall(call, [], locate, trans, false).text).toBe('Running cell 2…');
+  });
+
   it('says how a run ended and how long it took', () => {
     const output = { text: '', status: 'ok', cell_id: 'b2', seconds: 1.24, outputs: [] };
     expect(said('run_cell', { cell_id: 'b2' }, { output })).toBe('Ran cell 2 (1.2 s  ok)');

@@ -15,6 +15,7 @@ import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 import { saveInTurn } from './saves';
 import type { ITabBridge } from './tokens';
+import { trust } from './trust';
 
 const PROTOCOL = 1;
 const LONGEST_PAUSE = 10_000;
@@ -131,7 +132,7 @@ export class TabLink implements IDisposable {
       case 'trust': // the user approved the run, so its output counts as that of a cell they ran
         for (const model of context.model.cells) {
           if (model.id === cell) {
-            model.trusted = true;
+            trust(model);
           }
         }
         break;

@@ -15,7 +15,7 @@ export function trust(cell: ICellModel): void {
   if (isCodeCellModel(cell)) {
     for (let index = 0; index < cell.outputs.length; index++) {
       const output = cell.outputs.get(index);
-      //XX output.streamText?.changed.connect(() => output.setData({})); // changes nothing, but is shown
+      output.streamText?.changed.connect(() => output.setData({})); // changes nothing, but is shown
     }
   }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -211,8 +212,8 @@ def _environment(folder: Path) -> dict[str, str]:
     share = folder / "share"
     built = Path(jupyter_agent.__file__).parent / "labextension"
     if (built / "package.json").exists():  # a checkout: newer than what was installed from it
-        (share / "labextensions").mkdir(parents=True)
-        (share / "labextensions" / "jupyter-agent").symlink_to(built)
+        # A copy: a build that runs meanwhile would take files away under the open pages.
+        shutil.copytree(built, share / "labextensions" / "jupyter-agent")
     news = folder / "settings" / "@jupyterlab" / "apputils-extension"
     news.mkdir(parents=True)
     (news / "notification.jupyterlab-settings").write_text(

@@ -122,6 +122,33 @@ def test_output_appears_line_by_line_while_the_cell_runs(open_page: OpenPage) ->
     eventually(lambda: printed(on_disk(notebook).cells[0].outputs), lambda text: text == LINES)
 
 
+HOLD_TRUST = """() => {
+  const socket = agentSockets.at(-1);
+  const deliver = socket.onmessage;
+  window.agentHeld = null;
+  socket.onmessage = event => {
+    if (typeof event.data === 'string' && event.data.includes('"trust"')) {
+      agentHeld = () => deliver(event);
+    } else {
+      deliver(event);
+    }
+  };
+}"""
+
+
+def test_a_run_that_is_trusted_after_its_first_output_is_shown_to_its_end(
+    open_page: OpenPage,
+) -> None:
+    notebook = open_page([SLOW_LOOP])
+    notebook.wait_until_linked()
+    notebook.page.evaluate(HOLD_TRUST)
+    notebook.lab.run(notebook.path, "c0", wait=0)
+    eventually(lambda: notebook.output_text("c0"), lambda text: "line 1" in text)
+    notebook.page.evaluate("() => agentHeld()")
+    eventually(lambda: notebook.output_text("c0"), lambda text: text.strip() == LINES.strip())
+    assert printed(notebook.outputs("c0")) == LINES
+
+
 def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
     notebook.wait_until_linked()
     notebook.edit("c0")
@@ -273,14 +300,15 @@ class HeldSave:
         notebook.page.route("**/api/contents/**", self._take)
 
     def wait(self) -> None:
-        eventually(self._pump, bool)
+        eventually(self.pump, bool)
 
     def let_go(self) -> None:
         route, response = self._held[0]
         route.fulfill(response=response)
         self._notebook.page.unroute("**/api/contents/**")
 
-    def _pump(self) -> bool:
+    def pump(self) -> bool:
+        """Whether there is one yet."""
         self._notebook.page.wait_for_timeout(10)  # lets playwright call `_take`
         return bool(self._held)
 
@@ -306,7 +334,7 @@ def test_the_agent_saves_after_a_save_of_the_person(notebook: OpenNotebook) -> N
         notebook.page.wait_for_timeout(300)  # time enough for a second save to go wrong
         assert notebook.page.locator(".jp-Dialog").count() == 0
         save.let_go()
-        eventually(lambda: notebook.page.wait_for_timeout(10) or edit.done(), bool)
+        eventually(lambda: save.pump() and edit.done(), bool)
     assert edit.result()["saved"] is True
     assert saved_source(notebook, "c0") == "x = 2"
 
@@ -325,6 +353,6 @@ def test_the_person_saves_after_a_save_of_the_agent(notebook: OpenNotebook) -> N
         notebook.page.wait_for_timeout(300)
         assert notebook.page.locator(".jp-Dialog").count() == 0
         save.let_go()
-        eventually(lambda: notebook.page.wait_for_timeout(10) or edit.done(), bool)
+        eventually(lambda: save.pump() and edit.done(), bool)
     assert edit.result()["saved"] is True
     eventually(lambda: saved_source(notebook, "c1"), lambda text: text.endswith("# mine"))

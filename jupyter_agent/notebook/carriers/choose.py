@@ -84,8 +84,9 @@ class Notebooks:
         """Make a notebook; `cells` have `source` and `type`, `kernelspec` is what its metadata
         says.
 
-        Raises Exists, InvalidInput or Locked.
+        Raises Exists, InvalidInput, Locked or Busy.
         """
+        self._refuse_rooms()
         path = posixpath.normpath(path.strip("/"))
         if not path.endswith(".ipynb"):
             raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
@@ -119,12 +120,7 @@ class Notebooks:
         Raises Busy where rooms keep the documents: a write behind a room's back is lost, or the
         room's text is.
         """
-        if (package := self._collaboration()) is not None:
-            raise Busy(
-                f"Real-time collaboration ({package}) is on and keeps this notebook in a room, "
-                "which this version cannot work in yet. Nothing was changed. Start Jupyter with "
-                "--YDocExtension.disable_rtc=True, or without that package."
-            )
+        self._refuse_rooms()
         self._used(entry)
         preferred = self._tabs.find(path, entry.client)
         if isinstance(current, TabCarrier):
@@ -148,6 +144,14 @@ class Notebooks:
         if current is not None:
             await current.close()
         return carrier
+
+    def _refuse_rooms(self) -> None:
+        if (package := self._collaboration()) is not None:
+            raise Busy(
+                f"Real-time collaboration ({package}) is on and keeps notebooks in rooms, which "
+                "this version cannot work in yet. Nothing was changed. Start Jupyter with "
+                "--YDocExtension.disable_rtc=True, or without that package."
+            )
 
     def _used(self, entry: _Entry) -> None:
         entry.used = time.monotonic()

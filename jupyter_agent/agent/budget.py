@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from jupyter_agent.agent.window import Window
 from jupyter_agent.events import Usage
-from jupyter_agent.models.facts import Price
+from jupyter_agent.models.facts import Facts
 
 Limit: TypeAlias = Literal["steps", "tokens", "cost"]
 
@@ -42,9 +43,10 @@ class Limits:
 class Meter:
     """What one turn has used so far."""
 
-    def __init__(self, limits: Limits, price: Price | None = None) -> None:
+    def __init__(self, limits: Limits, facts: Facts) -> None:
         self._limits = limits
-        self._price = price
+        self._price = facts.price
+        self.window = Window(facts.window)
         self.steps = 0
         self.usage = Usage()
         self.step_usage = Usage()

@@ -23,9 +23,17 @@ from jupyter_agent.agent.outcome import CUT_OFF, LAST_STEP
 from jupyter_agent.agent.repair import INTERRUPTED, error_result
 from jupyter_agent.agent.stream import Call
 from jupyter_agent.errors import NotPermitted, ToolError
-from jupyter_agent.events import CallDenied, CallFailed, CallInvalid, CallOutput, CellsChanged
+from jupyter_agent.events import (
+    CallDenied,
+    CallFailed,
+    CallInvalid,
+    CallOutput,
+    CellsChanged,
+    Notice,
+)
 from jupyter_agent.models.base import Block
 from jupyter_agent.tools.base import Question, Result
+from jupyter_agent.workspace.news import read_news
 
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 
@@ -35,6 +43,7 @@ async def run_calls(turn: Turn, calls: Sequence[Call]) -> None:
     step = _Step(turn)
     try:
         await step.run(calls)
+        await step.tell_news(calls)
     finally:
         for call in calls:
             if call.id not in step.results:
@@ -113,6 +122,23 @@ class _Step:
         else:
             return _Pending(call=call, prepared=prepared)
         return None
+
+    async def tell_news(self, calls: Sequence[Call]) -> None:
+        """What changed meanwhile, as a part of the last result.
+
+        There it is part of the history, so that what was sent stays what it was; a text after the
+        results would be taken for another question.
+        """
+        if not calls:
+            return
+        for news in await read_news(self._turn.work):
+            text = self._turn.dispatcher.mask(news.text)
+            last = self.results[calls[-1].id]
+            content = [*last["content"], {"type": "text", "text": text}]
+            self.results[calls[-1].id] = {**last, "content": content}
+            facts = {"notebook": news.notebook, "cell_ids": list(news.cell_ids)}
+            said = f"{news.notebook} changed meanwhile; the model is told."
+            await self._turn.emit(Notice(kind="notebook-changed", text=said, facts=facts))
 
     # -- acting
 

@@ -66,7 +66,7 @@ class Dispatcher:
         record: Record = _unrecorded,
     ) -> None:
         self._toolbox = toolbox
-        self._mask = mask
+        self.mask = mask
         self._record = record
 
     def specs(self) -> list[dict[str, Any]]:
@@ -140,15 +140,13 @@ class Dispatcher:
                 work = await self._approved(prepared, work, policy, approved)
             result = await prepared.tool.run(work, progress)
         except ToolError as error:
-            error.message = self._mask(error.message)
+            error.message = self.mask(error.message)
             await self._note(prepared, work, "failed", error.message)
             raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
         await self._note(prepared, work, "done")
-        return replace(
-            result, text=self._mask(result.text), facts=_masked(result.facts, self._mask)
-        )
+        return replace(result, text=self.mask(result.text), facts=_masked(result.facts, self.mask))
 
     async def _approved(
         self, prepared: Prepared, work: Workspace, policy: Policy, approved: Question | None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 from jupyter_agent.agent.base import Turn
 from jupyter_agent.agent.budget import Limits, Meter
+from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
+from jupyter_agent.agent.receive import receive
 from jupyter_agent.agent.stream import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, StepFinished, StepStarted
-from jupyter_agent.models.base import ModelEvent, ModelRequest
+from jupyter_agent.models.base import ModelRequest
+
+log = logging.getLogger(__name__)
 
 _LIMIT_NOTICES = {
     "steps": ("step-limit", "The step limit of this turn is reached; this is the last answer."),
@@ -31,17 +34,18 @@ async def ask_model(turn: Turn, meter: Meter) -> Reply:
     await turn.emit(StepStarted())
     attempt = 1
     while True:
-        if limit := meter.reach():
-            kind, text = _LIMIT_NOTICES[limit]
-            await turn.emit(Notice(kind=kind, text=text))
+        await _tell_limit(turn, meter)
+        request = await _roomy_request(turn, meter)
         meter.replies += 1
         reply = Reply(meter.replies, turn.limits)
         try:
-            await _receive(turn, reply, last=meter.last)
+            await receive(
+                turn.model, request, reply, idle_seconds=turn.limits.idle_seconds, tell=turn.emit
+            )
         except ModelError as error:
             meter.spend(reply.usage)
-            if error.kind == "context_length" and turn.transcript.elide():
-                await _start_again(turn, reply, error, _compacted())
+            if error.kind == "context_length" and (notice := await _make_room(turn, meter)):
+                await _start_again(turn, reply, error, notice)
             elif (seconds := _patience(error, attempt, turn.limits)) is not None:
                 attempt += 1
                 await _start_again(turn, reply, error, _retrying(error, attempt, seconds))
@@ -55,47 +59,49 @@ async def ask_model(turn: Turn, meter: Meter) -> Reply:
             raise
         else:
             meter.spend(reply.usage)
+            meter.window.learn(request, reply.usage)
             return reply
 
 
-async def _receive(turn: Turn, reply: Reply, *, last: bool) -> None:
-    request = ModelRequest(
+async def _tell_limit(turn: Turn, meter: Meter) -> None:
+    if limit := meter.reach():
+        kind, text = _LIMIT_NOTICES[limit]
+        await turn.emit(Notice(kind=kind, text=text))
+
+
+async def _roomy_request(turn: Turn, meter: Meter) -> ModelRequest:
+    """What to ask; room is made first where it would fill the model's window."""
+    request = _request(turn, meter)
+    while meter.window.is_full(request) and (notice := await _make_room(turn, meter)):
+        await turn.emit(notice)
+        request = _request(turn, meter)
+    return request
+
+
+def _request(turn: Turn, meter: Meter) -> ModelRequest:
+    return ModelRequest(
         system=turn.system,
         context=turn.context,
         tools=turn.dispatcher.specs(),
         messages=turn.transcript.sendable(turn.model.id),
         max_tokens=turn.limits.max_tokens,
-        tool_choice="none" if last else "auto",
-    )
-    async with aclosing(_events(turn, request)) as events:
-        async for event in events:
-            for told in reply.feed(event):
-                await turn.emit(told)
-            if reply.complete:
-                return
-    raise ModelError(
-        "The connection to the model ended in the middle of its reply.",
-        kind="broken_stream",
-        retryable=True,
+        tool_choice="none" if meter.last else "auto",
     )
 
 
-async def _events(turn: Turn, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-    """The model's events; a silence that is too long counts as a broken connection."""
-    async with aclosing(turn.model.stream(request)) as stream:
-        while True:
-            try:
-                async with asyncio.timeout(turn.limits.idle_seconds):
-                    event = await anext(stream)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise ModelError(
-                    f"The model was silent for {turn.limits.idle_seconds:g} s.",
-                    kind="stalled",
-                    retryable=True,
-                ) from None
-            yield event
+async def _make_room(turn: Turn, meter: Meter) -> Notice | None:
+    """Shorten the history; None where nothing is left to shorten."""
+    if turn.transcript.elide():
+        return ELIDED
+    try:
+        usage = await compact(turn.transcript, turn.model, turn.limits)
+    except ModelError as error:  # the request itself shows whether it matters
+        log.warning("The conversation could not be summarised: %s", error.message)
+        return None
+    if usage is None:
+        return None
+    meter.spend(usage)
+    return SUMMARISED
 
 
 def _patience(error: ModelError, attempt: int, limits: Limits) -> float | None:
@@ -129,11 +135,4 @@ def _retrying(error: ModelError, attempt: int, seconds: float) -> Notice:
         kind="retrying",
         text=f"{error.message} Trying again in {seconds:.1f} s.",
         facts={"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind},
-    )
-
-
-def _compacted() -> Notice:
-    return Notice(
-        kind="compacted",
-        text="The conversation was too long for the model; older tool results were shortened.",
     )

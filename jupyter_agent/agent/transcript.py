@@ -1,7 +1,8 @@
 """The messages of a conversation as the model sees them: append, elide, and what may be sent.
 
 Messages are Anthropic's JSON. One of the assistant may carry one key more, `model`, which says who
-wrote it; it is taken off before sending.
+wrote it; one with `keeps` is a summary that stands for all messages before it but for so many of
+the last. Such keys are taken off before sending.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ class Transcript:
     """The history of one conversation: append-only, and each message stored before it counts."""
 
     def __init__(self, messages: Sequence[Message], persist: Persist) -> None:
-        self.messages: list[Message] = list(messages)
+        self.messages: list[Message] = []
         self._persist = persist
+        for message in messages:
+            self._take(message)
 
     async def append(
         self, role: str, content: Sequence[Block], *, model: str | None = None
@@ -37,8 +40,7 @@ class Transcript:
         message = {"role": role, "content": list(content)}
         if model is not None:
             message["model"] = model
-        await self._persist(message)
-        self.messages.append(message)
+        await self._add(message)
 
     async def finish(self) -> None:
         """Answer the calls that the last message left open, as after a crash."""
@@ -52,6 +54,19 @@ class Transcript:
         """
         own = [_without_foreign_thinking(message, model) for message in self.messages]
         return _newest_images(repair(own))
+
+    @property
+    def older(self) -> list[Message]:
+        """What a summary can replace: all but the question or the last step that is open."""
+        older = self.messages[: len(self.messages) - self._open]
+        return [] if len(older) == 1 and "keeps" in older[0] else older
+
+    async def replace_older(self, summary: str) -> None:
+        """From now on the summary stands for what is older; the store keeps all of it."""
+        content = [_text(f"[Summary of the conversation so far]\n{summary}")]
+        if self._open > 1:  # within a turn: what is asked is not left to the summary
+            content += [_text("[The question of this turn]"), *self._question()]
+        await self._add({"role": "user", "content": content, "keeps": self._open})
 
     def elide(self) -> bool:
         """Shorten what older calls returned; False when there is nothing left to shorten.
@@ -67,6 +82,32 @@ class Transcript:
         changed = shorter != self.messages
         self.messages = shorter
         return changed
+
+    @property
+    def _open(self) -> int:
+        """How many of the last messages the model has not answered."""
+        if not self.messages or self.messages[-1]["role"] == "assistant":
+            return 0
+        return 2 if _answers(self.messages[-1]) else 1
+
+    def _question(self) -> list[Block]:
+        asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _answers(m))
+        return list(next(asked, {"content": []})["content"])
+
+    async def _add(self, message: Message) -> None:
+        await self._persist(message)
+        self._take(message)
+
+    def _take(self, message: Message) -> None:
+        keeps = message.get("keeps")
+        if keeps is None:
+            self.messages.append(message)
+        else:
+            self.messages = [message, *self.messages[len(self.messages) - keeps :]]
+
+
+def _answers(message: Message) -> bool:
+    return any(block["type"] == "tool_result" for block in message["content"])
 
 
 def _without_foreign_thinking(message: Message, model: str) -> Message:

@@ -28,7 +28,7 @@ async def run_turn(turn: Turn) -> Ending:
     cancelled, the history is finished, and it returns. An exception that is neither ours nor a
     cancellation is a bug and goes through, with the history finished too.
     """
-    meter = Meter(turn.limits, turn.facts.price)
+    meter = Meter(turn.limits, turn.facts)
     try:
         while True:
             reply, outcome = await _step(turn, meter)

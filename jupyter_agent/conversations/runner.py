@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -18,18 +19,19 @@ from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Mode, Policy, Rule
 from jupyter_agent.agent.prompt import Instructions, context, system
-from jupyter_agent.agent.transcript import Transcript
 from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.attachments import Attachment, attached_text, content
+from jupyter_agent.conversations.compaction import compact_after, open_transcript
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.live import Books, LiveTurn
 from jupyter_agent.conversations.log import TurnLog
-from jupyter_agent.conversations.store import Message, NewTurn, TurnRecord
+from jupyter_agent.conversations.store import NewTurn, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.events import Event, TurnFailed, TurnStarted, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
+from jupyter_agent.workspace.news import News, read_news
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Authorize, Reads, Rooms, Workspace
 
@@ -141,13 +143,27 @@ class TurnRunner:
         Raises RequestError 409 where a turn of the conversation runs, 400 for an unknown model,
         ModelError where the model has no key.
         """
-        key = (request.owner, request.conversation_id)
+        with self._alone(request.owner, request.conversation_id):
+            return await self._start(request)
+
+    async def compact(self, last: TurnRecord, model: str) -> Usage | None:
+        """Summarises a conversation up to its last turn; None where there is nothing to.
+
+        Raises RequestError 409 where a turn of it runs, ModelError.
+        """
+        with self._alone(last.owner, last.conversation_id):
+            asked = self._models.get(model)
+            return await compact_after(self.books.store, last, asked, self._models.facts(model))
+
+    @contextmanager
+    def _alone(self, owner: str, conversation_id: str) -> Iterator[None]:
+        key = (owner, conversation_id)
         if key in self._starting or self.live_in(*key) is not None:
             message = "A turn of this conversation is running. Wait for it, or stop it first."
             raise RequestError(409, "turn_running", message)
         self._starting.add(key)
         try:
-            return await self._start(request)
+            yield
         finally:
             self._starting.discard(key)
 
@@ -247,7 +263,7 @@ class TurnRunner:
             ending = await run_turn(
                 Turn(
                     model=model,
-                    transcript=await self._transcript(record),
+                    transcript=await open_transcript(store, record),
                     dispatcher=self._dispatcher,
                     work=work,
                     policy=policy,
@@ -285,23 +301,16 @@ class TurnRunner:
         changes = [change.to_json() for change in run.report()]
         await self.books.journal.add(live.record.id, run.id, changes)
 
-    async def _transcript(self, record: TurnRecord) -> Transcript:
-        """The conversation's history; what is added is this turn's."""
-        store = self.books.store
-
-        async def append(message: Message) -> None:
-            await store.append(record.id, message)
-
-        return Transcript(await store.history(record.owner, record.conversation_id), append)
-
     async def _context(self, work: Workspace, request: TurnRequest) -> str:
         """What holds in this turn, for the end of the system prompt."""
         kernel = place = None
+        news: Sequence[News] = ()
         if request.notebook:
             try:
                 notebook = await work.notebook()
                 await notebook.read()
                 place = notebook.place
+                news = await read_news(work)
                 kernel = await self._rooms.kernels.find(notebook.path)
             except ToolError as error:  # the model finds out by its tools, as it does later
                 self.log.info("The notebook of the turn is not at hand: %s", error)
@@ -311,6 +320,7 @@ class TurnRunner:
             notebook=request.notebook,
             kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
             active_cell=place.cell_id if place else None,
+            changes=[self._models.mask(each.text) for each in news],
         )
 
     # -- stopping and answering
@@ -355,7 +365,7 @@ class TurnRunner:
 
     async def _interrupt(self, record: TurnRecord) -> None:
         store = self.books.store
-        await (await self._transcript(record)).finish()
+        await (await open_transcript(store, record)).finish()
         seq = await store.last_seq(record.id)
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
         await store.add_events(record.id, [(seq + 1, TurnFailed(error=error))])

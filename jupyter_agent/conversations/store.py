@@ -191,6 +191,18 @@ class ConversationStore:
 
         await self.database.run(write)
 
+    async def add_usage(self, turn_id: str, usage: Usage) -> None:
+        """What was used for a turn after it was over."""
+
+        def write(db: sqlite3.Connection) -> None:
+            row = db.execute("SELECT usage FROM turns WHERE id = ?", (turn_id,)).fetchone()
+            total = Usage(**json.loads(row["usage"])) + usage
+            db.execute(
+                "UPDATE turns SET usage = ? WHERE id = ?", (json.dumps(asdict(total)), turn_id)
+            )
+
+        await self.database.run(write)
+
     # -- history: what the model is told
 
     async def history(self, owner: str, conversation_id: str) -> list[dict[str, Any]]:

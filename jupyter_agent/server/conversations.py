@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError
+from jupyter_agent.events import Usage
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import AgentHandler, operation
 from jupyter_agent.server.markdown import markdown
@@ -101,6 +102,18 @@ class ConversationHandler(KeptHandler):
         await self.store.delete(self.owner, conversation_id)
         self.set_status(204)
         await self.finish()
+
+
+class CompactHandler(KeptHandler):
+    """`POST conversations/{id}/compact`"""
+
+    @operation("write")
+    async def post(self, conversation_id: str) -> None:
+        """Summarises now: the model goes on from the summary, the transcript stays."""
+        row = await self.known(conversation_id)
+        turns = await self.store.turns(self.owner, conversation_id)
+        used = await self.runner.compact(turns[-1], row["model"]) if turns else None
+        self.answer({"compacted": used is not None, "usage": asdict(used or Usage())})
 
 
 class RulesHandler(KeptHandler):

@@ -65,6 +65,7 @@ def routes(
         Route("chat/{conversation_id}/approvals", chat.ChatApprovalsHandler, talk),
         Route("conversations", conversations.ConversationsHandler, kept),
         Route("conversations/{conversation_id}", conversations.ConversationHandler, kept),
+        Route("conversations/{conversation_id}/compact", conversations.CompactHandler, kept),
         Route("conversations/{conversation_id}/rules", conversations.RulesHandler, kept),
         Route("conversations/{conversation_id}/export", conversations.ExportHandler, kept),
         Route("turns/{turn_id}", turns.TurnHandler, done),

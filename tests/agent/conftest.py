@@ -255,7 +255,8 @@ class Bench:
 
     def check_history(self, turn: Turn) -> None:
         """What is in memory was stored, and a next question could be sent."""
-        assert len(turn.transcript.messages) == len(self.stored)
+        stored = Transcript(self.stored, self._nothing).messages
+        assert len(turn.transcript.messages) == len(stored)
         follow_up: Message = {"role": "user", "content": [{"type": "text", "text": "And now?"}]}
         again = Transcript([*self.stored, follow_up], self._nothing)
         check_messages(again.sendable(turn.model.id))

@@ -555,12 +555,3 @@ async def test_a_conversation_that_is_too_long_is_shortened_once(bench: Bench) -
     assert text_of(earlier) == "[elided, 2000 characters; call again if needed]"
     assert text_of(latest) == "new " * 500
     assert [notice.kind for notice in bench.told(Notice)] == ["compacted"]
-
-
-async def test_what_cannot_be_shortened_any_more_fails_plainly(bench: Bench) -> None:
-    too_long = ModelError("The conversation is too long.", kind="context_length")
-    model = ScriptedModel([[calls("say", text="old " * 500)], [says("Ok.")]])
-    await bench.run(model)
-    ending = await bench.run(ScriptedModel([too_long, too_long]))
-    assert ending.state == "failed"
-    assert len(bench.told(Notice)) == 1

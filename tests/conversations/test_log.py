@@ -11,6 +11,7 @@ from jupyter_agent.agent.ending import failed, finished
 from jupyter_agent.conversations.log import TurnLog
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import CallReady, StepStarted, Usage, UsageUpdated
+from jupyter_agent.models.facts import Facts
 
 STEP = Usage(input_tokens=100, cache_read_tokens=700, output_tokens=64, cost=0.0125)
 
@@ -35,7 +36,7 @@ def test_a_step_is_one_line(log: TurnLog, caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_the_end_says_why(log: TurnLog, caplog: pytest.LogCaptureFixture) -> None:
-    meter = Meter(Limits(max_steps=1))
+    meter = Meter(Limits(max_steps=1), Facts())
     meter.start_step()
     meter.reach()
     meter.spend(Usage(input_tokens=100, output_tokens=10))
@@ -47,5 +48,5 @@ def test_the_end_says_why(log: TurnLog, caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_a_fault_is_named_by_its_kind(log: TurnLog, caplog: pytest.LogCaptureFixture) -> None:
-    log.end(failed(ModelError("No.", kind="authentication"), Meter(Limits())))
+    log.end(failed(ModelError("No.", kind="authentication"), Meter(Limits(), Facts())))
     assert "is failed after 0 steps: authentication;" in caplog.messages[0]

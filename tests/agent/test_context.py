@@ -1,0 +1,205 @@
+"""What the model is sent when a conversation grows: the same prefix, then less, then a summary."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jupyter_agent.agent.compaction import SUMMARISE
+from jupyter_agent.agent.transcript import Transcript
+from jupyter_agent.agent.window import Window
+from jupyter_agent.errors import ModelError
+from jupyter_agent.events import Notice, TurnFinished, Usage, UsageUpdated
+from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.base import Block, Message, ModelRequest
+from jupyter_agent.models.facts import Facts, Price
+from jupyter_agent.testing import FakeAnthropic, Scripted, ScriptedModel, calls, says
+
+from .conftest import Bench, with_limits
+
+TOO_LONG = ModelError("The conversation is too long.", kind="context_length")
+ELIDED = "[elided, 2000 characters; call again if needed]"
+
+
+def text_of(message: Message, position: int = 0) -> str:
+    block = message["content"][position]
+    text: str = block["content"][0]["text"] if block["type"] == "tool_result" else block["text"]
+    return text
+
+
+def long(word: str) -> Block:
+    return calls("say", text=f"{word} " * (2000 // (len(word) + 1)))
+
+
+def notices(bench: Bench) -> list[str]:
+    return [notice.kind for notice in bench.told(Notice)]
+
+
+# -- the cached prefix
+
+
+def without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_marks(item) for key, item in value.items() if key != "cache_control"}
+    if isinstance(value, list):
+        return [without_marks(item) for item in value]
+    return value
+
+
+async def test_over_ten_steps_each_request_begins_with_the_bytes_of_the_one_before(
+    bench: Bench,
+) -> None:
+    looks = [[says("Next."), calls("look", cell_id="a")] for _ in range(9)]
+    async with FakeAnthropic([*looks, [says("Done.")]]) as api:
+        model = AnthropicModel("claude-sonnet-5-5", api_key=api.api_key, base_url=api.url)
+        await bench.run(model)
+        await model.close()
+    assert len(api.requests) == 10
+    for earlier, later in zip(api.requests, api.requests[1:], strict=False):
+        for part in ("tools", "system"):
+            assert json.dumps(earlier[part]) == json.dumps(later[part])
+        before = json.dumps(without_marks(earlier["messages"]))[:-1]
+        assert json.dumps(without_marks(later["messages"])).startswith(before)
+        # What was marked is marked again or lies before a mark: the cache finds it.
+        marked = [n for n, m in enumerate(later["messages"]) if "cache_control" in json.dumps(m)]
+        assert len(earlier["messages"]) - 1 in marked
+    assert all(json.dumps(request).count("cache_control") <= 4 for request in api.requests)
+
+
+# -- the window
+
+
+def asked(characters: int) -> ModelRequest:
+    return ModelRequest(system="", messages=[{"role": "user", "content": [says("x" * characters)]}])
+
+
+def test_a_window_is_full_before_it_is() -> None:
+    window = Window(1000)
+    assert not window.is_full(asked(3000))
+    assert window.is_full(asked(3400))
+
+
+def test_a_window_of_unknown_size_is_never_full() -> None:
+    assert not Window(None).is_full(asked(10_000_000))
+
+
+def test_the_estimate_follows_what_the_service_counted() -> None:
+    window = Window(1000)
+    window.learn(asked(1000), Usage(input_tokens=100, cache_read_tokens=900))
+    assert window.is_full(asked(900))
+
+
+def test_an_image_counts_as_one_however_large_its_file_is() -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": "A" * 1_000_000}
+    image: Message = {"role": "user", "content": [{"type": "image", "source": source}]}
+    assert not Window(10_000).is_full(ModelRequest(system="", messages=[image]))
+
+
+async def test_older_results_are_shortened_before_the_window_is_full(bench: Bench) -> None:
+    bench.facts = Facts(window=3300)
+    model = ScriptedModel(
+        [Scripted(blocks=[long(word)], usage={}) for word in ("one", "two", "three")]
+        + [Scripted(blocks=[says("Done.")], usage={})]
+    )
+    await bench.run(model)
+    last = model.requests[-1].messages
+    assert text_of(last[2]) == text_of(last[4]) == ELIDED
+    assert text_of(last[6]).startswith("three")
+    assert "compacted" in notices(bench)
+
+
+async def test_the_conversation_is_summarised_when_shortening_is_not_enough(bench: Bench) -> None:
+    bench.facts = Facts(window=2000)
+    question = "Where is the mistake? " + "Look closely. " * 300
+    first = Scripted(blocks=[says("Nowhere. " * 100)], usage={})
+    await bench.run(ScriptedModel([first]), question)
+    summary = Scripted(blocks=[says("They ask where the mistake is.")])
+    model = ScriptedModel([summary, [says("Here.")]])
+    ending = await bench.run(model, "And now?")
+
+    assert model.requests[0].system == SUMMARISE
+    assert "Where is the mistake?" in text_of(model.requests[0].messages[0])
+    (message,) = model.requests[1].messages
+    assert "They ask where the mistake is." in text_of(message)
+    assert text_of(message, -1) == "And now?"
+    assert notices(bench) == ["compacted"]
+    assert ending.usage.input_tokens == 200  # the summary counts
+    assert len(bench.stored) == 5  # and the transcript stays
+
+
+async def test_within_a_turn_the_question_and_the_last_step_stay_verbatim(bench: Bench) -> None:
+    model = ScriptedModel(
+        [
+            [long("old")],
+            [long("new")],
+            TOO_LONG,
+            TOO_LONG,
+            [says("It was said what is old.")],
+            [says("Done.")],
+        ]
+    )
+    await bench.run(model, "What is old?")
+    summary, call, result = model.requests[-1].messages
+    assert "It was said what is old." in text_of(summary)
+    assert text_of(summary, -1) == "What is old?"
+    assert call["content"][0]["input"]["text"].startswith("new")
+    assert text_of(result).startswith("new")
+    assert notices(bench) == ["compacted", "compacted"]
+
+
+async def test_the_next_turn_goes_on_from_the_summary(bench: Bench) -> None:
+    summarised = [[long("old")], TOO_LONG, TOO_LONG, [says("Old things.")], [says("Done.")]]
+    await bench.run(ScriptedModel([[says("Hello.")]]))
+    await bench.run(ScriptedModel(summarised[:1] + summarised[2:]))
+    model = ScriptedModel([[says("Yes.")]])
+    await bench.run(model, "And now?")
+    sent = model.requests[0].messages
+    assert "Old things." in text_of(sent[0])
+    assert text_of(sent[-1]) == "And now?"
+    assert len(sent) == 5
+
+
+async def test_what_cannot_be_shortened_any_more_fails_plainly(bench: Bench) -> None:
+    await bench.run(ScriptedModel([[long("old")], [says("Ok.")]]))
+    model = ScriptedModel([TOO_LONG, TOO_LONG, [says("All that was said.")], TOO_LONG])
+    ending = await bench.run(model)
+    assert ending.state == "failed"
+    assert ending.stop_reason == "context_length"
+    assert notices(bench) == ["compacted", "compacted"]
+    assert len(model.requests) == 4
+
+
+async def test_without_a_summary_the_fault_is_told_as_it_was(bench: Bench) -> None:
+    await bench.run(ScriptedModel([[says("Ok.")]]))
+    unable = ModelError("No.", kind="overloaded", retryable=True)
+    ending = await bench.run(ScriptedModel([TOO_LONG, unable]))
+    assert (ending.state, ending.stop_reason) == ("failed", "context_length")
+    assert notices(bench) == []
+
+
+async def test_a_summary_counts_in_the_budget(bench: Bench) -> None:
+    await bench.run(ScriptedModel([[says("Ok.")]]))
+    bench.facts = Facts(price=Price(input=1000, output=0))
+    with_limits(bench, cost_budget=0.15)
+    model = ScriptedModel([TOO_LONG, [says("All.")], [calls("look", cell_id="a")], [says("Yes.")]])
+    ending = await bench.run(model)
+    assert bench.told(UsageUpdated)[-2].step.cost == 0.2
+    assert isinstance(ending.event, TurnFinished)
+    assert ending.event.budget_reached
+
+
+async def test_a_summary_of_a_summary_alone_is_not_made() -> None:
+    stored: list[Message] = []
+
+    async def persist(message: Message) -> None:
+        stored.append(message)
+
+    said: list[Message] = [
+        {"role": "user", "content": [says("Hello.")]},
+        {"role": "assistant", "content": [says("Hello you.")]},
+    ]
+    transcript = Transcript(said, persist)
+    await transcript.replace_older("Greetings.")
+    assert transcript.older == []
+    again = Transcript([*said, *stored], persist)
+    assert again.messages == transcript.messages == stored

@@ -1,0 +1,145 @@
+"""Fresh text of the notebook in place of stale copies; a summary where a person asks for one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask, frames
+
+
+async def changed_while_the_model_writes(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], change: Any
+) -> list[dict[str, Any]]:
+    """A turn of three steps; `change` happens while the second is written. Gives its chunks."""
+    gate = asyncio.Event()
+    second = Scripted(
+        blocks=[calls("search_notebook", query="x")], stop_after=3, then="wait", gate=gate
+    )
+    replies += [[calls("get_notebook_state")], second, [says("I see.")]]
+    running = asyncio.create_task(call("POST", "chat", body=ask("Watch.")))
+    while len(fake.requests) < 2:
+        fake.asked.clear()
+        await fake.asked.wait()
+    await change()
+    gate.set()
+    return frames((await running).text)
+
+
+async def test_a_cell_changed_since_it_was_read_is_told_at_the_next_step(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    async def change() -> None:
+        await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 7"})
+        await call("DELETE", "notebooks", PATH, "cells", "c3")
+
+    chunks = await changed_while_the_model_writes(call, fake, replies, change)
+    (result,) = fake.requests[2]["messages"][-1]["content"]
+    news = result["content"][-1]["text"]
+    assert news == (
+        f"Changed in {PATH} since you read it, not by you:\n"
+        "- Cell `b2` is now:\nx = 7\n- Cell `c3` was deleted."
+    )
+    (notice,) = [chunk["data"] for chunk in chunks if chunk["type"] == "data-notice"]
+    assert (notice["kind"], notice["cell_ids"]) == ("notebook-changed", ["b2", "c3"])
+
+
+async def test_a_file_that_changed_on_the_disk_is_told_too(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    async def change() -> None:
+        changed = nbformat.read(notebook, as_version=4)
+        changed.cells[1].source = "x = 8"
+        nbformat.write(changed, notebook)
+
+    await changed_while_the_model_writes(call, fake, replies, change)
+    assert "- Cell `b2` is now:\\nx = 8" in json.dumps(fake.requests[2]["messages"][-1])
+
+
+async def test_what_nobody_else_changed_is_not_told(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [
+        [calls("get_notebook_state")],
+        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
+        [calls("update_cell", cell_id="c3", source="print(x)")],
+        [calls("create_cell", source="y = 1")],
+        [says("Done.")],
+    ]
+    await call("POST", "chat", body=ask("Work."))
+    assert "not by you" not in json.dumps(fake.requests[-1])
+
+
+async def test_what_changed_between_two_turns_is_told_with_the_question(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("get_notebook_state")], [says("I see.")], [says("Yes.")]]
+    await call("POST", "chat", body=ask("Look."))
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 7"})
+    await call("POST", "chat", body=ask("And now?"))
+    assert "- Cell `b2` is now:\nx = 7" in fake.requests[-1]["system"][1]["text"]
+
+
+async def test_a_text_too_long_to_be_told_has_to_be_read_again(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    long = "x = 7\n" * 1000
+
+    async def change() -> None:
+        await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": long})
+
+    await changed_while_the_model_writes(call, fake, replies, change)
+    (result,) = fake.requests[2]["messages"][-1]["content"]
+    assert "- Cell `b2` is another now; read it again." in result["content"][-1]["text"]
+
+
+async def test_a_person_can_have_a_conversation_summarised(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[says("Hello.")], [says("They said hello.")], [says("Yes.")]]
+    await call("POST", "chat", body=ask("Hello?"))
+    done = await call("POST", "conversations", "talk", "compact")
+    assert done.body["compacted"]
+    assert done.body["usage"]["input_tokens"] == 100
+
+    again = await call("POST", "conversations", "talk", "compact")
+    assert not again.body["compacted"]
+    conversation = (await call("GET", "conversations", "talk")).body
+    assert conversation["usage"]["input_tokens"] == 200
+    assert [message["role"] for message in conversation["messages"]] == ["user", "assistant"]
+
+    await call("POST", "chat", body=ask("Are you there?"))
+    (message,) = fake.requests[-1]["messages"]
+    assert [block["text"] for block in message["content"]] == [
+        "[Summary of the conversation so far]\nThey said hello.",
+        "Are you there?",
+    ]
+
+
+async def test_a_conversation_is_not_summarised_while_a_turn_runs(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    gate = asyncio.Event()
+    replies.append(Scripted(blocks=[says("Hello.")], stop_after=2, then="wait", gate=gate))
+    running = asyncio.create_task(call("POST", "chat", body=ask("Hello?")))
+    await fake.asked.wait()
+    assert (await call("POST", "conversations", "talk", "compact")).status == 409
+    gate.set()
+    await running
+
+
+async def test_without_a_key_the_summary_is_refused_with_a_sentence(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    replies.append([says("Hello.")])
+    await call("POST", "chat", body=ask("Hello?"))
+    fake.api_key = "another"
+    refused = await call("POST", "conversations", "talk", "compact")
+    assert (refused.status, refused.body["reason"]) == (400, "authentication")

@@ -136,8 +136,12 @@ export class Conversation implements IDisposable {
     );
   }
 
-  /** Returns when the turn has stopped. */
+  /** Stop the turn; one that the server has not begun yet, as soon as it has. */
   async stop(): Promise<void> {
+    if (this.busy && this._unsent) {
+      this._stopAtStart = true;
+      return;
+    }
     await this._try(() => this._client.stop(this.id));
   }
 
@@ -174,6 +178,7 @@ export class Conversation implements IDisposable {
   private async _ask(request: IChatRequest): Promise<void> {
     const key = UUID.uuid4();
     this._unsent = request;
+    this._stopAtStart = false;
     this._set({ progress: 'running', failure: null });
     await this._try(() => this._follow(() => this._client.chat(request, key, this._abort.signal)));
     if (this.busy) {
@@ -211,6 +216,9 @@ export class Conversation implements IDisposable {
         this._set({ messages: known < 0 ? [...messages, answer] : messages.with(known, answer) });
         if (this._unsent) {
           this._unsent = null;
+          if (this._stopAtStart) {
+            void this.stop();
+          }
           this._peers.postMessage('started');
         }
         break;
@@ -244,8 +252,7 @@ export class Conversation implements IDisposable {
   }
 
   private async _reviewed(turnId: string): Promise<void> {
-    const { messages } = this._state;
-    await this._readChanges(messages.filter(({ metadata }) => metadata?.turnId === turnId));
+    await this._readChanges(this._state.messages.filter(m => m.metadata?.turnId === turnId));
     this._peers.postMessage('reviewed');
   }
 
@@ -281,6 +288,7 @@ export class Conversation implements IDisposable {
   private readonly _peers: BroadcastChannel;
   /** What was asked and not taken by the server yet. */
   private _unsent: IChatRequest | null = null;
+  private _stopAtStart = false;
   private _state: IConversationState = {
     title: null,
     messages: [],

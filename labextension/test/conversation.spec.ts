@@ -56,6 +56,20 @@ describe('Conversation', () => {
     });
   });
 
+  it('stops a turn that the server has not begun as soon as it has', async () => {
+    const stream = new LiveStream();
+    server.routes['POST chat'] = () => stream.response;
+    server.routes['POST chat/c_1/stop'] = () => json({});
+    const asked = conversation.send({ text: 'Set x' });
+    await conversation.stop();
+    expect(server.to('POST chat/c_1/stop')).toHaveLength(0);
+    stream.tell(CHUNKS[0], { type: 'abort' });
+    stream.end();
+    await asked;
+    expect(server.to('POST chat/c_1/stop')).toHaveLength(1);
+    expect(conversation.state).toMatchObject({ progress: 'stopped', failure: null });
+  });
+
   it('finds its turn again when the connection breaks', async () => {
     server.routes['POST chat'] = () => events(CHUNKS.slice(0, 9), 0, false);
     server.routes['GET chat/c_1/stream'] = () => events(CHUNKS, 9);

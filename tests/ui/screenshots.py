@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,15 +14,16 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from jupyter_agent.testing import Scripted, calls, says, thinks
+from jupyter_agent.testing.script import Reply
 from tests.ui.conftest import FLAGS
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 
 DOCS = Path(__file__).parents[2] / "docs"
-SIZE = {"width": 1280, "height": 800}
+SIZE: ViewportSize = {"width": 1280, "height": 800}
 
 TABLE = """\
 import pandas as pd
@@ -133,7 +134,7 @@ def panel(browser: Browser, lab: Lab, *more: NotebookNode) -> Iterator[Page]:
     context.close()
 
 
-def ask(page: Page, replies: Replies, text: str, answer: list[object]) -> None:
+def ask(page: Page, replies: Replies, text: str, answer: Sequence[Reply]) -> None:
     replies.clear()
     for reply in answer:
         replies.append(reply)

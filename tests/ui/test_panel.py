@@ -29,6 +29,8 @@ while not pathlib.Path("go").exists():
     time.sleep(0.02)
 print("after")"""
 
+expect.set_options(timeout=20_000)  # milliseconds; a server's first turn imports an SDK
+
 
 class Panel:
     """The panel of one page."""

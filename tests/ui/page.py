@@ -138,6 +138,20 @@ class OpenNotebook:
             at=at,
         )
 
+    def edit_line(self, cell_id: str, line: int, *, end: bool) -> None:
+        """Put the cursor at the start or end of a line, in one step: the text may be changing."""
+        self._evaluate(
+            """(() => {
+                const view = agentTest.view(path, id);
+                const {from, to} = view.state.doc.line(line + 1);
+                view.focus();
+                view.dispatch({selection: {anchor: end ? to : from}});
+            })()""",
+            id=cell_id,
+            line=line,
+            end=end,
+        )
+
     def type(self, text: str) -> None:
         """Press the keys where the focus is."""
         self.page.keyboard.type(text)
@@ -175,5 +189,5 @@ class OpenNotebook:
 
     def _evaluate(self, expression: str, **values: Any) -> Any:
         return self.page.evaluate(
-            f"({{path, id, at}}) => {expression}", {"path": self.path, **values}
+            f"({{path, id, at, line, end}}) => {expression}", {"path": self.path, **values}
         )

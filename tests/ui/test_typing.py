@@ -44,18 +44,13 @@ class Person:
         """The cell and the word."""
         cell_id = f"c{self._random.randrange(CELLS)}"
         word = self._word()
-        self.notebook.edit(cell_id, at=self._place(self.notebook.sources()[cell_id]))
+        line, end = self._random.randrange(LINES), self._random.choice((False, True))
+        self.notebook.edit_line(cell_id, line, end=end)  # the agent changes text there too
         for key in word:
             self.notebook.type(key)
             time.sleep(self._random.choice((0, 0, 0.005, 0.02)))
         self.written.setdefault(cell_id, []).append(word)
         return cell_id, word
-
-    def _place(self, text: str) -> int:
-        """Before or after a line: where the agent changes text too."""
-        start = self._random.choice([0, *(at + 1 for at, c in enumerate(text) if c == "\n")])
-        end = text.find("\n", start)
-        return self._random.choice((start, len(text) if end < 0 else end))
 
     def _word(self) -> str:
         """Two letters that repeat in no other word as they do in this, and a number in letters."""

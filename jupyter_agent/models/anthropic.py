@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.models.base import Message, ModelEvent, ModelRequest
 from jupyter_agent.models.faults import api_error, network_error, unreadable
+from jupyter_agent.models.network import DIRECT, Network
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -38,6 +40,7 @@ class AnthropicModel:
         base_url: str | None = None,
         options: Mapping[str, Any] | None = None,
         provider: str = "anthropic",
+        network: Network = DIRECT,
     ) -> None:
         self.id = f"{provider}:{name}"
         self.host = urlsplit(base_url or "https://api.anthropic.com").netloc
@@ -45,21 +48,33 @@ class AnthropicModel:
         self._api_key = api_key
         self._base_url = base_url
         self._options = dict(options or {})
+        self._network = network
         self._client: AsyncAnthropic | None = None
         self._connecting = asyncio.Lock()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
         client = await self._connected()
-        import anthropic
-        import httpx2
-
-        try:
+        with self._own_errors():
             create: Any = client.messages.create  # our JSON, which no overload of it can know
             stream = await create(stream=True, **self._options, **self._body(request))
             async with stream:
                 async for event in stream:
                     yield _as_json(event)
+
+    async def names(self) -> list[str]:
+        """The models that the service has. Raises ModelError."""
+        client = await self._connected()
+        with self._own_errors():
+            return [model.id async for model in client.models.list()]
+
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        import anthropic
+        import httpx2
+
+        try:
+            yield
         except anthropic.APIStatusError as error:
             raise api_error(
                 "Anthropic",
@@ -67,12 +82,15 @@ class AnthropicModel:
                 status=error.status_code,
                 error=error.body,
                 headers=error.response.headers,
-                secret=self._api_key,
+                mask=self._mask,
             ) from error
         except (anthropic.APIConnectionError, httpx2.TransportError) as error:
-            raise network_error(self.host, error) from error
+            raise network_error(self.host, error, self._mask) from error
         except (anthropic.AnthropicError, ValueError) as error:
             raise unreadable(error) from error
+
+    def _mask(self, text: str) -> str:
+        return self._network.mask(text, self._api_key)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -90,9 +108,8 @@ class AnthropicModel:
         client: AsyncAnthropic = sdk.AsyncAnthropic(
             api_key=self._api_key,
             base_url=self._base_url,
-            max_retries=0,
-            timeout=sdk.Timeout(connect=10.0, read=120.0, write=60.0, pool=10.0),
             open_telemetry=False,
+            **self._network.client_options(sdk),
         )
         return client
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jupyter_agent.errors import ModelError
@@ -25,11 +27,11 @@ def api_error(
     status: int,
     error: object,
     headers: Mapping[str, str],
-    secret: str,
+    mask: Callable[[str], str],
 ) -> ModelError:
     """The service answered with an error: its status, its JSON body (or text) and its headers."""
     kind, said = _read(error)
-    said = said.replace(secret, "***") if secret else said
+    said = mask(said)
     retry_after = _seconds(headers.get("retry-after"))
     detail = f" It said: {said}" if said else ""
 
@@ -63,16 +65,49 @@ def api_error(
     return fault(f"{service} refused the request ({status}).{detail}", "invalid_request")
 
 
-def network_error(host: str, error: Exception) -> ModelError:
-    """The service could not be reached, or the connection broke."""
-    cause = error.__cause__ or error
-    detail = str(cause) or type(cause).__name__
+def network_error(host: str, error: Exception, mask: Callable[[str], str]) -> ModelError:
+    """The service could not be reached, or the connection broke: each cause in its own words."""
+    causes = list(_causes(error))
+    detail = mask(str(causes[-1]) or type(causes[-1]).__name__)
+    if any(type(cause).__name__ == "ProxyError" for cause in causes):
+        return ModelError(
+            f"The proxy does not let us through to {host} ({detail}). Check `proxy` and "
+            "`proxy_headers` of the provider, or HTTPS_PROXY and NO_PROXY.",
+            kind="proxy",
+        )
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return ModelError(
+            f"The certificate of {host} is not trusted ({detail}). If your network has a CA of its "
+            "own, name it in `ca_bundle` of the provider or in SSL_CERT_FILE.",
+            kind="tls",
+        )
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return ModelError(
+            f"No secure connection to {host} can be made ({detail}). Check whether the address is "
+            "one of https and what stands between.",
+            kind="tls",
+        )
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return ModelError(
+            f"The name {host} cannot be resolved. Check the network, the address and whether a "
+            "proxy is needed.",
+            kind="dns",
+            retryable=True,
+        )
     return ModelError(
         f"The connection to {host} failed ({detail}). "
         "Check the network, the proxy settings and the service's address.",
         kind="network",
-        retryable="CERTIFICATE_VERIFY_FAILED" not in detail,
+        retryable=True,
     )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """From what we caught to what began it."""
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def unreadable(error: Exception) -> ModelError:

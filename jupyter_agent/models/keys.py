@@ -8,21 +8,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jupyter_agent.errors import ModelError
+from jupyter_agent.models.network import Value, reveal
 
 
 class Keys:
     """The keys by provider. The file wins over the configuration, that over the environment."""
 
     def __init__(
-        self, file: Path, configured: Mapping[str, str], environment: Mapping[str, str]
+        self, file: Path, configured: Mapping[str, Value], environment: Mapping[str, str]
     ) -> None:
         self._file = file
         self._configured = configured
         self._environment = environment
 
     def get(self, provider: str) -> str | None:
-        """The provider's key. Raises ModelError where the key file cannot be read."""
-        found = self._stored().get(provider) or self._configured.get(provider)
+        """The provider's key. Raises ModelError where the file that has it cannot be read."""
+        found = self._stored().get(provider) or self._of_configuration(provider)
         return found or self._environment.get(f"{provider.upper().replace('-', '_')}_API_KEY")
 
     def set(self, provider: str, key: str) -> None:
@@ -38,10 +39,15 @@ class Keys:
         environment = (
             value for name, value in self._environment.items() if name.endswith("_API_KEY")
         )
-        for key in {*self._stored().values(), *self._configured.values(), *environment}:
+        configured = map(self._of_configuration, self._configured)
+        for key in {*self._stored().values(), *configured, *environment}:
             if len(key) >= 8:  # a shorter one is a placeholder, and part of ordinary words
                 text = text.replace(key, "***")
         return text
+
+    def _of_configuration(self, provider: str) -> str:
+        value = self._configured.get(provider, "")
+        return reveal(value, self._environment, f"the key of {provider}")
 
     def _stored(self) -> dict[str, str]:
         try:

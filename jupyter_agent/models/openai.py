@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelEvent, ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
 from jupyter_agent.models.faults import api_error, network_error, unreadable
+from jupyter_agent.models.network import DIRECT, Network
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -37,6 +39,7 @@ class OpenAIModel:
         options: Mapping[str, Any] | None = None,
         provider: str = "openai",
         supports_tool_choice: bool = True,
+        network: Network = DIRECT,
     ) -> None:
         self.id = f"{provider}:{name}"
         self.host = urlsplit(base_url or "https://api.openai.com").netloc
@@ -45,6 +48,7 @@ class OpenAIModel:
         self._api_key = api_key
         self._base_url = base_url
         self._options = dict(options or {})
+        self._network = network
         self._supports_tool_choice = supports_tool_choice
         self._client: AsyncOpenAI | None = None
         self._connecting = asyncio.Lock()
@@ -52,11 +56,8 @@ class OpenAIModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
         client = await self._connected()
-        import httpx2
-        import openai
-
         reader = ChunkReader(used_call_ids(request.messages))
-        try:
+        with self._own_errors():
             create: Any = client.chat.completions.create  # our JSON fits no overload of it
             stream = await create(stream=True, **self._options, **self._body(request))
             async with stream:
@@ -65,6 +66,20 @@ class OpenAIModel:
                         yield event
             for event in reader.end():
                 yield event
+
+    async def names(self) -> list[str]:
+        """The models that the service has. Raises ModelError."""
+        client = await self._connected()
+        with self._own_errors():
+            return [model.id async for model in client.models.list()]
+
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
+        import httpx2
+        import openai
+
+        try:
+            yield
         except openai.APIStatusError as error:
             raise api_error(
                 self._provider,
@@ -72,18 +87,22 @@ class OpenAIModel:
                 status=error.status_code,
                 error=error.body,
                 headers=error.response.headers,
-                secret=self._api_key,
+                mask=self._mask,
             ) from error
         except (openai.APIConnectionError, httpx2.TransportError) as error:
-            raise network_error(self.host, error) from error
+            raise network_error(self.host, error, self._mask) from error
         except openai.APIError as error:  # told within a stream that began well
             raise ModelError(
-                f"The model service gave up in the middle of its reply: {error.message}",
+                "The model service gave up in the middle of its reply: "
+                f"{self._mask(error.message)}",
                 kind="service",
                 retryable=True,
             ) from error
         except (openai.OpenAIError, ValueError, AttributeError) as error:
             raise unreadable(error) from error
+
+    def _mask(self, text: str) -> str:
+        return self._network.mask(text, self._api_key)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -107,8 +126,7 @@ class OpenAIModel:
         client: AsyncOpenAI = sdk.AsyncOpenAI(
             api_key=self._api_key,
             base_url=self._base_url,
-            max_retries=0,
-            timeout=sdk.Timeout(connect=10.0, read=120.0, write=60.0, pool=10.0),
+            **self._network.client_options(sdk),
         )
         return client
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel
@@ -14,6 +15,7 @@ from jupyter_agent.models.base import Model
 from jupyter_agent.models.demo import DemoModel
 from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
+from jupyter_agent.models.network import Network, Value, reveal
 from jupyter_agent.models.openai import OpenAIModel
 
 Kind: TypeAlias = Literal["anthropic", "openai", "demo"]
@@ -35,6 +37,41 @@ class Provider:
     """False for servers of kind `openai` that take no `tool_choice`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Passed on in every request."""
+    headers: Mapping[str, Value] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    """Added to each address, e.g. Azure's `api-version`."""
+    ca_bundle: str | None = None
+    proxy: Value | None = None
+    proxy_headers: Mapping[str, Value] = field(default_factory=dict)
+    connect_seconds: float = Network.connect_seconds
+    read_seconds: float = Network.read_seconds
+
+    def network(self, environment: Mapping[str, str]) -> Network:
+        """The way to it. Raises ModelError where a value cannot be found."""
+
+        def revealed(values: Mapping[str, Value], what: str) -> dict[str, str]:
+            return {
+                name: reveal(value, environment, f"{what} {name}") for name, value in values.items()
+            }
+
+        headers = revealed(self.headers, "the header")
+        proxy_headers = revealed(self.proxy_headers, "the proxy's header")
+        proxy = None if self.proxy is None else reveal(self.proxy, environment, "the proxy")
+        given = {**self.headers, **self.proxy_headers}
+        found = {**headers, **proxy_headers}
+        secrets = [found[name] for name, value in given.items() if not isinstance(value, str)]
+        if proxy and (password := urlsplit(proxy).password):
+            secrets.append(password)
+        return Network(
+            headers=headers,
+            query=self.query,
+            ca_bundle=self.ca_bundle,
+            proxy=proxy,
+            proxy_headers=proxy_headers,
+            connect_seconds=self.connect_seconds,
+            read_seconds=self.read_seconds,
+            secrets=tuple(secrets),
+        )
 
 
 _KNOWN: Mapping[str, Provider] = {
@@ -47,14 +84,16 @@ _KNOWN: Mapping[str, Provider] = {
 }
 _WITH_KEY = "anthropic:claude-sonnet-5-5"
 _WITHOUT_KEY = "demo:tour"
+_MOST_NAMES = 1_000
 
 
 class Models:
     """The models of this server.
 
     `providers` adds services and changes the known ones: by name, the fields of `Provider` and
-    `api_key`, e.g. `{"lab": {"kind": "openai", "base_url": "...", "needs_key": False}}`. The
-    network is never asked what there is.
+    `api_key` (or `api_key_file`), e.g. `{"lab": {"kind": "openai", "base_url": "...", "needs_key":
+    False}}`. A key, a header or a proxy is a text, `{"file": path}` or `{"env": name}`. Only
+    `offered` asks the network what there is.
     """
 
     def __init__(
@@ -68,7 +107,7 @@ class Models:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         configured = {name: dict(fields) for name, fields in (providers or {}).items()}
-        keys = {name: fields.pop("api_key", "") for name, fields in configured.items()}
+        keys = {name: _key_in(fields) for name, fields in configured.items()}
         self._keys = Keys(key_file, keys, environment)
         self._providers = {**_KNOWN}
         for name, fields in configured.items():
@@ -78,7 +117,7 @@ class Models:
         self._configured_default = default
         self._allow_keys = allow_keys
         self._environment = environment
-        self._made: dict[str, tuple[str, AnthropicModel | OpenAIModel]] = {}
+        self._made: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
         self._outdated: list[AnthropicModel | OpenAIModel] = []
 
     @property
@@ -108,13 +147,30 @@ class Models:
             if model != "tour":
                 raise RequestError(400, "unknown_model", f"`{name}` is no model; `demo:tour` is.")
             return DemoModel()
-        key = self._key(service, provider)
+        way = (self._key(service, provider), provider.network(self._environment))
         made = self._made.get(name)
-        if made is None or made[0] != key:
+        if made is None or made[0] != way:
             if made is not None:
                 self._outdated.append(made[1])  # a turn may still use it
-            self._made[name] = made = (key, self._make(service, model, provider, key))
+            self._made[name] = made = (way, self._make(service, model, *way))
         return made[1]
+
+    async def offered(self, service: str) -> list[str]:
+        """The models that a provider says it has, asked now.
+
+        Raises RequestError 404 for an unknown provider, ModelError where it cannot be asked.
+        """
+        provider = self._providers.get(service)
+        if provider is None:
+            raise RequestError(404, "unknown_provider", f"`{service}` is no provider.")
+        if provider.kind == "demo":
+            return list(provider.models)
+        network = provider.network(self._environment)
+        model = self._make(service, "?", self._key(service, provider), network)
+        try:
+            return (await model.names())[:_MOST_NAMES]
+        finally:
+            await model.close()
 
     def facts(self, model: str) -> Facts:
         """What is known of `provider:model`."""
@@ -128,7 +184,7 @@ class Models:
                 {
                     "name": name,
                     "models": list(provider.models),
-                    "credentials": not provider.needs_key or bool(self._keys.get(name)),
+                    "credentials": not provider.needs_key or self._has_key(name),
                 }
                 for name, provider in sorted(self._providers.items())
             ],
@@ -147,7 +203,9 @@ class Models:
         self._keys.delete(provider)
 
     def mask(self, text: str) -> str:
-        """The text without any key of ours."""
+        """The text without any key of ours, or other secret of a provider in use."""
+        for (_, network), _model in self._made.values():
+            text = network.mask(text)
         return self._keys.mask(text)
 
     async def close(self) -> None:
@@ -167,9 +225,16 @@ class Models:
             kind="authentication",
         )
 
+    def _has_key(self, service: str) -> bool:
+        try:
+            return bool(self._keys.get(service))
+        except ModelError:  # told where the key is needed
+            return False
+
     def _make(
-        self, service: str, model: str, provider: Provider, key: str
+        self, service: str, model: str, key: str, network: Network
     ) -> AnthropicModel | OpenAIModel:
+        provider = self._providers[service]
         base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
         if provider.kind == "anthropic":
             return AnthropicModel(
@@ -178,6 +243,7 @@ class Models:
                 base_url=base_url,
                 options=provider.options,
                 provider=service,
+                network=network,
             )
         return OpenAIModel(
             model,
@@ -186,6 +252,7 @@ class Models:
             options=provider.options,
             provider=service,
             supports_tool_choice=provider.supports_tool_choice,
+            network=network,
         )
 
     def _check_key_change(self, provider: str) -> None:
@@ -194,3 +261,10 @@ class Models:
         known = self._providers.get(provider)
         if known is None or known.kind == "demo":
             raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")
+
+
+def _key_in(fields: dict[str, Any]) -> Value:
+    """Takes the key out of a provider's configuration."""
+    key: Value = fields.pop("api_key", "")
+    file = fields.pop("api_key_file", None)
+    return key or ({"file": file} if file else "")

@@ -84,6 +84,7 @@ def routes(
         Route("tools", tools.ToolsHandler, calls),
         Route("tools/{name}", tools.ToolHandler, calls),
         Route("models", status.ModelsHandler, {"models": models}),
+        Route("providers/{provider}/models", status.OfferedHandler, {"models": models}),
         Route("providers/{provider}/key", status.KeyHandler, {"models": models}),
         Route("status", status.StatusHandler, done),
         Route("tab", tab.TabHandler, {"tabs": tabs}),

@@ -36,6 +36,15 @@ class ModelsHandler(ProvidersHandler):
         self.answer(self.models.describe())
 
 
+class OfferedHandler(ProvidersHandler):
+    """`GET providers/{name}/models`"""
+
+    @operation("read")
+    async def get(self, provider: str) -> None:
+        """The models that the provider itself says it has; it is asked now, and only now."""
+        self.answer({"models": await self.models.offered(provider)})
+
+
 class KeyHandler(ProvidersHandler):
     """`providers/{name}/key`"""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,6 +40,7 @@ class FakeAnthropic:
         api_key: str = API_KEY,
         max_chars: int | None = None,
         port: int = 0,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.api_key = api_key
         self.max_chars = max_chars
@@ -53,17 +55,20 @@ class FakeAnthropic:
         """Set when a client went away before its reply was complete."""
         self.script = Script(replies)
         self._port = port
+        self._tls = tls
         self._server: HTTPServer | None = None
 
     @property
     def url(self) -> str:
         """For `base_url`."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
 
     async def __aenter__(self) -> Self:
         sockets = bind_sockets(self._port, "127.0.0.1")
         self._port = sockets[0].getsockname()[1]
-        self._server = HTTPServer(Application([("/v1/messages", _Messages, {"api": self})]))
+        routes = [("/v1/messages", _Messages), ("/v1/models", _Models)]
+        application = Application([(path, handler, {"api": self}) for path, handler in routes])
+        self._server = HTTPServer(application, ssl_options=self._tls)
         self._server.add_sockets(sockets)
         return self
 
@@ -99,6 +104,20 @@ def in_thread(api: FakeAnthropic) -> Iterator[FakeAnthropic]:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
         loop.close()
+
+
+class _Models(RequestHandler):
+    def initialize(self, api: FakeAnthropic) -> None:
+        self._api = api
+
+    def get(self) -> None:
+        names = ("claude-sonnet-5-5", "claude-haiku-5-5")
+        made = "2026-01-01T00:00:00Z"
+        data = [
+            {"type": "model", "id": name, "display_name": name, "created_at": made}
+            for name in names
+        ]
+        self.finish({"data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]})
 
 
 class _Messages(RequestHandler):

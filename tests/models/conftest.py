@@ -51,6 +51,9 @@ class Chat:
         self.status = status
         self.headers = headers or {}
         self.requests: list[dict[str, Any]] = []
+        self.addresses: list[str] = []
+        self.received: list[dict[str, str]] = []
+        """The headers of each request."""
         self.url = ""
 
 
@@ -59,6 +62,8 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
     class Completions(RequestHandler):
         def post(self) -> None:
             chat.requests.append(json.loads(self.request.body))
+            chat.addresses.append(self.request.uri or "")
+            chat.received.append(dict(self.request.headers))
             self.set_status(chat.status)
             event_stream = "text/event-stream" if chat.status == 200 else "application/json"
             self.set_header("Content-Type", event_stream)
@@ -66,8 +71,14 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
                 self.set_header(name, value)
             self.finish(chat.body)
 
+    class Listed(RequestHandler):
+        def get(self) -> None:
+            chat.addresses.append(self.request.uri or "")
+            self.finish({"object": "list", "data": [{"id": "llama", "object": "model"}]})
+
     sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([("/v1/chat/completions", Completions)]))
+    routes = [("/v1/chat/completions", Completions), ("/v1/models", Listed)]
+    server = HTTPServer(Application(routes))
     server.add_sockets(sockets)
     chat.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
     try:

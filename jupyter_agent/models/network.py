@@ -1,0 +1,109 @@
+"""How an endpoint is reached: headers, query, certificates, proxy and patience."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from jupyter_agent.errors import ModelError
+
+Value: TypeAlias = str | Mapping[str, str]
+"""A text as it is, or where it is found: `{"file": path}` or `{"env": name}`."""
+
+
+_SHORTEST_SECRET = 6
+"""What is shorter is a placeholder (`none`), and part of ordinary words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """The way to one endpoint.
+
+    Without a proxy of its own it is that of HTTPS_PROXY and NO_PROXY; without a bundle the CAs are
+    those of SSL_CERT_FILE, else the system's.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    ca_bundle: str | None = None
+    """Path of a file with CA certificates (PEM)."""
+    proxy: str | None = None
+    proxy_headers: Mapping[str, str] = field(default_factory=dict)
+    connect_seconds: float = 10.0
+    read_seconds: float = 120.0
+    secrets: tuple[str, ...] = ()
+    """Values that must never be shown."""
+
+    def client_options(self, sdk: Any) -> dict[str, Any]:
+        """What the client of an SDK is given. Raises ModelError for a bundle that is none."""
+        timeout = sdk.Timeout(
+            connect=self.connect_seconds, read=self.read_seconds, write=60.0, pool=10.0
+        )
+        options: dict[str, Any] = {
+            "max_retries": 0,
+            "timeout": timeout,
+            "default_headers": dict(self.headers),
+            "default_query": dict(self.query),
+        }
+        if self.proxy is not None:
+            options["http_client"] = self._proxied(timeout)
+        elif self.ca_bundle is not None:
+            client = sdk.DefaultAsyncHttpxClient
+            options["http_client"] = client(timeout=timeout, verify=self._trusted())
+        return options
+
+    def mask(self, text: str, key: str = "") -> str:
+        """The text without any of the endpoint's secrets."""
+        for secret in (*self.secrets, key):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "***")
+        return text
+
+    def _proxied(self, timeout: Any) -> Any:
+        import httpx2
+
+        try:
+            proxy = httpx2.Proxy(self.proxy or "", headers=dict(self.proxy_headers))
+        except ValueError as error:
+            raise _misconfigured(
+                f"`proxy` is no address of one ({self.mask(str(error))})"
+            ) from None
+        # Not of the environment: its proxies would win over the one that is configured.
+        verify = self._trusted() if self.ca_bundle else httpx2.create_ssl_context()
+        return httpx2.AsyncClient(
+            proxy=proxy, verify=verify, timeout=timeout, trust_env=False, follow_redirects=True
+        )
+
+    def _trusted(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self.ca_bundle)
+        except OSError as error:  # an ssl.SSLError is one too
+            raise _misconfigured(f"`ca_bundle` {self.ca_bundle} cannot be used ({error})") from None
+
+
+DIRECT = Network()
+"""Nothing but what the environment says."""
+
+
+def reveal(value: Value, environment: Mapping[str, str], what: str) -> str:
+    """The text itself. Raises ModelError that names what is missing, never its value."""
+    if isinstance(value, str):
+        return value
+    match dict(value):
+        case {"file": path, **rest} if not rest:
+            try:
+                return Path(path).expanduser().read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise _misconfigured(f"{what}: {path}: {type(error).__name__}") from None
+        case {"env": name, **rest} if not rest:
+            if name not in environment:
+                raise _misconfigured(f"{what}: the environment has no {name}")
+            return environment[name].strip()
+    raise _misconfigured(f"{what} is a text, {{'file': path}} or {{'env': name}}")
+
+
+def _misconfigured(what: str) -> ModelError:
+    return ModelError(f"The configuration does not fit: {what}. Mend it.", kind="configuration")

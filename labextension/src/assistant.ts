@@ -75,7 +75,10 @@ export class Assistant implements IAssistant {
     this._set({ model: remembered?.model ?? null });
     this.follow();
     void this.readModels();
-    const id = remembered?.conversation ?? (await this._runningConversation());
+    const id =
+      sessionStorage.getItem(STATE) ?? // of this very tab; JupyterLab saves its state only after a while
+      remembered?.conversation ??
+      (await this._runningConversation());
     if (id && !this._state.conversation.state.messages.length) {
       this.show(id);
     }
@@ -224,6 +227,7 @@ export class Assistant implements IAssistant {
 
   private _remember(): void {
     const { conversation, model } = this._state;
+    sessionStorage.setItem(STATE, conversation.id);
     void this._stateDB?.save(STATE, { conversation: conversation.id, model, modes: this._modes });
   }
 

@@ -171,6 +171,7 @@ def test_a_turn_goes_on_in_a_reloaded_page_and_in_a_second_one(
     expect(panel.log).to_contain_text("The beginning")
     notebook.page.reload()
     notebook.wait_until_ready()
+    panel.open()  # JupyterLab saves its layout only after a while
     other = Panel(open_page(path=notebook.path).page).open()
     for log in (panel.log, other.log):
         expect(log).to_contain_text("Take your time.")

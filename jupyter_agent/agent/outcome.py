@@ -51,13 +51,18 @@ def classify(reply: Reply, meter: Meter) -> Outcome:
         return Outcome(keep=reply.content, refuse=reply.calls)
     if cut_off:
         return Outcome(keep=reply.content, finish="length")
-    if reply.stop_reason == "pause_turn" and meter.pauses < _PAUSES:
+    if reply.stop_reason == "pause_turn" and _can_go_on(reply) and meter.pauses < _PAUSES:
         meter.pauses += 1
         return Outcome(keep=reply.content)
     if not reply.content and not meter.empties:
         meter.empties += 1  # it happens after tool results; asking once more is what helps
         return Outcome(keep=[])
     return Outcome(keep=reply.content, finish="stop")
+
+
+def _can_go_on(reply: Reply) -> bool:
+    """Whether the service has work of its own open; sending its text back would be a prefill."""
+    return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
 async def tell_finish(turn: Turn, reply: Reply, outcome: Outcome) -> None:

@@ -1,0 +1,412 @@
+"""The fault rows L1 to L17 and N7, by their names: a strict API on a real socket, the real SDK.
+
+After each of them the next question is accepted: the history that it leaves is valid (N7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jupyter_agent.agent.ending import Ending
+from jupyter_agent.events import CallInvalid, CallReady, Notice, TextDelta, TurnFailed
+from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.base import ModelEvent
+from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
+from jupyter_agent.testing.script import Reply
+
+from .conftest import Bench, with_limits
+
+WRITE = calls("write", cell_id="a", source="x = 5")
+FULL = [thinks("Hm."), says("I set it, größer."), {**WRITE, "id": "toolu_w"}]
+"""A reply with a block of each kind."""
+EVENTS = list(Scripted(blocks=FULL).events())
+NAMES = [f"L{n}" for n in range(1, 18)] + ["N7"]
+
+
+async def converse(
+    bench: Bench, replies: Sequence[Reply], **fake: Any
+) -> tuple[Ending, FakeAnthropic]:
+    """A turn with these replies, then another question, which has to be accepted."""
+    async with FakeAnthropic(replies, **fake) as api:
+        model = AnthropicModel("claude", api_key="sk-ant-test-0123456789", base_url=api.url)
+        ending = await bench.run(model)
+        await accepted(bench, api, model)
+        await model.close()
+    return ending, api
+
+
+async def accepted(bench: Bench, api: FakeAnthropic, model: AnthropicModel) -> None:
+    """N7: whatever happened, the strict API takes the next question. Its request is not kept."""
+    api.api_key, api.max_chars = "sk-ant-test-0123456789", None
+    refused, asked, told = list(api.refusals), list(api.requests), list(bench.events)
+    api.script = type(api.script)([[says("Fine.")]])
+    assert (await bench.run(model, "And now?")).state == "done"
+    assert api.refusals == refused
+    api.requests, bench.events = asked, told
+
+
+def frame(event: ModelEvent) -> bytes:
+    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def body(events: Sequence[ModelEvent]) -> bytes:
+    return b"".join(map(frame, events))
+
+
+def kinds(bench: Bench) -> list[str]:
+    return [notice.kind for notice in bench.told(Notice)]
+
+
+def said(bench: Bench) -> str:
+    return "".join(event.delta for event in bench.told(TextDelta))
+
+
+def untouched(bench: Bench) -> bool:
+    return bench.desk.cells["a"] == "x = 1"
+
+
+LIMITED = Scripted(
+    status=429, error=("rate_limit_error", "Slow down."), headers={"retry-after": "2"}
+)
+
+
+async def test_L1_a_limited_rate_is_waited_for_and_told(bench: Bench) -> None:
+    ending, api = await converse(bench, [LIMITED, LIMITED, [says("Hello.")]])
+    assert ending.state == "done"
+    assert bench.waits == [2.0, 2.0]
+    assert kinds(bench) == ["retrying", "retrying"]
+    assert len(api.requests) == 3
+
+
+async def test_L1_stop_works_while_waiting(bench: Bench) -> None:
+    waiting = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    bench._sleep = sleep  # type: ignore[method-assign]
+    async with FakeAnthropic([LIMITED]) as api:
+        model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
+        running = asyncio.create_task(bench.run(model))
+        await waiting.wait()
+        running.cancel()
+        assert (await running).state == "stopped"
+        await accepted(bench, api, model)
+        await model.close()
+
+
+async def test_L2_a_limit_of_spending_is_not_retried(bench: Bench) -> None:
+    spent = Scripted(status=429, error=("rate_limit_error", "Your monthly limit is reached."))
+    ending, api = await converse(bench, [spent])
+    assert (ending.state, ending.stop_reason) == ("failed", "billing")
+    assert len(api.requests) == 1
+    assert isinstance(ending.event, TurnFailed)
+    assert "Your monthly limit is reached." in ending.event.error
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(529, "overloaded_error"), (500, "api_error"), (503, "api_error")]
+)
+async def test_L3_a_service_that_is_down_is_asked_three_times(
+    bench: Bench, status: int, kind: str
+) -> None:
+    down = Scripted(status=status, error=(kind, "Down."))
+    ending, api = await converse(bench, [down] * 3)
+    assert ending.state == "failed"
+    assert len(api.requests) == 3
+    assert len(bench.waits) == 2
+    assert 0.5 <= bench.waits[0] <= 1.0 <= bench.waits[1] <= 2.0
+
+
+@pytest.mark.parametrize("kind", ["overloaded_error", "api_error", "rate_limit_error"])
+async def test_L4_an_error_within_the_stream_keeps_the_text_and_runs_nothing(
+    bench: Bench, kind: str
+) -> None:
+    broken = Scripted(blocks=FULL, stop_after=len(EVENTS) - 1, then="error", error=(kind, "Sorry."))
+    ending, _ = await converse(bench, [broken] * 3)
+    assert ending.state == "failed"
+    assert untouched(bench)
+    assert bench.history[1]["content"] == [says("I set it, größer.")]
+    assert kinds(bench) == ["retrying", "retrying"]
+    assert len(bench.told(CallInvalid)) == 3
+
+
+@pytest.mark.parametrize("position", range(1, len(EVENTS)))
+async def test_L5_a_reset_after_any_event_doubles_no_text(bench: Bench, position: int) -> None:
+    broken = Scripted(blocks=FULL, stop_after=position, then="reset")
+    ending, _ = await converse(bench, [broken, [says("Done.")]])
+    assert ending.state == "done"
+    assert untouched(bench)
+    assert bench.history[1]["content"] == [says("Done.")]
+
+
+@pytest.mark.parametrize("then", ["eof", "cut"])
+@pytest.mark.parametrize("position", range(1, len(EVENTS)))
+async def test_L6_an_end_without_message_stop_is_a_lost_connection(
+    bench: Bench, position: int, then: Any
+) -> None:
+    broken = Scripted(blocks=FULL, stop_after=position, then=then)
+    ending, api = await converse(bench, [broken, [says("Done.")]])
+    assert ending.state == "done"
+    assert untouched(bench)
+    assert len(api.requests) == 2
+
+
+async def test_L7_a_tool_input_cut_at_any_byte_is_never_executed(bench: Bench) -> None:
+    raw = json.dumps(dict(WRITE["input"]))
+    for end in range(len(raw) + 1):
+        call = {"type": "tool_use", "name": "write", "input": raw[:end]}
+        cut = Scripted(blocks=[call], stop_reason="max_tokens")
+        ending, api = await converse(Bench(desk=bench.desk), [cut, [says("I see.")]])
+        assert ending.state == "done"
+        assert untouched(bench), raw[:end]
+        (result,) = api.requests[1]["messages"][-1]["content"]
+        assert result["is_error"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"event: message_start\ndata: {not json\n\n", id="json"),
+        pytest.param(body(EVENTS[:3]).replace(b"Hm.", b"\xff\xfe"), id="utf-8"),
+        pytest.param(b"<html><body>Bad gateway</body></html>", id="html"),
+        pytest.param(b"", id="nothing"),
+        *(
+            pytest.param(random.Random(seed).randbytes(3000), id=f"random-{seed}")
+            for seed in range(10)
+        ),
+    ],
+)
+async def test_L8_what_is_no_stream_is_a_typed_fault(bench: Bench, sent: bytes) -> None:
+    ending, _ = await converse(bench, [Scripted(body=sent)] * 3)
+    assert (ending.state, ending.stop_reason) == ("failed", "broken_stream")
+    assert isinstance(ending.event, TurnFailed)
+    assert "Traceback" not in ending.event.error
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param(EVENTS[1:], id="no-start"),
+        pytest.param([EVENTS[0], *EVENTS], id="start-twice"),
+        pytest.param([EVENTS[0], *EVENTS[2:]], id="delta-of-no-block"),
+        pytest.param([*EVENTS[:2], *EVENTS[1:]], id="block-twice"),
+        pytest.param([*EVENTS[:-2], EVENTS[-1]], id="no-message-delta"),
+    ],
+)
+async def test_L9_events_in_an_impossible_order_are_a_broken_stream(
+    bench: Bench, events: list[ModelEvent]
+) -> None:
+    ending, _ = await converse(bench, [Scripted(body=body(events))] * 3)
+    assert (ending.state, ending.stop_reason) == ("failed", "broken_stream")
+    assert untouched(bench)
+
+
+async def test_L9_unknown_events_and_blocks_are_let_through(bench: Bench) -> None:
+    plain = list(Scripted(blocks=[says("Hello.")]).events())
+    new: list[ModelEvent] = [
+        {"type": "weather", "sun": True},
+        {"type": "content_block_start", "index": 7, "content_block": {"type": "hologram"}},
+        {"type": "content_block_delta", "index": 7, "delta": {"type": "ray_delta", "ray": 1}},
+        {"type": "content_block_stop", "index": 7},
+    ]
+    async with FakeAnthropic([Scripted(body=body([*plain[:-2], *new, *plain[-2:]]))]) as api:
+        model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
+        ending = await bench.run(model)
+        await model.close()
+    assert ending.state == "done"
+    assert said(bench) == "Hello."
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
+async def test_L10_byte_by_byte_and_any_line_end_it_is_the_same(bench: Bench, ends: bytes) -> None:
+    sent = body(EVENTS).replace(b"\n", ends)
+    slow = Scripted(body=sent, piece=1)
+    ending, _ = await converse(bench, [slow, [says("Done.")]])
+    assert ending.state == "done"
+    assert bench.history[1]["content"] == FULL
+    assert bench.desk.cells["a"] == "x = 5"
+
+
+async def test_L11_a_stall_is_a_broken_connection(bench: Bench) -> None:
+    with_limits(bench, idle_seconds=0.2)
+    silent = Scripted(blocks=FULL, stop_after=4, then="wait", gate=asyncio.Event())
+    async with FakeAnthropic([silent, [says("Done.")]]) as api:
+        model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
+        assert (await bench.run(model)).state == "done"
+        await api.left.wait()  # the stalled connection was closed
+        await accepted(bench, api, model)
+        await model.close()
+    assert "silent" in bench.told(Notice)[0].text
+
+
+def flood(block: Any, delta: str, key: str, megabytes: int) -> Scripted:
+    """A reply with one block of that size, in pieces of 100 kB."""
+    piece = {"type": delta, key: "x" * 100_000}
+    pieces = [{"type": "content_block_delta", "index": 0, "delta": piece}] * (10 * megabytes)
+    opened = {"type": "content_block_start", "index": 0, "content_block": block}
+    return Scripted(body=body([EVENTS[0], opened, *pieces, *EVENTS[-2:]]), piece=1_000_000)
+
+
+MANY = Scripted(blocks=[calls("look", cell_id="a") for _ in range(10_000)])
+SAY = {"type": "tool_use", "id": "toolu_s", "name": "say", "input": {}}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(flood(says(""), "text_delta", "text", 10), id="10-MB-of-text"),
+        pytest.param(flood(SAY, "input_json_delta", "partial_json", 5), id="5-MB-of-input"),
+        pytest.param(MANY, id="10000-calls"),
+    ],
+)
+async def test_L12_a_reply_without_measure_ends_the_turn_with_a_reason(
+    bench: Bench, reply: Scripted
+) -> None:
+    ending, api = await converse(bench, [reply])
+    assert (ending.state, ending.stop_reason) == ("failed", "too_large")
+    assert bench.desk.log == []
+    assert len(api.requests) == 1
+    assert len(said(bench)) <= bench.limits.reply_chars
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        calls("fly"),
+        calls("look"),
+        calls("look", cell_id=3),
+        calls("look", cell_id=None),
+        calls("look", cell_id="a", more=1),
+        calls("write", cell_id=["a"], source={"x": 1}),
+    ],
+)
+async def test_L13_a_call_that_fits_no_tool_does_nothing(bench: Bench, call: Any) -> None:
+    ending, api = await converse(bench, [[call], [says("Sorry.")]])
+    assert ending.state == "done"
+    assert bench.desk.log == []
+    assert api.requests[1]["messages"][-1]["content"][0]["is_error"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"), [({"max_steps": 4}, "steps"), ({"token_budget": 330}, "tokens")]
+)
+async def test_L14_an_endless_loop_is_made_to_answer(
+    bench: Bench, limits: dict[str, int], limit: str
+) -> None:
+    with_limits(bench, **limits)
+    looks: list[Reply] = [[calls("look", cell_id="a")] for _ in range(3)]
+    ending, api = await converse(bench, [*looks, [says("x is 1.")]])
+    assert (ending.state, ending.limit) == ("done", limit)
+    assert [request["tool_choice"]["type"] for request in api.requests] == [*["auto"] * 3, "none"]
+    assert said(bench) == "x is 1."
+
+
+async def test_L15_a_context_too_long_is_compacted_once_and_then_told(bench: Bench) -> None:
+    bench.history = [
+        {"role": "user", "content": [says("Hello. " * 100)]},
+        {"role": "assistant", "content": [says("Hello you. " * 100)]},
+    ]
+    ending, api = await converse(bench, [[says("Greetings.")]], max_chars=100)
+    assert (ending.state, ending.stop_reason) == ("failed", "context_length")
+    assert len(api.refusals) <= 3
+    assert isinstance(ending.event, TurnFailed)
+    assert "too long" in ending.event.error
+
+
+async def test_L15_after_the_compaction_the_turn_goes_on(bench: Bench) -> None:
+    bench.history = [
+        {"role": "user", "content": [says("Hello. " * 1000)]},
+        {"role": "assistant", "content": [says("Hello you. " * 2000)]},
+    ]
+    replies = [[says("Greetings were said.")], [says("Yes.")]]
+    ending, api = await converse(bench, replies, max_chars=25_000)
+    assert ending.state == "done"
+    assert (len(api.refusals), len(api.requests)) == (1, 2)
+    assert kinds(bench) == ["compacted"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, "authentication"), (403, "permission"), (404, "not_found")]
+)
+async def test_L16_what_a_person_has_to_mend_is_told_without_the_key(
+    bench: Bench, status: int, kind: str
+) -> None:
+    """DNS, TLS and proxies: tests/models/test_network.py."""
+    key = "sk-ant-test-0123456789"
+    wrong = Scripted(status=status, error=("some_error", f"No: {key}"))
+    ending, api = await converse(bench, [wrong])
+    assert (ending.state, ending.stop_reason) == ("failed", kind)
+    assert len(api.requests) == 1
+    assert isinstance(ending.event, TurnFailed)
+    assert key not in ending.event.error
+
+
+async def test_L17_one_of_several_calls_fails_and_all_are_answered_in_order(bench: Bench) -> None:
+    several = [calls("look", cell_id=cell_id) for cell_id in ("a", "gone", "b")]
+    _, api = await converse(bench, [several, [says("Done.")]])
+    results = api.requests[1]["messages"][-1]["content"]
+    assert [result["tool_use_id"] for result in results] == ["toolu_1", "toolu_2", "toolu_3"]
+    assert [result.get("is_error", False) for result in results] == [False, True, False]
+
+
+class Gate(asyncio.Event):
+    """Tells when the fake has come to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def wait(self) -> Any:
+        self.reached.set()
+        return await super().wait()
+
+
+@pytest.mark.parametrize("position", range(len(EVENTS)))
+async def test_N7_after_a_stop_at_any_event_the_next_question_is_accepted(
+    bench: Bench, position: int
+) -> None:
+    gate = Gate()
+    waits = Scripted(blocks=FULL, stop_after=position, then="wait", gate=gate)
+    async with FakeAnthropic([waits]) as api:
+        model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
+        running = asyncio.create_task(bench.run(model))
+        await gate.reached.wait()
+        running.cancel()
+        assert (await running).state == "stopped"
+        assert untouched(bench)
+        await accepted(bench, api, model)
+        await model.close()
+
+
+STOPS = ["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "pause_turn",
+         "refusal", "tool_use", "something_new"]  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [[], [says("So far")], FULL], ids=["empty", "text", "calls"])
+@pytest.mark.parametrize("stop_reason", STOPS)
+async def test_N7_after_any_stop_reason_the_next_question_is_accepted(
+    bench: Bench, stop_reason: str, blocks: Any
+) -> None:
+    first = Scripted(blocks=blocks, stop_reason=stop_reason)
+    ending, api = await converse(bench, [first, [says("Done.")], [says("Done.")]])
+    assert ending.state == "done"
+    assert api.refusals == []
+    executes = blocks == FULL and stop_reason not in (
+        "max_tokens", "model_context_window_exceeded", "refusal"
+    )  # fmt: skip
+    assert untouched(bench) != executes
+    assert len(bench.told(CallReady)) == (blocks == FULL)
+
+
+def test_every_row_has_a_test() -> None:
+    named = {match[1] for name in globals() if (match := re.match(r"test_([LN]\d+)_", name))}
+    assert named == set(NAMES)

@@ -1,0 +1,100 @@
+"""The same work through another provider is the same work; a conversation may change over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_agent.testing import FakeAnthropic, calls, says, thinks
+from jupyter_agent.testing.script import Reply
+
+from ..chat_completions import ChatCompletions, serving
+from .conftest import PATH, Call, ask
+
+TASK: list[Reply] = [
+    [thinks("First look."), says("I look."), calls("get_notebook_state")],
+    [
+        calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"),
+        calls("read_cells", cell_ids=["gone"]),
+        calls("create_cell", source="x * 21 + size", after="c3"),
+    ],
+    [calls("run_cells")],
+    [calls("update_cell", cell_id="b2", old_string="x = 2", new_string="x = 2; size = 0")],
+    [calls("run_cells")],
+    [says("It is 42.")],
+]
+
+
+@pytest.fixture
+def chat(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[ChatCompletions]:
+    api = ChatCompletions([])
+    running = serving(api)
+    jp_asyncio_loop.run_until_complete(running.__aenter__())
+    yield api
+    jp_asyncio_loop.run_until_complete(running.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def jp_server_config(jp_server_config: dict[str, Any], chat: ChatCompletions) -> dict[str, Any]:
+    lab = {"kind": "openai", "base_url": chat.url, "needs_key": False}
+    jp_server_config["JupyterAgent"]["providers"]["lab"] = lab
+    return jp_server_config
+
+
+def content(path: Path) -> list[Any]:
+    """The cells of a notebook; the ids of new ones are made up, and so not compared."""
+    written = nbformat.read(path, as_version=4)
+    nbformat.validate(written)
+    return [{**cell, "id": "", "metadata": {}} for cell in written.cells]
+
+
+async def test_the_same_task_through_both_apis_gives_the_same_notebook(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
+) -> None:
+    other = notebook.with_name("other.ipynb")
+    other.write_bytes(notebook.read_bytes())
+    replies += TASK
+    chat.script = type(chat.script)(TASK)
+
+    first = await call("POST", "chat", body=ask("What is it?", id="one", stream=False))
+    there = {"id": "two", "notebook": "sales, Q3/other.ipynb", "model": "lab:llama"}
+    second = await call("POST", "chat", body=ask("What is it?", stream=False, **there))
+
+    assert (first.body["state"], second.body["state"]) == ("done", "done")
+    assert content(notebook) == content(other)
+    assert content(other)[-1]["outputs"][0]["data"]["text/plain"] == "42"
+    assert (fake.refusals, chat.refusals) == ([], [])
+    assert len(fake.requests) == len(chat.requests) == 6
+    told = [message["content"] for message in chat.requests[2]["messages"][-3:]]
+    assert told[1].startswith("Error: No cell `gone`.")
+
+
+async def test_the_model_may_change_in_the_middle_of_a_conversation(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
+) -> None:
+    replies += [[thinks("Hm."), calls("get_notebook_state")], [says("Three cells.")]]
+    chat.script = type(chat.script)([[calls("get_notebook_state")], [says("Still three.")]])
+    await call("POST", "chat", body=ask("How many?"))
+    await call("POST", "chat", body=ask("And now?", model="lab:llama"))
+    replies_again = [[says("Three it is.")]]
+    fake.script = type(fake.script)(replies_again)
+    last = await call("POST", "chat", body=ask("Sure?", stream=False))
+    assert last.body["state"] == "done"
+    assert (fake.refusals, chat.refusals) == ([], [])
+    assert "Hm." not in json.dumps(chat.requests)
+    assert "Hm." in json.dumps(fake.requests[-1])
+    assert PATH in json.dumps(fake.requests[-1])
+
+
+async def test_a_providers_models_are_listed_when_asked(call: Call, fake: FakeAnthropic) -> None:
+    listed = await call("GET", "providers", "anthropic", "models")
+    assert listed.body == {"models": ["claude-sonnet-5-5", "claude-haiku-5-5"]}
+    assert (await call("GET", "providers", "moon", "models")).status == 404
+    missing = await call("GET", "providers", "openai", "models")
+    assert (missing.status, missing.body["reason"]) == (400, "authentication")

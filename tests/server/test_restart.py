@@ -65,7 +65,8 @@ def test_a_turn_that_a_kill_cut_off_is_interrupted_and_can_be_followed_by_anothe
                 "chat/talk/approvals",
                 {"approvals": [{"id": waiting["approvals"][0]["id"], "approved": True}]},
             )
-        assert refused.value.code == 409
+        with refused.value as answer:
+            assert answer.code == 409
         after = second.request("POST", "chat", question("run all", mode="auto"))
         assert after["state"] == "done"
         sources = [cell["source"] for cell in notebook["cells"]]

@@ -11,9 +11,11 @@ import asyncio
 import importlib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import Message, ModelEvent, ModelRequest
 from jupyter_agent.models.faults import api_error, network_error, unreadable
 from jupyter_agent.models.network import DIRECT, Network
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 _CACHED = {"cache_control": {"type": "ephemeral"}}
 _CACHED_MESSAGES = 2
 """A look-up in the cache goes back only some 20 blocks, which a step with many calls can exceed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """Where Claude runs if not at Anthropic; the account is the cloud's own, found by the SDK."""
+
+    client: Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]
+    account: Mapping[str, Any]
+    """What that client is told, e.g. `aws_region`, or `project_id` and `region`."""
 
 
 class AnthropicModel:
@@ -41,6 +52,7 @@ class AnthropicModel:
         options: Mapping[str, Any] | None = None,
         provider: str = "anthropic",
         network: Network = DIRECT,
+        cloud: Cloud | None = None,
     ) -> None:
         self.id = f"{provider}:{name}"
         self.host = urlsplit(base_url or "https://api.anthropic.com").netloc
@@ -49,6 +61,7 @@ class AnthropicModel:
         self._base_url = base_url
         self._options = dict(options or {})
         self._network = network
+        self._cloud = cloud
         self._client: AsyncAnthropic | None = None
         self._connecting = asyncio.Lock()
 
@@ -86,6 +99,10 @@ class AnthropicModel:
             ) from error
         except (anthropic.APIConnectionError, httpx2.TransportError) as error:
             raise network_error(self.host, error, self._mask) from error
+        except ImportError as error:
+            raise ModelError(
+                f"`{self.id}` needs another package of the SDK ({error}).", kind="not_installed"
+            ) from None
         except (anthropic.AnthropicError, ValueError) as error:
             raise unreadable(error) from error
 
@@ -105,8 +122,12 @@ class AnthropicModel:
 
     def _connect(self) -> AsyncAnthropic:
         sdk = importlib.import_module("anthropic")
-        client: AsyncAnthropic = sdk.AsyncAnthropic(
-            api_key=self._api_key,
+        if self._cloud is None:
+            kind, account = sdk.AsyncAnthropic, {"api_key": self._api_key}
+        else:
+            kind, account = getattr(sdk, self._cloud.client), dict(self._cloud.account)
+        client: AsyncAnthropic = kind(
+            **account,
             base_url=self._base_url,
             open_telemetry=False,
             **self._network.client_options(sdk),

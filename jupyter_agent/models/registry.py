@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError, RequestError
-from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.anthropic import AnthropicModel, Cloud
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.demo import DemoModel
 from jupyter_agent.models.facts import FactBook, Facts
@@ -18,7 +18,7 @@ from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.network import Network, Value, reveal
 from jupyter_agent.models.openai import OpenAIModel
 
-Kind: TypeAlias = Literal["anthropic", "openai", "demo"]
+Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "demo"]
 _PLACEHOLDER_KEY = "none"
 """For services that want no key: the SDK does want one."""
 
@@ -28,7 +28,9 @@ class Provider:
     """A service that has models."""
 
     kind: Kind
-    """The API it speaks."""
+    """The API it speaks; `bedrock` and `vertex` are Claude in a cloud."""
+    account: Mapping[str, Any] = field(default_factory=dict)
+    """For a cloud: `aws_region`, or `project_id` and `region`; credentials are the cloud's own."""
     models: Sequence[str] = ()
     """Names to offer; others are taken too."""
     base_url: str | None = None
@@ -85,6 +87,10 @@ _KNOWN: Mapping[str, Provider] = {
 _WITH_KEY = "anthropic:claude-sonnet-5-5"
 _WITHOUT_KEY = "demo:tour"
 _MOST_NAMES = 1_000
+_CLOUDS: Mapping[str, Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]] = {
+    "bedrock": "AsyncAnthropicBedrock",
+    "vertex": "AsyncAnthropicVertex",
+}
 
 
 class Models:
@@ -184,7 +190,9 @@ class Models:
                 {
                     "name": name,
                     "models": list(provider.models),
-                    "credentials": not provider.needs_key or self._has_key(name),
+                    "credentials": not provider.needs_key
+                    or provider.kind in _CLOUDS
+                    or self._has_key(name),
                 }
                 for name, provider in sorted(self._providers.items())
             ],
@@ -217,7 +225,7 @@ class Models:
         key = self._keys.get(service)
         if key:
             return key
-        if not provider.needs_key:
+        if not provider.needs_key or provider.kind in _CLOUDS:
             return _PLACEHOLDER_KEY
         raise ModelError(
             f"There is no API key for {service}. Store one in the settings of the panel, or set "
@@ -236,7 +244,8 @@ class Models:
     ) -> AnthropicModel | OpenAIModel:
         provider = self._providers[service]
         base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
-        if provider.kind == "anthropic":
+        if provider.kind in ("anthropic", *_CLOUDS):
+            client = _CLOUDS.get(provider.kind)
             return AnthropicModel(
                 model,
                 api_key=key,
@@ -244,6 +253,7 @@ class Models:
                 options=provider.options,
                 provider=service,
                 network=network,
+                cloud=Cloud(client=client, account=provider.account) if client else None,
             )
         return OpenAIModel(
             model,

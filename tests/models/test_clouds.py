@@ -1,0 +1,68 @@
+"""Claude in a cloud: the SDK's own clients, with the same requests and the same events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from jupyter_agent.errors import ModelError
+from jupyter_agent.models.registry import Models
+from jupyter_agent.testing import Scripted, says
+
+from .conftest import read
+
+
+@asynccontextmanager
+async def vertex(asked: list[Any]) -> AsyncIterator[str]:
+    class Predict(RequestHandler):
+        def post(self) -> None:
+            asked.append((self.request.uri, dict(self.request.headers), self.request.body))
+            self.set_header("Content-Type", "text/event-stream")
+            for event in Scripted(blocks=[says("Hello.")]).events():
+                self.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n")
+
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Application([("/v1/projects/.*", Predict)]))
+    server.add_sockets(sockets)
+    yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
+    server.stop()
+    await server.close_all_connections()
+
+
+def models(path: Path, **provider: Any) -> Models:
+    return Models(
+        default=None, key_file=path / "keys", providers={"cloud": provider}, environment={}
+    )
+
+
+async def test_vertex_is_asked_in_its_own_way(tmp_path: Path) -> None:
+    asked: list[Any] = []
+    account = {"project_id": "atlas", "region": "europe-west1", "access_token": "token-01"}
+    async with vertex(asked) as url:
+        known = models(tmp_path, kind="vertex", base_url=url, account=account)
+        assert {"name": "cloud", "models": [], "credentials": True} in known.describe()["providers"]
+        reply = await read(known.get("cloud:claude-sonnet-5-5"))
+        await known.close()
+    assert reply.text == [says("Hello.")]
+    ((address, headers, body),) = asked
+    assert address.startswith("/v1/projects/atlas/locations/europe-west1/")
+    assert "claude-sonnet-5-5" in address
+    assert headers["Authorization"] == "Bearer token-01"
+    assert "model" not in json.loads(body)
+
+
+async def test_a_package_of_the_cloud_that_is_missing_is_named(tmp_path: Path) -> None:
+    account = {"aws_region": "eu-west-1", "aws_access_key": "a", "aws_secret_key": "b"}
+    known = models(tmp_path, kind="bedrock", base_url="http://127.0.0.1:9", account=account)
+    with pytest.raises(ModelError) as caught:
+        await read(known.get("cloud:claude"))
+    assert caught.value.kind in ("not_installed", "network")  # with boto3 it gets further
+    await known.close()

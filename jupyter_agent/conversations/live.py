@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.ending import Ending
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.journal import Journal
@@ -50,6 +51,8 @@ class LiveTurn:
         self.policy = Policy()
         """What holds in this turn; a person may widen it while it runs."""
         self.task: asyncio.Task[None] | None = None
+        self.loop: asyncio.Task[Ending] | None = None
+        """The part of the task that a stop cancels."""
         self.stopping = False
         self._books = books
         self._ends_to_ask = ends_to_ask

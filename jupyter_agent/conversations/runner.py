@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -15,8 +15,9 @@ from typing import Any, Literal
 from jupyter_server.utils import check_pid
 
 from jupyter_agent.agent.approval import Answer
-from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.budget import Limits, Meter
 from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.ending import Ending, stopped
 from jupyter_agent.agent.permissions import Mode, Policy, Rule
 from jupyter_agent.agent.prompt import Instructions, context, system
 from jupyter_agent.agent.turn import Turn, run_turn
@@ -260,7 +261,8 @@ class TurnRunner:
             granted = await store.rules(record.owner, record.conversation_id)
             policy = self.policy(request.mode, request.allow | frozenset(granted))
             live.policy = policy
-            ending = await run_turn(
+            ending = await _until_stopped(
+                live,
                 Turn(
                     model=model,
                     transcript=await open_transcript(store, record),
@@ -273,7 +275,7 @@ class TurnRunner:
                     ask=live.ask,
                     limits=request.limits,
                     facts=self._models.facts(model.id),
-                )
+                ),
             )
             turn_log.end(ending)
             if ending.state == "stopped":
@@ -330,7 +332,8 @@ class TurnRunner:
         assert live.task is not None
         if not live.stopping:
             live.stopping = True
-            live.task.cancel()
+            if live.loop is not None:
+                live.loop.cancel()
         await asyncio.wait([live.task])
 
     async def answer(
@@ -379,11 +382,18 @@ class TurnRunner:
 
     async def close(self) -> None:
         """Stops all turns, each with a valid history, within a few seconds."""
-        tasks = [turn.task for turn in self._live.values() if turn.task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
+        stops = [asyncio.create_task(self.stop(turn)) for turn in self._live.values()]
+        if stops:
+            await asyncio.wait(stops, timeout=DRAIN_SECONDS)
+
+
+async def _until_stopped(live: LiveTurn, turn: Turn) -> Ending:
+    """Runs the loop. A stop cancels it, and nothing of what comes before or after it."""
+    if not live.stopping:
+        live.loop = asyncio.create_task(run_turn(turn))
+        with suppress(asyncio.CancelledError):  # stopped before its first step
+            return await live.loop
+    return stopped(Meter(turn.limits, turn.facts))
 
 
 def _title(parts: Sequence[Mapping[str, Any]]) -> str:

@@ -222,8 +222,10 @@ class Run:
         if self._trust and self.started is not None:
             with suppress(ToolError):  # outputs are then shown without their scripts, no more
                 await self.notebook.trust(self.cell_id)
-        while not self._over.is_set():
+        over = False
+        while not over:
             await _first(self._over, seconds=_SAVE_EVERY)
+            over = self._over.is_set()  # it may have ended before we came here
             if self._cell.unsaved:
                 await self._save()
 

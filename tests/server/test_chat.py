@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
 from jupyter_agent.extension import JupyterAgent
@@ -448,6 +449,25 @@ async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
     again = frames((await call("POST", "chat", body=ask("hello"))).text)
     assert types(again)[-2] == "finish"
     assert fake.refusals == []
+
+
+@pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 13, 21])
+async def test_a_stop_at_the_very_start_ends_the_turn(
+    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path, ticks: int
+) -> None:
+    gate = asyncio.Event()
+    late = Scripted(blocks=[says("Late.")], stop_after=0, then="wait", gate=gate)
+    replies += [late, [says("Hello.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("hi")))
+    while (turn := agent.runner.live_in("local", "talk")) is None:
+        await asyncio.sleep(0)
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    await agent.runner.stop(turn)
+    assert types(frames((await asking).text))[-2:] == ["abort", "[DONE]"]
+    assert (await call("GET", "turns", turn.record.id)).body["state"] == "stopped"
+    gate.set()
+    assert types(frames((await call("POST", "chat", body=ask("again"))).text))[-2] == "finish"
 
 
 async def test_a_second_turn_of_a_running_conversation_is_refused(

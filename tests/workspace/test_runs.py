@@ -85,6 +85,19 @@ async def test_a_run_leaves_its_outputs_and_count_in_the_file(room: Room) -> Non
     assert (described["run_id"], described["status"]) == (run.id, "ok")
 
 
+async def test_a_run_that_ends_while_a_slow_tab_trusts_it_is_saved(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slowly(cell_id: str) -> None:
+        while room.notebook.peek(cell_id).execution_count is None:
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(room.notebook, "trust", slowly)
+    run = await room.run("1 + 1", trust=True)
+    assert await run.wait(20)
+    assert room.on_disk(run.cell_id)["execution_count"] == 1
+
+
 async def test_what_a_run_changed_can_be_told_and_is_told_once(room: Room) -> None:
     run = await room.run("1")
     await run.wait()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_agent.extension import JupyterAgent
+
 from .programs import SCRIPTS, Server, environment, jupyter_server
 
 ROOT = Path(__file__).parent.parent
@@ -70,3 +72,10 @@ def test_the_headless_commands_work_as_they_stand(server: Server) -> None:
     run = json.loads(answers[2])
     assert run["status"] == "ok"
     assert "a day" in run["outputs"][0]["data"]["text/plain"]
+
+
+def test_every_option_that_the_readme_names_exists() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"JupyterAgent\.(?!<)(\w+)", text))
+    assert len(named) >= 10
+    assert named <= set(JupyterAgent.class_own_traits(config=True))

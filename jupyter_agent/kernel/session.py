@@ -222,7 +222,8 @@ class Kernel:
         ready = self._manager.ready
         if ready is self._ready:
             return
-        self._end("restarted")
+        if self._living:  # else its end is known, and what was connected since is to the next one
+            self._end("restarted")
         if ready.done():
             self._ready = ready
             self._living = True

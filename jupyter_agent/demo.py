@@ -33,6 +33,7 @@ def lab(model: str, server: Sequence[str]) -> int:
             f"--LabApp.default_url=/lab/tree/{NOTEBOOK}",
             f"--JupyterAgent.default_model={model}",
             "--JupyterAgent.open_panel=True",
+            "--LabApp.news_url=None",  # its question would cover the panel
         ]
         if _is_root():
             options.append("--allow-root")

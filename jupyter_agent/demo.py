@@ -33,12 +33,20 @@ def lab(model: str, server: Sequence[str]) -> int:
             f"--LabApp.default_url=/lab/tree/{NOTEBOOK}",
             f"--JupyterAgent.default_model={model}",
             "--JupyterAgent.open_panel=True",
-            "--LabApp.news_url=None",  # its question would cover the panel
+            f"--LabApp.user_settings_dir={_quiet_settings(folder)}",
         ]
         if _is_root():
             options.append("--allow-root")
         LabApp.launch_instance([*options, *server])
     return 0
+
+
+def _quiet_settings(folder: Path) -> Path:
+    """Settings of the demo's own: JupyterLab's question about news would cover the panel."""
+    file = folder / ".settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"fetchNews": "false"}), encoding="utf-8")
+    return folder / ".settings"
 
 
 def headless(model: str, server: Sequence[str]) -> int:

@@ -7,16 +7,15 @@ longer than a server may stand still.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import Message, ModelEvent, ModelRequest
+from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import api_error, network_error, unreadable
 from jupyter_agent.models.network import DIRECT, Network
 
@@ -37,7 +36,7 @@ class Cloud:
     """What that client is told, e.g. `aws_region`, or `project_id` and `region`."""
 
 
-class AnthropicModel:
+class AnthropicModel(Endpoint):
     """A model of Anthropic, or of a service that speaks the Messages API at `base_url`.
 
     `options` are passed on in every request, e.g. `{"thinking": {...}}`.
@@ -54,16 +53,16 @@ class AnthropicModel:
         network: Network = DIRECT,
         cloud: Cloud | None = None,
     ) -> None:
-        self.id = f"{provider}:{name}"
-        self.host = urlsplit(base_url or "https://api.anthropic.com").netloc
-        self._name = name
-        self._api_key = api_key
-        self._base_url = base_url
-        self._options = dict(options or {})
-        self._network = network
+        super().__init__(
+            name,
+            api_key=api_key,
+            base_url=base_url,
+            home="https://api.anthropic.com",
+            options=options,
+            provider=provider,
+            network=network,
+        )
         self._cloud = cloud
-        self._client: AsyncAnthropic | None = None
-        self._connecting = asyncio.Lock()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
@@ -74,12 +73,6 @@ class AnthropicModel:
             async with stream:
                 async for event in stream:
                     yield _as_json(event)
-
-    async def names(self) -> list[str]:
-        """The models that the service has. Raises ModelError."""
-        client = await self._connected()
-        with self._own_errors():
-            return [model.id async for model in client.models.list()]
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -105,20 +98,6 @@ class AnthropicModel:
             ) from None
         except (anthropic.AnthropicError, ValueError) as error:
             raise unreadable(error) from error
-
-    def _mask(self, text: str) -> str:
-        return self._network.mask(text, self._api_key)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
-
-    async def _connected(self) -> AsyncAnthropic:
-        async with self._connecting:
-            if self._client is None:
-                self._client = await asyncio.to_thread(self._connect)
-        return self._client
 
     def _connect(self) -> AsyncAnthropic:
         sdk = importlib.import_module("anthropic")

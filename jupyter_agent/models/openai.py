@@ -6,16 +6,15 @@ at this edge: the history stays Anthropic's.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelEvent, ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
+from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import api_error, network_error, unreadable
 from jupyter_agent.models.network import DIRECT, Network
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 
-class OpenAIModel:
+class OpenAIModel(Endpoint):
     """A model at an OpenAI-compatible service.
 
     `options` are passed on in every request. `supports_tool_choice` is False for servers that take
@@ -41,17 +40,17 @@ class OpenAIModel:
         supports_tool_choice: bool = True,
         network: Network = DIRECT,
     ) -> None:
-        self.id = f"{provider}:{name}"
-        self.host = urlsplit(base_url or "https://api.openai.com").netloc
+        super().__init__(
+            name,
+            api_key=api_key,
+            base_url=base_url,
+            home="https://api.openai.com",
+            options=options,
+            provider=provider,
+            network=network,
+        )
         self._provider = provider
-        self._name = name
-        self._api_key = api_key
-        self._base_url = base_url
-        self._options = dict(options or {})
-        self._network = network
         self._supports_tool_choice = supports_tool_choice
-        self._client: AsyncOpenAI | None = None
-        self._connecting = asyncio.Lock()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
@@ -66,12 +65,6 @@ class OpenAIModel:
                         yield event
             for event in reader.end():
                 yield event
-
-    async def names(self) -> list[str]:
-        """The models that the service has. Raises ModelError."""
-        client = await self._connected()
-        with self._own_errors():
-            return [model.id async for model in client.models.list()]
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -100,20 +93,6 @@ class OpenAIModel:
             ) from error
         except (openai.OpenAIError, ValueError, AttributeError) as error:
             raise unreadable(error) from error
-
-    def _mask(self, text: str) -> str:
-        return self._network.mask(text, self._api_key)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
-
-    async def _connected(self) -> AsyncOpenAI:
-        async with self._connecting:
-            if self._client is None:
-                self._client = await asyncio.to_thread(self._connect)
-        return self._client
 
     def _connect(self) -> AsyncOpenAI:
         try:

@@ -1,0 +1,70 @@
+"""What the models behind an SDK share: one client, made off the event loop at first use."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyter_agent.models.network import Network
+
+
+class Endpoint(ABC):
+    """A model's name at a service, and the way there.
+
+    `base_url` is where the SDK goes; `options` are passed on in every request.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str,
+        base_url: str | None,
+        home: str,
+        options: Mapping[str, Any] | None,
+        provider: str,
+        network: Network,
+    ) -> None:
+        """`home` is where the SDK goes without a `base_url`."""
+        self.id = f"{provider}:{name}"
+        self.host = urlsplit(base_url or home).netloc
+        self._name = name
+        self._api_key = api_key
+        self._base_url = base_url
+        self._options = dict(options or {})
+        self._network = network
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+
+    async def names(self) -> list[str]:
+        """The models that the service has. Raises ModelError."""
+        client = await self._connected()
+        with self._own_errors():
+            return [model.id async for model in client.models.list()]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connected(self) -> Any:
+        """The SDK's client."""
+        async with self._connecting:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._connect)
+        return self._client
+
+    def _mask(self, text: str) -> str:
+        return self._network.mask(text, self._api_key)
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """Import the SDK and make its client. Raises ModelError."""
+
+    @abstractmethod
+    def _own_errors(self) -> AbstractContextManager[None]:
+        """Turns what the SDK raises into ModelError."""

@@ -11,7 +11,7 @@ from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
 
 from jupyter_agent import tools
 from jupyter_agent.agent.budget import Limits
-from jupyter_agent.agent.dispatch import Audit, Dispatcher
+from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.database import Database
@@ -201,7 +201,7 @@ def _collaboration(settings: Mapping[str, Any]) -> str | None:
     return "jupyter-server-documents" if "yroom_manager" in settings else None
 
 
-def _audit_into(store: ConversationStore) -> Any:
+def _audit_into(store: ConversationStore) -> Record:
     async def record(audit: Audit) -> None:
         await store.note(
             owner=audit.work.user,

@@ -77,7 +77,7 @@ class LiveTurn:
     async def tell(self, event: Event) -> None:
         """Adds an event. All but deltas are in the file before followers get them.
 
-        Stopping a turn cancels its task; an event that is being written then still arrives, once.
+        A stop cancels the loop; an event that is being written then still arrives, once.
         """
         if (
             isinstance(event, TextDelta | ThinkingDelta | CallInputDelta)

@@ -164,6 +164,11 @@ class AgentHandler(APIHandler):
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(value))
 
+    def answer_nothing(self) -> None:
+        """Finishes a request that was done and has nothing to tell: 204."""
+        self.set_status(204)
+        self.finish()
+
     def refuse(self, status: int, reason: str, message: str, **facts: Any) -> None:
         """Finishes the request with an error in Jupyter's form."""
         self.answer({"message": message, "reason": reason, **facts}, status)

@@ -213,8 +213,7 @@ class ChatStreamHandler(TurnAnswers):
         latest = (await self.runner.books.store.turns(self.owner, conversation_id))[-1:]
         if int(last) and latest:
             return await self.replay(latest[0], int(last))
-        self.set_status(204)
-        await self.finish()
+        self.answer_nothing()
 
 
 class ChatStopHandler(TurnAnswers):

@@ -100,8 +100,7 @@ class ConversationHandler(KeptHandler):
         if turn is not None:
             await self.runner.stop(turn)
         await self.store.delete(self.owner, conversation_id)
-        self.set_status(204)
-        await self.finish()
+        self.answer_nothing()
 
 
 class CompactHandler(KeptHandler):
@@ -130,8 +129,7 @@ class RulesHandler(KeptHandler):
         """Asks again from now on."""
         await self.known(conversation_id)
         await self.store.forget_rules(self.owner, conversation_id)
-        self.set_status(204)
-        await self.finish()
+        self.answer_nothing()
 
 
 class ExportHandler(KeptHandler):

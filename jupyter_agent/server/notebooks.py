@@ -194,8 +194,7 @@ class CellHandler(DocumentHandler):
             await self.work.delete(path, cell_id, expect=expect)
         except Conflict as conflict:
             raise precondition(conflict, expect) from None
-        self.set_status(204)
-        await self.finish()
+        self.answer_nothing()
 
 
 class MoveHandler(DocumentHandler):

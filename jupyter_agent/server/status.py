@@ -52,15 +52,13 @@ class KeyHandler(ProvidersHandler):
     async def put(self, provider: str, body: KeyBody) -> None:
         """Stores a key; it works at once."""
         self.models.set_key(provider, body.key)
-        self.set_status(204)
-        await self.finish()
+        self.answer_nothing()
 
     @operation("write", answers=204)
     async def delete(self, provider: str) -> None:
         """Forgets a stored key."""
         self.models.delete_key(provider)
-        self.set_status(204)
-        await self.finish()
+        self.answer_nothing()
 
 
 class StatusHandler(AgentHandler):

@@ -205,6 +205,8 @@ class Reply:
                     *(part.block.get("citations") or ()),
                     delta.get("citation"),
                 ]
+            case "compaction_delta":  # the service's own summary, whole in one delta
+                part.block.update({key: delta[key] for key in delta if key != "type"})
         return []
 
     def _write(self, part: _Part, piece: str) -> list[Event]:

@@ -123,6 +123,7 @@ class ChunkReader:
         """By the server's index: (the server's id, our block)."""
         self._call_blocks: list[int] = []
         self._finish: str | None = None
+        self._refusal = ""
         self._usage: dict[str, int] = {}
         self._started = False
 
@@ -132,12 +133,15 @@ class ChunkReader:
             self._started = True
             yield {"type": "message_start", "message": {"content": [], "usage": {}}}
         self._count(chunk.get("usage"))
-        for choice in (chunk.get("choices") or ())[:1]:
+        for choice in chunk.get("choices") or ():
+            if choice.get("index"):  # one answer was asked for; some servers omit the index
+                continue
             self._finish = choice.get("finish_reason") or self._finish
             delta = choice.get("delta") or {}
             yield from self._write("thinking", delta.get("reasoning_content"))
             yield from self._write("thinking", delta.get("reasoning"))
             yield from self._write("text", delta.get("content"))
+            self._refusal += delta.get("refusal") or ""
             for position, call in enumerate(delta.get("tool_calls") or ()):
                 yield from self._call(call, position)
 
@@ -148,9 +152,14 @@ class ChunkReader:
         yield from self._close()
         for index in self._call_blocks:
             yield {"type": "content_block_stop", "index": index}
-        reason = _STOP_REASONS.get(self._finish, self._finish)
-        yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": self._usage}
+        yield {"type": "message_delta", "delta": self._ending(), "usage": self._usage}
         yield {"type": "message_stop"}
+
+    def _ending(self) -> dict[str, Any]:
+        """Why it ended. A refusal comes in a field of its own, and `stop` as the reason."""
+        if self._refusal:
+            return {"stop_reason": "refusal", "stop_details": {"explanation": self._refusal}}
+        return {"stop_reason": _STOP_REASONS.get(self._finish or "", self._finish)}
 
     def _write(self, kind: str, piece: Any) -> Iterator[ModelEvent]:
         if not isinstance(piece, str) or not piece:

@@ -32,7 +32,6 @@ class Turn:
     work: Workspace
     policy: Policy
     system: str
-    context: str
     emit: Emit
     ask: Ask
     limits: Limits = Limits()

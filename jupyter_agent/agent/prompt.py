@@ -1,4 +1,4 @@
-"""The system prompt: a text that is the same in every request, then the facts of the turn."""
+"""The system prompt, the same text in every request, and the facts of a turn."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ Follow them unless they conflict with the rules above; later ones win over earli
 """
 
 
-def context(
+def facts(
     *,
     mode: Mode,
     today: date,
@@ -93,12 +93,11 @@ def context(
     kernel: str | None = None,
     active_cell: str | None = None,
     changes: Sequence[str] = (),
-    attachments: Sequence[str] = (),
 ) -> str:
-    """What holds in this turn, for the end of the system prompt.
+    """What holds in this turn, to be told before its question.
 
     `kernel` is a phrase such as "python3 (Python), idle"; `changes` are sentences about what the
-    person did since the last turn; `attachments` are texts that they attached to their question.
+    person did since the last turn.
     """
     lines = [
         f"Notebook: {notebook or 'none; name one in the calls'}",
@@ -109,6 +108,4 @@ def context(
     ]
     if changes:
         lines += ["Since your last turn:", *(f"- {change}" for change in changes)]
-    for attachment in attachments:
-        lines += ["Attached by the person:", attachment]
-    return "\n".join(["# Now", *lines])
+    return "\n".join(["[Now, as Jupyter tells it; the person's question follows]", *lines])

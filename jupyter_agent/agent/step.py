@@ -81,7 +81,6 @@ async def _roomy_request(turn: Turn, meter: Meter) -> ModelRequest:
 def _request(turn: Turn, meter: Meter) -> ModelRequest:
     return ModelRequest(
         system=turn.system,
-        context=turn.context,
         tools=turn.dispatcher.specs(),
         messages=turn.transcript.sendable(turn.model.id),
         max_tokens=turn.limits.max_tokens,

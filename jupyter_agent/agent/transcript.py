@@ -2,7 +2,8 @@
 
 Messages are Anthropic's JSON. One of the assistant may carry one key more, `model`, which says who
 wrote it; one with `keeps` is a summary that stands for all messages before it but for so many of
-the last. Such keys are taken off before sending.
+the last; one with `leads` holds the facts that come before the question of a turn, in the same
+message. Such keys are taken off before sending.
 """
 
 from __future__ import annotations
@@ -41,6 +42,14 @@ class Transcript:
         if model is not None:
             message["model"] = model
         await self._add(message)
+
+    async def situate(self, facts: str) -> None:
+        """Tell what holds while the last question is answered.
+
+        It stays in the history: in the system prompt it would make every turn pay for the whole
+        conversation again, since what is cached is a prefix.
+        """
+        await self._add({"role": "user", "content": [_text(facts)], "leads": True})
 
     async def finish(self) -> None:
         """Answer the calls that the last message left open, as after a crash."""
@@ -99,11 +108,14 @@ class Transcript:
         self._take(message)
 
     def _take(self, message: Message) -> None:
-        keeps = message.get("keeps")
-        if keeps is None:
-            self.messages.append(message)
+        if "keeps" in message:
+            self.messages = [message, *self.messages[len(self.messages) - message["keeps"] :]]
+        elif "leads" in message and self.messages:
+            question = self.messages[-1]
+            content = [*message["content"], *question["content"]]
+            self.messages[-1] = {**question, "content": content}
         else:
-            self.messages = [message, *self.messages[len(self.messages) - keeps :]]
+            self.messages.append(message)
 
 
 def _answers(message: Message) -> bool:

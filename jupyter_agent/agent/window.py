@@ -36,7 +36,7 @@ def size(request: ModelRequest) -> int:
     """Characters of everything that is sent."""
     blocks = (block for message in request.messages for block in message["content"])
     tools = len(json.dumps(list(request.tools), ensure_ascii=False))
-    return len(request.system) + len(request.context) + tools + sum(map(block_size, blocks))
+    return len(request.system) + tools + sum(map(block_size, blocks))
 
 
 def block_size(block: Block) -> int:

@@ -19,7 +19,7 @@ from jupyter_agent.agent.budget import Limits, Meter
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.ending import Ending, stopped
 from jupyter_agent.agent.permissions import Mode, Policy, Rule
-from jupyter_agent.agent.prompt import Instructions, context, system
+from jupyter_agent.agent.prompt import Instructions, facts, system
 from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.attachments import Attachment, attached_text, content
 from jupyter_agent.conversations.compaction import compact_after, open_transcript
@@ -261,16 +261,17 @@ class TurnRunner:
             granted = await store.rules(record.owner, record.conversation_id)
             policy = self.policy(request.mode, request.allow | frozenset(granted))
             live.policy = policy
+            transcript = await open_transcript(store, record)
+            await transcript.situate(await self._facts(work, request))
             ending = await _until_stopped(
                 live,
                 Turn(
                     model=model,
-                    transcript=await open_transcript(store, record),
+                    transcript=transcript,
                     dispatcher=self._dispatcher,
                     work=work,
                     policy=policy,
                     system=system(instructions),
-                    context=await self._context(work, request),
                     emit=tell,
                     ask=live.ask,
                     limits=request.limits,
@@ -303,8 +304,8 @@ class TurnRunner:
         changes = [change.to_json() for change in run.report()]
         await self.books.journal.add(live.record.id, run.id, changes)
 
-    async def _context(self, work: Workspace, request: TurnRequest) -> str:
-        """What holds in this turn, for the end of the system prompt."""
+    async def _facts(self, work: Workspace, request: TurnRequest) -> str:
+        """What holds in this turn."""
         kernel = place = None
         news: Sequence[News] = ()
         if request.notebook:
@@ -316,7 +317,7 @@ class TurnRunner:
                 kernel = await self._rooms.kernels.find(notebook.path)
             except ToolError as error:  # the model finds out by its tools, as it does later
                 self.log.info("The notebook of the turn is not at hand: %s", error)
-        return context(
+        return facts(
             mode=request.mode,
             today=datetime.now(UTC).date(),
             notebook=request.notebook,

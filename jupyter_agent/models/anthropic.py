@@ -114,13 +114,10 @@ class AnthropicModel(Endpoint):
         return client
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        system = [{"type": "text", "text": request.system, **_CACHED}]
-        if request.context:
-            system.append({"type": "text", "text": request.context})
         body: dict[str, Any] = {
             "model": self._name,
             "max_tokens": request.max_tokens,
-            "system": system,
+            "system": [{"type": "text", "text": request.system, **_CACHED}],
             "messages": _with_cache_marks(request.messages),
         }
         if request.tools:

@@ -25,9 +25,7 @@ class ModelRequest:
     """One question to a model."""
 
     system: str
-    """The stable part of the system prompt, the same in every request of a server."""
-    context: str = ""
-    """The part that differs from turn to turn; it comes last so that what precedes it is cached."""
+    """The system prompt: the same bytes in all requests of a conversation, so that it is cached."""
     tools: Sequence[Mapping[str, Any]] = ()
     """`{"name", "description", "input_schema"}`, sorted by name."""
     messages: Sequence[Message]

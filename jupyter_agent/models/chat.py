@@ -37,8 +37,7 @@ def chat_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def chat_messages(request: ModelRequest) -> list[dict[str, Any]]:
     """System prompt and history; thinking has no place in it."""
-    system = f"{request.system}\n\n{request.context}".strip()
-    messages: list[dict[str, Any]] = [{"role": "system", "content": system}]
+    messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
     for message in request.messages:
         if message["role"] == "assistant":
             messages += _assistant(message["content"])

@@ -237,7 +237,6 @@ class Bench:
             work=work,
             policy=self.policy,
             system="You are under test.",
-            context="# Now\nMonday",
             emit=self._emit,
             ask=self._ask,
             limits=self.limits,

@@ -1,10 +1,10 @@
-"""The system prompt: small, stable, and with the facts of the turn at its end."""
+"""The system prompt: small, stable, and and the facts of a turn."""
 
 from __future__ import annotations
 
 from datetime import date
 
-from jupyter_agent.agent.prompt import SYSTEM, context
+from jupyter_agent.agent.prompt import SYSTEM, facts
 
 
 def test_the_stable_text_is_small() -> None:
@@ -12,24 +12,21 @@ def test_the_stable_text_is_small() -> None:
 
 
 def test_the_facts_of_a_turn_are_told_in_the_same_bytes() -> None:
-    told = context(
+    told = facts(
         mode="ask",
         today=date(2026, 11, 21),
         notebook="sales.ipynb",
         kernel="python3 (Python), idle",
         active_cell="b2",
         changes=["Cell 2 was edited."],
-        attachments=["x = 1"],
     )
     assert told == (
-        "# Now\n"
+        "[Now, as Jupyter tells it; the person's question follows]\n"
         "Notebook: sales.ipynb\n"
         "Kernel: python3 (Python), idle\n"
         "Active cell: b2\n"
         "Mode `ask`: the person is asked before each change and each run.\n"
         "Date: 2026-11-21\n"
         "Since your last turn:\n"
-        "- Cell 2 was edited.\n"
-        "Attached by the person:\n"
-        "x = 1"
+        "- Cell 2 was edited."
     )

@@ -29,9 +29,7 @@ def recording(name: str) -> bytes:
 
 def request(*messages: Message, **more: Any) -> ModelRequest:
     asked = messages or ({"role": "user", "content": [{"type": "text", "text": "Please."}]},)
-    return ModelRequest(
-        **{"system": "Be short.", "context": "Monday", "tools": TOOLS, "messages": asked, **more}
-    )
+    return ModelRequest(**{"system": "Be short.", "tools": TOOLS, "messages": asked, **more})
 
 
 async def read(model: Model, asked: ModelRequest | None = None) -> Reply:

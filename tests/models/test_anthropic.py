@@ -77,7 +77,7 @@ async def test_the_request_is_one_that_the_api_takes() -> None:
     assert sent["model"] == "claude-test"
     assert sent["max_tokens"] == 99
     assert sent["tool_choice"] == {"type": "auto"}
-    assert sent["system"] == [{**says("Be short."), **marked}, says("Monday")]
+    assert sent["system"] == [{**says("Be short."), **marked}]
     assert sent["messages"] == [
         {"role": "user", "content": [{**says("Please."), **marked}]},
         {"role": "assistant", "content": [thought, call]},

@@ -215,7 +215,7 @@ def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
         {"id": "2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
     ]
     assert chat_messages(asked) == [
-        {"role": "system", "content": "Be short.\n\nMonday"},
+        {"role": "system", "content": "Be short."},
         {"role": "user", "content": [says("Please.")]},
         {"role": "assistant", "content": "I look.", "tool_calls": calls},
         {"role": "tool", "tool_call_id": "1", "content": "seen\n(image follows)"},

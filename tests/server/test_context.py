@@ -12,6 +12,8 @@ import nbformat
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import Reply
 
+from tests.agent.test_context import without_marks
+
 from .conftest import PATH, Call, ask, frames
 
 
@@ -84,7 +86,24 @@ async def test_what_changed_between_two_turns_is_told_with_the_question(
     await call("POST", "chat", body=ask("Look."))
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 7"})
     await call("POST", "chat", body=ask("And now?"))
-    assert "- Cell `b2` is now:\nx = 7" in fake.requests[-1]["system"][1]["text"]
+    facts, question = fake.requests[-1]["messages"][-1]["content"]
+    assert "- Cell `b2` is now:\nx = 7" in facts["text"]
+    assert question["text"] == "And now?"
+
+
+async def test_a_later_turn_begins_with_the_bytes_of_the_one_before(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")], [says("Yes.")], [says("No.")]]
+    await call("POST", "chat", body=ask("Run it.", mode="auto"))  # from here on a kernel runs
+    await call("POST", "chat", body=ask("And now?", mode="read"))
+    await call("POST", "chat", body=ask("Sure?", mode="ask"))
+    for earlier, later in zip(fake.requests, fake.requests[1:], strict=False):
+        assert json.dumps(earlier["system"]) == json.dumps(later["system"])
+        before = json.dumps(without_marks(earlier["messages"]))[:-1]
+        assert json.dumps(without_marks(later["messages"])).startswith(before)
+    facts = [block["text"] for block in fake.requests[-1]["messages"][-1]["content"]]
+    assert "Mode `ask`" in facts[0]
 
 
 async def test_a_text_too_long_to_be_told_has_to_be_read_again(
@@ -117,10 +136,10 @@ async def test_a_person_can_have_a_conversation_summarised(
 
     await call("POST", "chat", body=ask("Are you there?"))
     (message,) = fake.requests[-1]["messages"]
-    assert [block["text"] for block in message["content"]] == [
-        "[Summary of the conversation so far]\nThey said hello.",
-        "Are you there?",
-    ]
+    summary, facts, question = (block["text"] for block in message["content"])
+    assert summary == "[Summary of the conversation so far]\nThey said hello."
+    assert f"Notebook: {PATH}" in facts
+    assert question == "Are you there?"
 
 
 async def test_a_conversation_is_not_summarised_while_a_turn_runs(

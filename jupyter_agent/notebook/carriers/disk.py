@@ -74,6 +74,10 @@ class Disk:
         """
         return _hash(await self._get(path, content=False))
 
+    async def writable(self, path: str) -> bool:
+        """Whether the file that is there may be written. Raises as `stamp` does."""
+        return (await self._get(path, content=False))["writable"] is not False
+
     async def load(self, path: str) -> Loaded:
         """Raises NotebookNotFound or UnreadableNotebook."""
         model = await self._get(path, content=True)

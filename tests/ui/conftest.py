@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
@@ -110,6 +111,14 @@ def notebook(open_page: OpenPage) -> OpenNotebook:
 def page(notebook: OpenNotebook) -> Page:
     """The page in which `notebook` is open."""
     return notebook.page
+
+
+@pytest.fixture
+def seed() -> int:
+    """A new one in each run; `SEED=` repeats an earlier one."""
+    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
+    print(f"SEED={seed}")  # noqa: T201 - shown when the test fails
+    return seed
 
 
 @pytest.hookimpl(wrapper=True)

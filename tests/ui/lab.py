@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,13 +57,51 @@ class Replies:
 class Lab:
     """The running server, spoken to over HTTP."""
 
-    def __init__(self, url: str, token: str, root: Path, log: Path, fake: FakeAnthropic) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        root: Path,
+        log: Path,
+        fake: FakeAnthropic,
+        start: Callable[[], subprocess.Popen[bytes]],
+    ) -> None:
         self.url = url
         self.token = token
         self.root = root
         self.fake = fake
         self._log = log
         self._logged = 0
+        self._start = start
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Returns when the server answers."""
+        self._process = self._start()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                if self.request("GET", "api/status", timeout=5).status == 200:
+                    return
+            except OSError:  # nobody listens yet
+                time.sleep(0.1)
+        raise RuntimeError(f"JupyterLab did not start:\n{self.log()}")
+
+    def stop(self) -> None:
+        """As from a terminal: in order, and kernels end with it."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """Without a warning, as a crash or a power cut does it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
     def call(
         self,
@@ -167,6 +205,7 @@ def running_lab(
             },
             "IdentityProvider": {"token": token},
             "LabApp": {"expose_app_in_browser": True},
+            "YDocExtension": {"disable_rtc": True},  # tests/ui/test_rooms.py has it on
             "JupyterAgent": {
                 "store_dir": str(folder / "store"),
                 "default_model": "anthropic:claude-sonnet-5-5",
@@ -179,24 +218,20 @@ def running_lab(
         config_file = folder / "config" / "jupyter_server_config.json"
         config_file.parent.mkdir()
         config_file.write_text(json.dumps(settings))
-        process = subprocess.Popen(
-            [python, "-m", "jupyterlab"],
-            env=_environment(folder),
-            cwd=folder,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        lab = Lab(f"http://127.0.0.1:{port}", token, root, folder / "lab.log", fake)
+        environment = _environment(folder)
+
+        def start() -> subprocess.Popen[bytes]:
+            command = [python, "-m", "jupyterlab"]
+            return subprocess.Popen(
+                command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT
+            )
+
+        lab = Lab(f"http://127.0.0.1:{port}", token, root, folder / "lab.log", fake, start)
         try:
-            _wait_until_up(lab, process)
+            lab.start()
             yield lab
         finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            lab.stop()
 
 
 def _answer(status: int, raw: bytes) -> Answer:
@@ -240,14 +275,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _wait_until_up(lab: Lab, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            if lab.request("GET", "api/status", timeout=5).status == 200:
-                return
-        except OSError:  # nobody listens yet
-            time.sleep(0.1)
-    raise RuntimeError(f"JupyterLab did not start:\n{lab.log()}")

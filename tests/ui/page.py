@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
+import nbformat
 from playwright.sync_api import Locator, Page
 
 from tests.ui.lab import Lab
@@ -37,6 +38,20 @@ window.WebSocket = class extends WebSocket {
   }
 };
 """
+
+
+DEAF = """() => {
+  const socket = agentSockets.at(-1);
+  const deliver = socket.onmessage;
+  window.agentUnheard = 0;
+  socket.onmessage = event => {
+    if (window.agentUnheard || typeof event.data !== 'string') {
+      window.agentUnheard += 1;
+    } else {
+      deliver(event);
+    }
+  };
+}"""
 
 
 def eventually(look: Callable[[], T], holds: Callable[[T], object], timeout: float = 10) -> T:
@@ -123,6 +138,21 @@ class OpenNotebook:
     def dirty(self) -> bool:
         return bool(self._evaluate("agentTest.notebook(path).model.dirty"))
 
+    # ---- what is on disk
+
+    def on_disk(self) -> Any:
+        """The file, which has to be a valid notebook."""
+        path = self.lab.root / self.path
+        # Jupyter empties a file before it writes it.
+        text = eventually(lambda: path.read_text(encoding="utf-8"), bool)
+        found = nbformat.reads(text, as_version=4)
+        nbformat.validate(found)
+        return found
+
+    def saved(self) -> dict[str, str]:
+        """Source by cell id, of the file."""
+        return {cell.id: cell.source for cell in self.on_disk().cells}
+
     # ---- where the person is, and what they do
 
     def edit(self, cell_id: str, at: int | None = None) -> None:
@@ -180,6 +210,22 @@ class OpenNotebook:
     def cut_socket(self) -> None:
         """Lose the connection of the bridge, as a proxy or a sleeping laptop does."""
         self.page.evaluate("() => agentSockets.at(-1).close()")
+
+    def sockets(self) -> int:
+        """How many connections the bridge has had."""
+        return int(self.page.evaluate("() => agentSockets.filter(one => one.readyState).length"))
+
+    def come_back(self) -> None:
+        """The network is back: the page does not sit out its pause."""
+        self.page.evaluate("() => void window.dispatchEvent(new Event('online'))")
+
+    def be_deaf(self) -> None:
+        """From now on the bridge hears nothing of what the server changes."""
+        self.page.evaluate(DEAF)
+
+    def unheard(self) -> int:
+        """How many changes it did not hear."""
+        return int(self.page.evaluate("() => window.agentUnheard"))
 
     # ---- how
 

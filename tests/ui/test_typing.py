@@ -6,7 +6,6 @@ apart in the result whatever the order was.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -153,14 +152,6 @@ def nothing_is_lost(notebook: OpenNotebook, person: Person, agent: Agent) -> Non
 def the_cursor_is_after(notebook: OpenNotebook, cell_id: str, word: str) -> None:
     source = notebook.sources()[cell_id]
     assert notebook.cursor() == (cell_id, source.index(word) + len(word))
-
-
-@pytest.fixture
-def seed() -> int:
-    """A new one in each run; `SEED=` repeats an earlier one."""
-    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
-    print(f"SEED={seed}")  # noqa: T201 - shown when the test fails
-    return seed
 
 
 def test_nothing_is_lost_and_the_cursor_stays(open_page: OpenPage, seed: int) -> None:

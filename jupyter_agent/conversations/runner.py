@@ -33,8 +33,9 @@ from jupyter_agent.events import Event, TurnFailed, TurnStarted, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.workspace.news import News, read_news
+from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Authorize, Reads, Rooms, Workspace
+from jupyter_agent.workspace.workspace import Authorize, Rooms, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class TurnRunner:
 
     def reads(self, owner: str, conversation_id: str) -> Reads:
         """What a conversation has read; forgotten when the server stops."""
-        return self._reads.setdefault((owner, conversation_id), {})
+        return self._reads.setdefault((owner, conversation_id), Reads())
 
     def policy(self, mode: Mode, allow: frozenset[str]) -> Policy:
         """What a caller may do with this mode, below the administrator's ceiling."""

@@ -95,7 +95,7 @@ class UpdateCell(EditTool):
         assert edit.cell is not None
         plus, minus = count(change.before.source, edit.cell.source)
         text = f"Edited cell `{self.cell_id}` (+{plus} -{minus})."
-        if work.reads.get((notebook.path, self.cell_id), edit.cell.source) != edit.cell.source:
+        if work.reads.source(notebook.path, self.cell_id) not in (None, edit.cell.source):
             text += f" Somebody typed in it meanwhile; merged, it is now:\n{edit.cell.source}"
             work.remember(notebook, [edit.cell])
         return done(text, notebook, edit)

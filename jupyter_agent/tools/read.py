@@ -46,6 +46,7 @@ class GetNotebookState(ReadTool):
             outline=bool(self.outline),
         )
         work.remember(state.notebook, [cell for cell in state.cells if cell.id in shown.full])
+        work.reads.list(state.notebook.path, state.cells)
         kernel = f"{state.kernel.name}, {state.kernel.state}" if state.kernel else "none running"
         head = f"{state.notebook.path}: {len(state.cells)} cells, kernel {kernel}"
         facts: dict[str, Any] = {"notebook": state.notebook.path, "cells": len(state.cells)}

@@ -29,40 +29,47 @@ async def read_news(work: Workspace) -> list[News]:
 
     Cells whose new text is in it count as read from then on, the others as never read.
     """
-    if not work.reads:
+    if not work.reads.paths:
         return []
-    read = {path for path, _ in work.reads}
-    held = [opened["path"] for opened in work.rooms.notebooks.open()]
-    told = [await _of_notebook(work, path) for path in sorted(read.intersection(held))]
+    held = {opened["path"] for opened in work.rooms.notebooks.open()}
+    told = [await _of_notebook(work, path) for path in work.reads.paths if path in held]
     return [news for news in told if news is not None]
 
 
 async def _of_notebook(work: Workspace, path: str) -> News | None:
     try:
         notebook = await work.notebook(path)
-        # A tab sends what is typed by itself; a file has to be looked at.
-        cells = notebook.cells() if notebook.carrier == "tab" else await notebook.read()
+        # What is typed in a tab or a room comes by itself; a file has to be looked at.
+        cells = await notebook.read() if notebook.carrier == "file" else notebook.cells()
     except ToolError:  # the next call that needs the notebook tells why
         return None
     now = {cell.id: cell for cell in cells}
-    known = {cell_id: text for (where, cell_id), text in work.reads.items() if where == path}
+    known, listed = work.reads.sources(path), work.reads.listed(path)
     changed = [id for id, text in known.items() if id not in now or now[id].source != text]
+    if listed is not None:
+        changed += [id for id in listed - set(known) if id not in now]
+        changed += [id for id in now if id not in listed]
+        work.reads.list(path, cells)
     if not changed:
         return None
     shown: list[Cell] = []
-    lines = [_line(cell_id, now, shown) for cell_id in changed]
+    new = frozenset() if listed is None else now.keys() - listed
+    lines = [_line(cell_id, now, shown, new=cell_id in new) for cell_id in changed]
     for cell_id in changed:
-        del work.reads[path, cell_id]
+        work.reads.forget(path, cell_id)
     work.remember(notebook, shown)
     text = "\n".join([f"Changed in {path} since you read it, not by you:", *lines])
     return News(notebook=path, cell_ids=changed, text=text)
 
 
-def _line(cell_id: str, now: Mapping[str, Cell], shown: list[Cell]) -> str:
+def _line(cell_id: str, now: Mapping[str, Cell], shown: list[Cell], *, new: bool) -> str:
     cell = now.get(cell_id)
     if cell is None:
         return f"- Cell `{cell_id}` was deleted."
+    what = f"- Cell `{cell_id}` is {'new' if new else 'another now'}"
     if hidden(cell) or len(cell.source) > _MOST_CHARACTERS or len(shown) >= _MOST_CELLS:
-        return f"- Cell `{cell_id}` is another now; read it again."
+        return f"{what}; read it{'' if new else ' again'}."
     shown.append(cell)
+    if new:
+        return f"{what}, a {cell.type} cell at position {cell.index + 1}:\n{cell.source}"
     return f"- Cell `{cell_id}` is now:\n{cell.source}"

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable, NotPermitted
+from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.session import Kernel, Kernels
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.notebook.document import Edit, Notebook
 from jupyter_agent.notebook.stale import stale_cells
 from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run, Runs
 
 Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Asks Jupyter's authorizer: (action, resource) -> may the owner?"""
-Reads: TypeAlias = MutableMapping[tuple[str, str], str]
-"""(path, cell id) -> the source that this conversation last read: the base of a whole rewrite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,9 @@ class Rooms:
     kernels: Kernels
     runs: Runs
     files: Files
+    fresh: FreshKernels
+    verify_seconds: float = 600.0
+    """What all cells of a notebook together may take when it is verified."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ class Workspace:
     client: str | None = None
     """The page from which the user talks: its tab of a notebook is preferred."""
     turn_id: str | None = None
-    reads: Reads = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads)
     approved: Mapping[str, str] | None = None
     """Cell id -> version, where a person saw these and allowed what is about to be done.
 
@@ -90,8 +93,7 @@ class Workspace:
 
     def remember(self, notebook: Notebook, cells: Sequence[Cell]) -> None:
         """The full source of these cells was shown to this conversation."""
-        for cell in cells:
-            self.reads[notebook.path, cell.id] = cell.source
+        self.reads.show(notebook.path, cells)
 
     async def proposal(
         self,
@@ -105,7 +107,7 @@ class Workspace:
         """The cell and the text that `update` would give it now; raises as `update` does."""
         notebook = await self.notebook(path)
         cell = await notebook.cell(cell_id)
-        base = self.reads.get((notebook.path, cell_id))
+        base = self.reads.source(notebook.path, cell_id)
         text = notebook.proposal(
             cell, source=source, base=base, old_string=old_string, new_string=new_string
         )
@@ -118,13 +120,13 @@ class Workspace:
         notebook = await self.notebook(path)
         edit = await notebook.insert(**what)
         if edit.cell is not None:
-            self.reads[notebook.path, edit.cell.id] = what["source"]
+            self.reads.write(notebook.path, edit.cell.id, what["source"])
         return notebook, edit
 
     async def update(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
         """A cell's new text or type (Notebook.update); the base is what was last read here."""
         notebook = await self.notebook(path)
-        what.setdefault("base", self.reads.get((notebook.path, cell_id)))
+        what.setdefault("base", self.reads.source(notebook.path, cell_id))
         what.setdefault("expect", self._expected(cell_id))
         edit = await notebook.update(cell_id, **what)
         self._wrote(notebook, cell_id, **what)
@@ -135,7 +137,7 @@ class Workspace:
         notebook = await self.notebook(path)
         what.setdefault("expect", self._expected(cell_id))
         edit = await notebook.delete(cell_id, **what)
-        self.reads.pop((notebook.path, cell_id), None)
+        self.reads.delete(notebook.path, cell_id)
         return notebook, edit
 
     async def move(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
@@ -226,15 +228,14 @@ class Workspace:
         **_: Any,
     ) -> None:
         """What this conversation knows of a cell after its edit: nothing it was not shown."""
-        key = (notebook.path, cell_id)
-        known = self.reads.get(key)
+        path, known = notebook.path, self.reads.source(notebook.path, cell_id)
         if source is not None:
-            self.reads[key] = source
+            self.reads.write(path, cell_id, source)
         elif old_string and known is not None:
             if known.count(old_string) == 1:
-                self.reads[key] = known.replace(old_string, new_string or "")
+                self.reads.write(path, cell_id, known.replace(old_string, new_string or ""))
             else:
-                del self.reads[key]
+                self.reads.forget(path, cell_id)
 
     @staticmethod
     async def _language(notebook: Notebook) -> str:

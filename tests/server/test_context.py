@@ -11,7 +11,6 @@ import nbformat
 
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import Reply
-
 from tests.agent.test_context import without_marks
 
 from .conftest import PATH, Call, ask, frames
@@ -51,6 +50,18 @@ async def test_a_cell_changed_since_it_was_read_is_told_at_the_next_step(
     )
     (notice,) = [chunk["data"] for chunk in chunks if chunk["type"] == "data-notice"]
     assert (notice["kind"], notice["cell_ids"]) == ("notebook-changed", ["b2", "c3"])
+
+
+async def test_a_cell_that_somebody_inserted_is_told_at_the_next_step(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+) -> None:
+    async def change() -> None:
+        body = {"source": "y = 5", "before": "b2"}
+        await call("POST", "notebooks", PATH, "cells", body=body)
+
+    await changed_while_the_model_writes(call, fake, replies, change)
+    (result,) = fake.requests[2]["messages"][-1]["content"]
+    assert "is new, a code cell at position 2:\ny = 5" in result["content"][-1]["text"]
 
 
 async def test_a_file_that_changed_on_the_disk_is_told_too(

@@ -19,6 +19,7 @@ from jupyter_agent.notebook import checks
 from jupyter_agent.notebook.carriers.base import Carrier, Place, Saved
 from jupyter_agent.notebook.cell import CarrierName, Cell, CellState, CellType, Change
 from jupyter_agent.notebook.checks import Outcome
+from jupyter_agent.notebook.output_list import LIMIT
 from jupyter_agent.notebook.outputs import CellOutputs, Displays
 from jupyter_agent.notebook.shared import Retraction, SharedCells, new_id
 
@@ -233,9 +234,9 @@ class Notebook:
 
     # ---- running
 
-    def outputs(self, cell_id: str) -> CellOutputs:
-        """The writer of a run's outputs into that cell."""
-        writer = CellOutputs(self._live_cells, cell_id, self._displays)
+    def outputs(self, cell_id: str, *, limit: int = LIMIT) -> CellOutputs:
+        """The writer of a run's outputs into that cell, of so many characters at most."""
+        writer = CellOutputs(self._live_cells, cell_id, self._displays, limit=limit)
         self._writers.add(writer)
         return writer
 

@@ -2,15 +2,14 @@
 
 JupyterLab's view of outputs can only append: text may change in the last output only, by one text
 event per transaction, and `clear` and `append` need a transaction each (LIVE.md). So whatever else
-a kernel asks for (`update_display_data`, carriage returns) is worked out here and written as
-deletions from some place on and appended again.
+a kernel asks for (`update_display_data`, carriage returns) is worked out first (OutputList) and
+written as deletions from some place on and appended again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,25 +17,34 @@ from pycrdt import Array, Map, Text
 
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.notebook.cell import Output
+from jupyter_agent.notebook.output_list import LIMIT, Entry, OutputList
 from jupyter_agent.notebook.shared import RUN, SharedCells, as_shared, shared_output
 
 INTERVAL = 0.05
-"""Seconds between two writes of stream text: 20 a second look continuous, and a flood stays
-cheap.
-"""
-LIMIT = 2_000_000
-"""Characters of stream text that one cell keeps; of more, the beginning (4/5) and the end (1/5)."""
-
-_CONTROL = re.compile("([\n\r\b])")
+"""Seconds between two writes: 20 a second look continuous, and a flood stays cheap."""
 
 Displays: TypeAlias = "dict[str, list[CellOutputs]]"
 """Who shows a display id, over all cells of a notebook that we ran."""
 
 
 @dataclass
-class _Entry:
+class _Shown:
+    """An output as it was last written."""
+
+    entry: Entry
+    revision: int
     output: dict[str, Any]
-    display_id: str | None = None
+    bytes: int
+    """Of a stream's text in UTF-8, which pycrdt's Text counts in."""
+
+    @classmethod
+    def now(cls, entry: Entry) -> _Shown:
+        size = len(entry.text.encode()) if entry.is_stream else 0
+        return cls(entry, entry.revision, dict(entry.output), size)
+
+    @property
+    def is_current(self) -> bool:
+        return self.revision == self.entry.revision
 
 
 class CellOutputs:
@@ -44,7 +52,8 @@ class CellOutputs:
 
     It keeps what the run has put out, so that nothing is lost where the document is replaced under
     it (the tab was closed, reloaded or opened meanwhile): `follow` writes everything into the new
-    one.
+    one. Outputs that come after the end (of threads) are written as long as the cell still shows
+    what this run left there.
     """
 
     def __init__(
@@ -64,14 +73,11 @@ class CellOutputs:
         self._cells = cells
         self._written_to: SharedCells | None = None
         self._displays = displays
-        self._entries: list[_Entry] = []
-        self._column = 0
+        self._list = OutputList(limit)
+        self._shown: list[_Shown] = []
         self._execution_count: int | None = None
-        self._clear_before_next = False
-        self._pending: list[tuple[str, str]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._last_write = 0.0
-        self._overflow = _Overflow(limit)
 
     @property
     def running(self) -> bool:
@@ -87,17 +93,14 @@ class CellOutputs:
         self._begin()
 
     def stream(self, name: str, text: str) -> None:
-        """Text on `stdout` or `stderr`: shown at once, then gathered for `INTERVAL`."""
-        self._pending.append((name, text))
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            due = max(loop.time(), self._last_write + INTERVAL)
-            self._timer = loop.call_at(due, self.flush)
+        """Text on `stdout` or `stderr`."""
+        self._list.stream(name, text)
+        self._write_soon()
 
     def display(self, output: Output, display_id: str | None = None) -> None:
         """A `display_data`, `execute_result` or `error`, as nbformat writes it."""
-        self.flush()
-        self._append(_Entry(dict(output), display_id))
+        self._list.display(output, display_id)
+        self._write_soon()
         if display_id is not None:
             shown = self._displays.setdefault(display_id, [])
             if self not in shown:
@@ -107,30 +110,27 @@ class CellOutputs:
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> None:
         """Show other data wherever this notebook shows that display id."""
-        self.flush()
         for writer in self._displays.get(display_id, ()):
-            writer._update(display_id, data, metadata)
+            if not writer.finished or writer._still_shown():
+                writer._list.update(display_id, data, metadata)
+                writer._write_soon()
 
     def clear(self, wait: bool) -> None:
         """Remove the outputs so far; with `wait` only when the next one comes."""
-        self.flush()
-        self._clear_before_next = wait
-        if not wait:
-            self._clear()
+        self._list.clear(wait)
+        self._write_soon()
 
     def finish(self, execution_count: int | None) -> None:
         """The run is over: write what is left, and the count."""
         self.flush()
-        if rest := self._overflow.rest():
-            self._append(_Entry({"output_type": "stream", "name": "stdout", "text": rest}))
-        self._execution_count = execution_count
         self.finished = True
+        self._execution_count = execution_count
+        self._write()  # now the end of what was too long, too
         self._write_state()
 
     def outputs(self) -> list[Output]:
         """What the run has put out so far."""
-        self.flush()
-        return [dict(entry.output) for entry in self._entries]
+        return [dict(entry.output) for entry in self._list.entries(complete=True)]
 
     # ---- what the notebook calls
 
@@ -139,104 +139,78 @@ class CellOutputs:
         if self._written_to is None or self._written_to is self._cells():
             return
         self._begin()
-        cell = self._cell()
-        if cell is not None:
-            self._show(cell["outputs"], self._entries)
+        self._write()
         if self.finished:
             self._write_state()
 
     # ---- writing
 
     def flush(self) -> None:
-        """Write the stream text that was gathered."""
+        """Write what was gathered."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        pending, self._pending = self._pending, []
-        if pending:
-            self._last_write = asyncio.get_running_loop().time()
-        while pending:
-            name = pending[0][0]
-            same = 1
-            while same < len(pending) and pending[same][0] == name:
-                same += 1
-            self._write_stream(name, "".join(text for _, text in pending[:same]))
-            del pending[:same]
+        self._last_write = asyncio.get_running_loop().time()
+        if not self.finished or self._still_shown():
+            self.follow()
+            self._write()
 
-    def _write_stream(self, name: str, new: str) -> None:
-        self._clear_if_due()
-        new = self._overflow.within(new)
-        if not new:
-            return
+    def _write_soon(self) -> None:
+        """At once, but not before `INTERVAL` has passed since the last time."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            due = max(loop.time(), self._last_write + INTERVAL)
+            self._timer = loop.call_at(due, self.flush)
+
+    def _write(self) -> None:
+        """Make the cell show the outputs of the list, touching only what differs."""
         outputs = self._live()
-        last = self._entries[-1].output if self._entries else {}
-        if last.get("output_type") == "stream" and last["name"] == name:
-            old = last["text"]
-            last["text"], self._column = type_onto(old, self._column, new)
-            self._overflow.size += len(last["text"]) - len(old)
-            if outputs is not None:
-                self._retype(outputs[-1]["text"], old, last["text"])
-        else:
-            text, self._column = type_onto("", 0, new)
-            self._overflow.size += len(text)
-            self._append(_Entry({"output_type": "stream", "name": name, "text": text}))
+        if outputs is None:
+            return
+        wanted = self._list.entries(complete=self.finished)
+        same = 0
+        for shown, entry in zip(self._shown, wanted, strict=False):
+            if shown.entry is not entry or not shown.is_current:
+                break
+            same += 1
+        if same < min(len(self._shown), len(wanted)) and same == len(self._shown) - 1:
+            last, entry = self._shown[same], wanted[same]
+            if last.entry is entry and entry.is_stream:
+                self._retype(outputs[same]["text"], last, entry.text)
+                self._shown[same] = _Shown.now(entry)
+                same += 1
+        if same < len(self._shown):
+            with self._cells().transaction(RUN):
+                del outputs[same:]
+            del self._shown[same:]
+        for entry in wanted[same:]:
+            with self._cells().transaction(RUN):
+                outputs.append(shared_output(entry.output))
+            self._shown.append(_Shown.now(entry))
 
-    def _retype(self, shared: Text, old: str, new: str) -> None:
+    def _retype(self, shared: Text, shown: _Shown, new: str) -> None:
         """From the first difference on: deletion and insertion, one text event each."""
-        start = old.rfind("\n") + 1
-        shorter = min(len(old), len(new))
-        while start < shorter and old[start] == new[start]:
-            start += 1
-        offset = len(old[:start].encode())
+        old = shown.output["text"]
+        start, offset = len(old), shown.bytes
+        if not new.startswith(old):
+            start = old.rfind("\n") + 1
+            shorter = min(len(old), len(new))
+            while start < shorter and old[start] == new[start]:
+                start += 1
+            offset = shown.bytes - len(old[start:].encode())
+            if not new.startswith(old[:start]):
+                start = offset = 0
         cells = self._cells()
         if start < len(old):
             with cells.transaction(RUN):
-                del shared[offset : len(old.encode())]
+                del shared[offset : shown.bytes]
         if start < len(new):
             with cells.transaction(RUN):
                 shared.insert(offset, new[start:])
 
-    def _append(self, entry: _Entry) -> None:
-        self._clear_if_due()
-        outputs = self._live()
-        self._entries.append(entry)
-        if outputs is not None:
-            self._show(outputs, [entry])
-
-    def _show(self, outputs: Array[Any], entries: Sequence[_Entry]) -> None:
-        for entry in entries:
-            with self._cells().transaction(RUN):
-                outputs.append(shared_output(entry.output))
-
-    def _update(
-        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
-    ) -> None:
-        if self.finished and not self._still_shown():
-            return
-        outputs = self._live()
-        positions = [i for i, entry in enumerate(self._entries) if entry.display_id == display_id]
-        for position in positions:
-            self._entries[position].output.update(data=data, metadata=metadata)
-        if outputs is not None and positions:
-            with self._cells().transaction(RUN):
-                del outputs[positions[0] :]
-            self._show(outputs, self._entries[positions[0] :])
-
-    def _clear_if_due(self) -> None:
-        if self._clear_before_next:
-            self._clear_before_next = False
-            self._clear()
-
-    def _clear(self) -> None:
-        outputs = self._live()
-        self._entries.clear()
-        self._overflow.reset()
-        if outputs is not None and len(outputs):
-            with self._cells().transaction(RUN):
-                outputs.clear()
-
     def _begin(self) -> None:
         self._written_to = self._cells()
+        self._shown.clear()
         cell = self._cell()
         if cell is not None:
             with self._cells().transaction(RUN):
@@ -260,79 +234,29 @@ class CellOutputs:
         return None if self.gone else cell
 
     def _live(self) -> Array[Any] | None:
-        """The cell's outputs in the document, in step with ours."""
-        self.follow()
+        """The cell's outputs in the document, in step with what we have written."""
         cell = self._cell()
         if cell is None:
             return None
         outputs: Array[Any] = cell["outputs"]
-        if not len(outputs):
-            self._entries.clear()  # the person cleared them meanwhile: what comes now stands alone
-        elif len(outputs) != len(self._entries):
+        if self._shown and not len(outputs):
+            # The person cleared them meanwhile: what comes now stands alone.
+            self._list.forget(len(self._shown), self._shown[-1].output.get("text", ""))
+            self._shown.clear()
+        elif len(outputs) != len(self._shown):
             with self._cells().transaction(RUN):
                 outputs.clear()
-            self._show(outputs, self._entries)
+            self._shown.clear()
         return outputs
 
     def _still_shown(self) -> bool:
-        """Whether the cell still has the outputs that this run left there: it may have been run
-        again since.
-        """
+        """Whether the cell still has what this run left there: it may have been run again since."""
         try:
-            shown = self._cells().value(self.cell_id).get("outputs", [])
+            cell = self._cells().value(self.cell_id)
         except CellNotFound:
             return False
-        return bool(shown == [as_shared(entry.output) for entry in self._entries])
-
-
-class _Overflow:
-    """Stream text past the limit: counted, and its end kept."""
-
-    def __init__(self, limit: int) -> None:
-        self._head = limit - limit // 5
-        self._kept = limit // 5
-        self.reset()
-
-    def reset(self) -> None:
-        self.size = 0
-        self._tail = ""
-        self._column = 0
-        self._left_out = 0
-
-    def within(self, new: str) -> str:
-        """The part of `new` that is still to be shown; the rest is kept for the end."""
-        room = 0 if self._tail else max(0, self._head - self.size)
-        if len(new) > room:
-            self._tail, self._column = type_onto(self._tail, self._column, new[room:])
-            excess = max(0, len(self._tail) - self._kept)
-            self._left_out += excess
-            self._tail = self._tail[excess:]
-        return new[:room]
-
-    def rest(self) -> str:
-        """What to show at the end of the run."""
-        if not self._left_out:
-            return self._tail
-        return f"\n[... {self._left_out:,} characters left out ...]\n{self._tail}"
-
-
-def type_onto(text: str, column: int, new: str) -> tuple[str, int]:
-    """The text as a terminal shows it after `new`, and the column where the next character goes.
-
-    `column` counts in the last line of `text`. Carriage returns and backspaces move it; none
-    remain in the text.
-    """
-    start = text.rfind("\n") + 1
-    done, line = [text[:start]], text[start:]
-    for piece in _CONTROL.split(new):
-        if piece == "\n":
-            done.append(line + "\n")
-            line, column = "", 0
-        elif piece == "\r":
-            column = 0
-        elif piece == "\b":
-            column = max(0, column - 1)
-        else:
-            line = line[:column] + piece + line[column + len(piece) :]
-            column += len(piece)
-    return "".join(done) + line, column
+        shown = [as_shared(output.output) for output in self._shown]
+        if cell.get("outputs") != shown or cell["execution_count"] != self._execution_count:
+            return False
+        self._written_to = self._cells()  # a document loaded anew has what was saved
+        return True

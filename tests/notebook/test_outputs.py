@@ -14,7 +14,8 @@ from pycrdt import ArrayEvent, TextEvent
 
 from jupyter_agent.notebook.carriers import Notebooks
 from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.outputs import INTERVAL, CellOutputs, type_onto
+from jupyter_agent.notebook.output_list import OutputList, type_onto
+from jupyter_agent.notebook.outputs import INTERVAL, CellOutputs
 from jupyter_agent.notebook.shared import SharedCells
 
 from .conftest import cells_of, code
@@ -28,6 +29,9 @@ def shown(text: str, **more: Any) -> dict[str, Any]:
 
 def stream(text: str, name: str = "stdout") -> dict[str, Any]:
     return {"output_type": "stream", "name": name, "text": text}
+
+
+ERROR = {"output_type": "error", "ename": "E", "evalue": "why", "traceback": []}
 
 
 class View:
@@ -172,13 +176,16 @@ async def test_clear_waits_for_the_next_output_if_it_is_asked_to(
     outputs.start()
     outputs.display(shown("1"))
     outputs.clear(wait=True)
+    outputs.flush()
     assert notebook.peek("a").outputs == [shown("1")]
     outputs.stream("stdout", "2")
     outputs.flush()
     assert notebook.peek("a").outputs == [stream("2")]
     outputs.clear(wait=False)
+    outputs.flush()
     assert notebook.peek("a").outputs == []
     outputs.display(shown("3"))
+    outputs.flush()
     assert notebook.peek("a").outputs == [shown("3")]
 
 
@@ -195,6 +202,7 @@ async def test_a_display_is_updated_in_every_cell_that_shows_it(
     second.stream("stdout", "text")
     second.update_display("d", {"text/plain": "new"}, {})
     second.finish(2)
+    first.flush()
     assert notebook.peek("a").outputs == [shown("new"), shown("other")]
     assert notebook.peek("b").outputs == [shown("new"), stream("text")]
     await notebook.save()
@@ -211,6 +219,7 @@ async def test_outputs_of_a_later_run_are_not_updated(notebook: Notebook) -> Non
     other.start()
     other.update_display("d", {"text/plain": "new"}, {})
     other.finish(3)
+    first.flush()
     assert notebook.peek("a").outputs == [shown("mine")]
 
 
@@ -243,6 +252,7 @@ async def test_a_moved_cell_keeps_getting_its_outputs(
 async def test_what_the_person_clears_stays_away(notebook: Notebook, outputs: CellOutputs) -> None:
     outputs.start()
     outputs.display(shown("1"))
+    outputs.flush()
     cells = notebook._live_cells()
     with cells.transaction():
         cells.shared("a")["outputs"].clear()
@@ -251,20 +261,106 @@ async def test_what_the_person_clears_stays_away(notebook: Notebook, outputs: Ce
     assert notebook.peek("a").outputs == [stream("2")]
 
 
-async def test_a_flood_keeps_its_beginning_and_its_end(notebook: Notebook) -> None:
-    cells = notebook._live_cells()
-    outputs = CellOutputs(lambda: cells, "a", {}, limit=1000)
+async def test_a_flood_keeps_its_beginning_and_its_end(notebook: Notebook, view: View) -> None:
+    outputs = notebook.outputs("a", limit=1000)
     outputs.start()
     for number in range(1000):
         outputs.stream("stdout", f"{number:04}\n")
         if number % 7 == 0:
             outputs.flush()
+    assert "its end follows" in notebook.peek("a").outputs[-1]["text"]
+    assert outputs.outputs()[-1]["text"].endswith("0999\n"), "what is newest can be asked for"
     outputs.finish(1)
-    text = "".join(output["text"] for output in notebook.peek("a").outputs)
-    assert text.startswith("0000\n0001\n")
-    assert text.endswith("0998\n0999\n")
-    assert "4,000 characters left out" in text
-    assert len(text) < 1100
+    head, note, tail = notebook.peek("a").outputs
+    assert head["text"].startswith("0000\n0001\n")
+    assert tail["text"].endswith("0998\n0999\n")
+    assert len(head["text"]) + len(tail["text"]) == 1000
+    assert "4,000 characters (800 lines) left out of 1,000 lines in all" in note["text"]
+
+
+def test_an_error_after_a_flood_is_kept() -> None:
+    outputs = OutputList(limit=1000)
+    outputs.stream("stdout", "x" * 5000)
+    outputs.display(ERROR)
+    *_, tail, error = [entry.output for entry in outputs.entries(complete=True)]
+    assert (error, tail["text"]) == (ERROR, "x" * (200 - 4))
+
+
+def test_of_many_displays_the_first_and_the_last_are_kept() -> None:
+    outputs = OutputList(limit=1000)
+    for number in range(500):
+        outputs.display(shown(f"{number:010}"))
+    kept = [entry.output for entry in outputs.entries(complete=True)]
+    assert len(kept) == 101
+    assert kept[0]["data"]["text/plain"] == "0" * 10
+    assert kept[-1]["data"]["text/plain"] == "0000000499"
+    assert "400 outputs left out" in kept[90]["text"]
+
+
+def test_a_representation_that_is_too_large_is_named_instead() -> None:
+    outputs = OutputList(limit=1000)
+    data = {"image/png": "x" * 5000, "text/plain": "<Figure>"}
+    outputs.display({"output_type": "display_data", "data": data, "metadata": {}})
+    outputs.display({**ERROR, "evalue": "y" * 5000})
+    figure, error = [entry.output for entry in outputs.entries(complete=True)]
+    (text,) = figure["data"].values()
+    assert text.startswith("<Figure>\n")
+    assert "image/png of 5,000 characters" in text
+    assert "cut: 5,000 characters" in error["evalue"]
+
+
+def test_updates_stay_within_the_limit() -> None:
+    outputs = OutputList(limit=1000)
+    outputs.display(shown("small"), "d")
+    for number in range(100):
+        outputs.update("d", {"text/plain": "x" * 40 * number}, {})
+    (output,) = [entry.output for entry in outputs.entries(complete=True)]
+    assert "text/plain of 3,960 characters" in output["data"]["text/plain"]
+
+
+async def test_ten_thousand_updates_are_written_as_often_as_one_can_see(
+    notebook: Notebook, outputs: CellOutputs, view: View
+) -> None:
+    outputs.start()
+    outputs.display(shown("0"), "d")
+    outputs.flush()
+    before = view.steps
+    for number in range(10_000):
+        outputs.update_display("d", {"text/plain": str(number)}, {})
+    outputs.finish(1)
+    assert view.steps - before <= 4
+    assert notebook.peek("a").outputs == [shown("9999")]
+
+
+async def test_what_threads_show_after_the_end_is_added(
+    notebook: Notebook, outputs: CellOutputs, view: View
+) -> None:
+    outputs.start()
+    outputs.stream("stdout", "1")
+    outputs.finish(3)
+    outputs.stream("stdout", "2")
+    outputs.flush()
+    assert notebook.peek("a").outputs == [stream("12")]
+    assert notebook.peek("a").execution_count == 3
+
+
+@pytest.mark.parametrize("change", ["run again", "cleared"])
+async def test_after_somebody_changed_the_outputs_nothing_late_is_added(
+    notebook: Notebook, outputs: CellOutputs, change: str
+) -> None:
+    outputs.start()
+    outputs.stream("stdout", "1")
+    outputs.finish(3)
+    cells = notebook._live_cells()
+    with cells.transaction():
+        if change == "cleared":
+            cells.shared("a")["outputs"].clear()
+        else:
+            cells.shared("a")["execution_count"] = 4.0
+    before = notebook.peek("a").outputs
+    outputs.stream("stdout", "2")
+    outputs.flush()
+    assert notebook.peek("a").outputs == before
 
 
 async def test_a_document_loaded_anew_gets_everything_again(

@@ -21,6 +21,7 @@ from jupyter_agent.notebook.cell import CarrierName, Cell, CellState, CellType, 
 from jupyter_agent.notebook.checks import Outcome
 from jupyter_agent.notebook.output_list import LIMIT
 from jupyter_agent.notebook.outputs import CellOutputs, Displays
+from jupyter_agent.notebook.rescue import Rescue
 from jupyter_agent.notebook.shared import Retraction, SharedCells, new_id
 
 T = TypeVar("T")
@@ -295,20 +296,25 @@ class Notebook:
         """Change the document, confirm and verify; take back what could not be confirmed."""
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
-        cells = carrier.cells
-        with Retraction(cells.document) as retract:
+        with Retraction(carrier.cells.document) as retract, Rescue(carrier) as rescue:
             try:
-                changes = operation(cells)
-                checks.refuse_invalid(cells, changes)
+                changes = operation(carrier.cells)
+                checks.refuse_invalid(carrier.cells, changes)
                 saved = await _finished(carrier.confirm())
-            except asyncio.CancelledError:
-                # Nobody will journal it, so it must not stay: if it was saved, it is saved without.
+                for cell_id, late in rescue.late().items():
+                    if late.now is not None and cell_id not in carrier.cells.ids():
+                        raise Busy(
+                            f"The user began to type in cell `{cell_id}` at this moment; nothing "
+                            "was changed. Read it again."
+                        )
+                if rescue.late():
+                    saved = await _finished(_keep_late(carrier, rescue))
+            except BaseException as error:
                 retract()
                 with suppress(AgentError):
-                    await _finished(carrier.confirm())
-                raise
-            except BaseException:
-                retract()
+                    # Nobody will journal it: if it was saved, it is saved without.
+                    if rescue.late() or isinstance(error, asyncio.CancelledError):
+                        await _finished(_keep_late(carrier, rescue))
                 raise
         checks.verify(carrier.cells, changes)
         return changes, saved
@@ -325,6 +331,18 @@ class Notebook:
                 "try later.",
                 current=cell.describe(),
             )
+
+
+async def _keep_late(carrier: Carrier, rescue: Rescue) -> Saved:
+    """Do to the cells as they are now what was done to them too late."""
+    late = rescue.late()
+    for cell_id in late.keys() & set(carrier.cells.ids()):
+        typed = late[cell_id]
+        if typed.now is None:
+            carrier.cells.delete(cell_id)
+        else:
+            carrier.cells.write_source(cell_id, typed.into(carrier.cells.get(cell_id).source))
+    return await carrier.confirm()
 
 
 async def _finished(work: Coroutine[Any, Any, T]) -> T:

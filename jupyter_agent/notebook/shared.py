@@ -8,7 +8,7 @@ operations in place, and at most one run of neighbouring cells inserted or delet
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from uuid import uuid4
@@ -90,6 +90,8 @@ class SharedCells:
 
     def __init__(self, document: YNotebook) -> None:
         self.document = document
+        self.on_removal: Callable[[str], None] | None = None
+        """Is told the id of a cell before it is deleted or a copy takes its place."""
         self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
         self._ids: list[str] | None = None
         self._subscription: Subscription | None = self._cells.observe_deep(self._changed)
@@ -162,17 +164,9 @@ class SharedCells:
     def write_source(self, cell_id: str, source: str) -> None:
         """Change the text in place by small operations."""
         text: Text = self.shared(cell_id)["source"]
-        old = str(text)
-        operations = list(text_operations(old, source))
-        if not operations:
-            return
-        size = _byte_offsets(old, operations)
-        with self.transaction():
-            for start, end, replacement in operations:
-                if replacement:  # before the deletion: keeps a cursor at the end of the range there
-                    text.insert(size[end], replacement)
-                if end > start:
-                    del text[size[start] : size[end]]
+        if str(text) != source:
+            with self.transaction():
+                rewrite(text, source)
 
     def write_metadata(self, cell_id: str, metadata: Mapping[str, Any]) -> None:
         """Change the keys that differ."""
@@ -204,6 +198,7 @@ class SharedCells:
         self._insert(index, shared_cell(nbformat_cell(cell_id, state)))
 
     def delete(self, cell_id: str) -> None:
+        self._removing(cell_id)
         with self.transaction():
             del self._cells[self.index(cell_id)]
 
@@ -239,9 +234,14 @@ class SharedCells:
         """Insert `value` at `at`, then delete what was at `index`: never one without the other
         before it.
         """
+        self._removing(value["id"])
         self._insert(at, shared_cell(value))
         with self.transaction():
             del self._cells[index + (at <= index)]
+
+    def _removing(self, cell_id: str) -> None:
+        if self.on_removal is not None:
+            self.on_removal(cell_id)
 
     def _insert(self, index: int, cell: Map[Any]) -> None:
         with self.transaction():
@@ -343,6 +343,18 @@ def nbformat_cell(cell_id: str, state: CellState) -> dict[str, Any]:
     elif state.attachments:
         cell["attachments"] = dict(state.attachments)
     return cell
+
+
+def rewrite(text: Text, new: str) -> None:
+    """Change the text in place by small operations."""
+    old = str(text)
+    operations = list(text_operations(old, new))
+    size = _byte_offsets(old, operations)
+    for start, end, replacement in operations:
+        if replacement:  # before the deletion: keeps a cursor at the end of the range there
+            text.insert(size[end], replacement)
+        if end > start:
+            del text[size[start] : size[end]]
 
 
 def _byte_offsets(text: str, operations: Sequence[tuple[int, int, str]]) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -76,6 +77,11 @@ class Carrier(Protocol):
     async def trust(self, cell_id: str) -> None:
         """A person approved this cell's run: its outputs may be shown as those of a cell they
         ran themselves.
+        """
+
+    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
+        """Have `hear` called with each update of others' typing as it comes in, before the
+        document takes it; None ends that.
         """
 
     async def close(self) -> None:

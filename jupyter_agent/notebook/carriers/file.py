@@ -89,6 +89,9 @@ class FileCarrier:
     async def trust(self, cell_id: str) -> None:
         self._approved.add(cell_id)
 
+    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
+        pass  # nobody types in a file
+
     async def close(self) -> None:
         self.cells.close()
 

@@ -4,6 +4,7 @@ is the truth.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -76,6 +77,9 @@ class TabCarrier:
 
     async def trust(self, cell_id: str) -> None:
         await self.link.request("trust", self.link.sync_timeout, cell_id)
+
+    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
+        self.link.hear = hear
 
     async def close(self) -> None:
         self.cells.close()

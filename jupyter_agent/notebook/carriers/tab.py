@@ -90,6 +90,8 @@ class TabLink:
         self.closed = False
         self.document: YNotebook | None = None
         """The replica, while attached."""
+        self.hear: Callable[[bytes], object] | None = None
+        """Is given each update of the tab before the replica takes it."""
         self._socket = send
         self._subscription: Subscription | None = None
         self._applying = False
@@ -158,6 +160,8 @@ class TabLink:
         """Take a frame from the tab."""
         if isinstance(frame, bytes):
             if self.document is not None:  # else it was sent before our detach got there
+                if self.hear is not None:
+                    self.hear(frame)
                 self._applying = True
                 try:
                     self.document.ydoc.apply_update(frame)

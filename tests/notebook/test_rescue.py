@@ -1,0 +1,133 @@
+"""Keys that pass an edit on the way: typed into a cell that the edit just took away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.errors import Busy, NotConfirmed
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.notebook.changes import undo
+from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.notebook.rescue import Late
+
+from .browser import Tab
+from .conftest import cells_of, code
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def tab(
+    contents: Any,
+    tabs: Tabs,
+    write: Write,
+    meanwhile: Meanwhile,
+    jp_asyncio_loop: asyncio.AbstractEventLoop,
+) -> Tab:
+    write("a.ipynb", [code("a", "x = 1"), code("b", "y = 2\nz = 3"), code("c", "")])
+    return jp_asyncio_loop.run_until_complete(Tab(tabs, contents, "a.ipynb").open())
+
+
+@pytest.fixture
+def notebook(
+    notebooks: Notebooks, tab: Tab, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Notebook:
+    return jp_asyncio_loop.run_until_complete(notebooks.get("a.ipynb"))
+
+
+class Meanwhile:
+    """What the person does when an edit is made and on its way to the tab."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._action: Callable[[], object] | None = None
+        take = Tab._to_tab
+
+        def to_tab(tab: Tab, frame: str | bytes) -> None:
+            action, self._action = self._action, self._action if isinstance(frame, str) else None
+            if action is not None and isinstance(frame, bytes):
+                action()
+            take(tab, frame)
+
+        monkeypatch.setattr(Tab, "_to_tab", to_tab)
+
+    def do(self, action: Callable[[], object]) -> None:
+        self._action = action
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    return Meanwhile(monkeypatch)
+
+
+async def test_n1_what_is_typed_into_a_cell_while_it_moves_moves_with_it(
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile, root: Path
+) -> None:
+    def switch_and_type() -> None:
+        tab.edit_in("b")
+        tab.type("b", " # é😀 mine", 5)
+        tab.type("b", "\nmore")
+
+    meanwhile.do(switch_and_type)
+    edit = await notebook.move("b", index=0)
+    typed = "y = 2 # é😀 mine\nz = 3\nmore"
+    assert tab.ids() == ["b", "a", "c"]
+    assert tab.source("b") == typed == notebook.peek("b").source
+    assert edit.saved.saved
+    assert cells_of(root / "a.ipynb")[0]["source"] == typed
+    assert (await undo(notebook, edit.changes)).conflicts == []
+    assert tab.ids() == ["a", "b", "c"]
+    assert tab.source("b") == typed
+
+
+async def test_n1_what_is_typed_into_a_cell_while_it_gets_another_type_stays(
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile
+) -> None:
+    meanwhile.do(lambda: tab.type("b", "mine = 4\n", 0))
+    await notebook.update("b", type="markdown", old_string="y = 2", new_string="y = 22")
+    assert tab.source("b") == "mine = 4\ny = 22\nz = 3"
+    assert tab.cell("b")["cell_type"] == "markdown"
+
+
+async def test_n1_a_cell_in_which_the_person_begins_to_type_is_not_deleted(
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile, root: Path
+) -> None:
+    meanwhile.do(lambda: tab.type("b", "\nmine"))
+    with pytest.raises(Busy, match="began to type in cell `b`"):
+        await notebook.delete("b")
+    assert tab.ids() == ["a", "b", "c"]
+    assert tab.source("b") == "y = 2\nz = 3\nmine"
+    cells = await notebook.read()
+    assert [cell.source for cell in cells] == ["x = 1", "y = 2\nz = 3\nmine", ""]
+    await tab.save()
+    assert cells_of(root / "a.ipynb")[1]["source"] == "y = 2\nz = 3\nmine"
+
+
+async def test_n1_a_cell_that_the_person_deletes_while_it_moves_does_not_come_back(
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile
+) -> None:
+    meanwhile.do(lambda: tab.delete_cell("b"))
+    with pytest.raises(NotConfirmed, match="deleted at the same moment"):
+        await notebook.move("b", index=0)
+    assert tab.ids() == ["a", "c"]
+    assert [cell.id for cell in await notebook.read()] == ["a", "c"]
+
+
+async def test_n1_typing_beside_an_undo_that_moves_and_deletes_stays(
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile
+) -> None:
+    new = await notebook.insert(source="new", index=0)
+    moved = await notebook.move("c", index=0)
+    meanwhile.do(lambda: tab.type("c", "mine"))
+    assert (await undo(notebook, [*new.changes, *moved.changes])).conflicts == []
+    assert tab.ids() == ["a", "b", "c"]
+    assert tab.source("c") == "mine"
+
+
+def test_late_letters_go_where_they_were_typed() -> None:
+    assert Late("x = 1\ny", "x = 1!\ny").into("new\nx = 1\ny") == "new\nx = 1!\ny"
+    assert Late("x = 1", "x = 12").into("x = 1 # é") in ("x = 12 # é", "x = 1 # é2")

@@ -55,9 +55,9 @@ class Scripted:
     headers: Mapping[str, str] = field(default_factory=dict)
     stop_after: int | None = None
     """Send only so many events, then do `then`."""
-    then: Literal["eof", "cut", "reset", "error", "wait"] = "eof"
-    """End the response as if complete; drop the connection, or reset it; send an error event; or
-    wait for `gate` and go on."""
+    then: Literal["eof", "cut", "reset", "error", "wait", "ping"] = "eof"
+    """End the response as if complete; drop the connection, or reset it; send an error event; wait
+    for `gate` and go on; or send nothing but pings until the client leaves."""
     gate: asyncio.Event | None = None
     body: bytes | None = None
     """Sent in place of the events, whatever it is."""

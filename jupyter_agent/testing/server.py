@@ -23,6 +23,9 @@ from jupyter_agent.models.base import ModelEvent
 from jupyter_agent.testing.rules import Refused, check_request
 from jupyter_agent.testing.script import Reply, Script, Scripted
 
+_PING = 0.02
+"""Seconds between two pings."""
+
 API_KEY = "sk-ant-test-0123456789"
 """What the fake accepts unless told another."""
 
@@ -195,6 +198,10 @@ class _Messages(RequestHandler):
                 assert reply.gate is not None
                 await reply.gate.wait()
                 return True
+            case "ping":
+                while True:
+                    await self._send(_frame({"type": "ping"}), reply.piece)
+                    await asyncio.sleep(_PING)
             case "error":
                 kind, message = reply.error
                 error = {"type": "error", "error": {"type": kind, "message": message}}

@@ -9,6 +9,8 @@ import asyncio
 import json
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -237,7 +239,7 @@ async def test_L10_byte_by_byte_and_any_line_end_it_is_the_same(bench: Bench, en
 
 
 async def test_L11_a_stall_is_a_broken_connection(bench: Bench) -> None:
-    with_limits(bench, idle_seconds=0.2)
+    with_limits(bench, idle_seconds=2)
     silent = Scripted(blocks=FULL, stop_after=4, then="wait", gate=asyncio.Event())
     async with FakeAnthropic([silent, [says("Done.")]]) as api:
         model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
@@ -245,6 +247,15 @@ async def test_L11_a_stall_is_a_broken_connection(bench: Bench) -> None:
         await api.left.wait()  # the stalled connection was closed
         await accepted(bench, api, model)
         await model.close()
+    assert "silent" in bench.told(Notice)[0].text
+
+
+async def test_L11_pings_alone_are_a_stall(bench: Bench) -> None:
+    with_limits(bench, idle_seconds=2)
+    pinging = Scripted(blocks=FULL, stop_after=4, then="ping")
+    ending, api = await converse(bench, [pinging, [says("Done.")]])
+    assert ending.state == "done"
+    assert api.left.is_set()
     assert "silent" in bench.told(Notice)[0].text
 
 
@@ -276,6 +287,46 @@ async def test_L12_a_reply_without_measure_ends_the_turn_with_a_reason(
     assert bench.desk.log == []
     assert len(api.requests) == 1
     assert len(said(bench)) <= bench.limits.reply_chars
+
+
+RECEIVER = """
+import asyncio, resource, sys
+from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.receive import receive
+from jupyter_agent.agent.stream import Reply
+from jupyter_agent.errors import ModelError
+from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.base import ModelRequest
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+async def main():
+    model = AnthropicModel("claude", api_key=sys.argv[2], base_url=sys.argv[1])
+    question = {"role": "user", "content": [{"type": "text", "text": "Please."}]}
+    request = ModelRequest(system="Be short.", messages=[question])
+    await receive(model, request, Reply(1, Limits()), idle_seconds=60)
+    before = peak()
+    try:
+        await receive(model, request, Reply(2, Limits()), idle_seconds=60)
+    except ModelError as error:
+        print(error.kind, peak() - before)
+    await model.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_L12_a_reply_of_100_MB_takes_no_more_memory_than_its_cap(bench: Bench) -> None:
+    huge = flood(says(""), "text_delta", "text", 100)
+    async with FakeAnthropic([[says("Hello.")], huge]) as api:
+        told = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", RECEIVER, api.url, api.api_key, stdout=subprocess.PIPE
+        )
+        out, _ = await told.communicate()
+    kind, grown = out.split()
+    assert kind == b"too_large"
+    assert int(grown) <= 3 * 4 * bench.limits.reply_chars  # a character takes up to four bytes
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
 from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.server import sse
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.script import Reply
 
@@ -26,6 +27,18 @@ def results(request: dict[str, Any]) -> list[dict[str, Any]]:
     """The tool results that a request to the model ends with."""
     content = request["messages"][-1]["content"]
     return [block for block in content if block["type"] == "tool_result"]
+
+
+async def test_L11_a_client_that_waits_is_told_that_the_stream_lives(
+    call: Call, replies: list[Reply], notebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sse.HEARTBEAT == 15
+    monkeypatch.setattr(sse, "HEARTBEAT", 0.01)
+    replies.append([calls("run_cell", cell_id="b2")])  # a kernel takes a moment to start
+    replies.append([says("Done.")])
+    answer = await call("POST", "chat", body=ask("Run it."))
+    assert ": still here" in answer.text.split("\n\n")
+    assert types(frames(answer.text))[-2:] == ["finish", "[DONE]"]
 
 
 def said(result: dict[str, Any]) -> str:

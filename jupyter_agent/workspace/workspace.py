@@ -79,7 +79,9 @@ class Workspace:
 
     async def notebook(self, path: str | None = None) -> Notebook:
         """The live notebook, wherever it is open."""
-        return await self.rooms.notebooks.get(self.resolve(path), client=self.client)
+        return await self.rooms.notebooks.get(
+            self.resolve(path), client=self.client, turn_id=self.turn_id
+        )
 
     async def state(self, path: str | None = None) -> State:
         """Cells, stale ones and kernel of a notebook."""

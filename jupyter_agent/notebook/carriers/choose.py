@@ -53,8 +53,11 @@ class Notebooks:
         self._sweeper: asyncio.Task[None] | None = None
         self._creating = asyncio.Lock()
 
-    async def get(self, path: str, *, client: str | None = None) -> Notebook:
-        """The notebook at that path; `client` is the page load in which a person asks for it.
+    async def get(
+        self, path: str, *, client: str | None = None, turn_id: str | None = None
+    ) -> Notebook:
+        """The notebook at that path; `client` is the page load in which a person asks for it,
+        `turn_id` the turn that does.
 
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
@@ -63,6 +66,7 @@ class Notebooks:
         if entry is None:
             entry = _Entry(path, self)
             self._known.add(entry)
+        entry.turn_id = turn_id
         if client is not None and not entry.notebook.busy:
             entry.client = client
         if entry not in self._open:
@@ -134,11 +138,12 @@ class Notebooks:
         elif isinstance(current, FileCarrier):
             return current
         else:
+            entry.kept.discard(None)
             carrier = FileCarrier(
                 path,
                 self._disk,
                 opened=lambda: self._tabs.find(path) is not None,
-                recovery=self._recovery,
+                recovery=partial(self._keeper, entry),
                 note=LOST if isinstance(current, TabCarrier) else "",
             )
         if current is not None:
@@ -152,6 +157,20 @@ class Notebooks:
                 "this version cannot work in yet. Nothing was changed. Start Jupyter with "
                 "--YDocExtension.disable_rtc=True, or without that package."
             )
+
+    def _keeper(self, entry: _Entry) -> Recovery | None:
+        """Who keeps a copy before the next write, the first of a turn (or outside of turns, of a
+        loaded document).
+        """
+        recovery, turn_id = self._recovery, entry.turn_id
+        if recovery is None or turn_id in entry.kept:
+            return None
+
+        async def keep(path: str, text: str) -> None:
+            await recovery(path, text)
+            entry.kept.add(turn_id)
+
+        return keep
 
     def _used(self, entry: _Entry) -> None:
         entry.used = time.monotonic()
@@ -175,6 +194,9 @@ class _Entry:
 
     def __init__(self, path: str, notebooks: Notebooks) -> None:
         self.client: str | None = None
+        self.turn_id: str | None = None
+        self.kept = set[str | None]()
+        """The turns before whose first write a copy was kept."""
         self.used = 0.0
         self.notebook = Notebook(path, partial(notebooks.choose, self))
 

@@ -8,19 +8,28 @@ import asyncio
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol
 
 import nbformat
+from jupyter_server.services.contents.filemanager import (
+    AsyncFileContentsManager,
+    FileContentsManager,
+)
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Exists, Locked, NotebookNotFound, ToolError, UnreadableNotebook
-from jupyter_agent.notebook.cell import CellType
+from jupyter_agent.notebook.carriers import stored
+from jupyter_agent.notebook.carriers.stored import Identified, Unusable
 
 LARGEST = 512 * 2**20
 """Bytes; a notebook is in memory several times over while it is worked on."""
+
+_OLDER = "The file had an older notebook format and is now saved as 4.5, with cell ids."
+_REPAIRED = "Cells of the file that had no id of their own have got one."
 
 
 class Contents(Protocol):
@@ -31,7 +40,9 @@ class Contents(Protocol):
     allow_hidden: Any
     notary: Any
 
-    def get(self, path: str, content: bool = True, type: str | None = None) -> Any: ...
+    def get(
+        self, path: str, content: bool = True, type: str | None = None, format: str | None = None
+    ) -> Any: ...
     def save(self, model: dict[str, Any], path: str) -> Any: ...
     def exists(self, path: str) -> Any: ...
     def is_hidden(self, path: str) -> Any: ...
@@ -48,8 +59,8 @@ class Loaded:
     writable: bool
     trusted: frozenset[str]
     """Ids of the code cells whose outputs this server signed."""
-    upgraded: bool
-    """The file has an older format: cells got ids, derived from their place and content."""
+    upgrade: str = ""
+    """What the first write will do to it besides, as a sentence; empty for nothing."""
 
 
 class Disk:
@@ -62,6 +73,14 @@ class Disk:
         self._hashes = any(
             item.name == "require_hash" or item.kind is item.VAR_KEYWORD for item in parameters
         )
+        # Jupyter's own file managers read a notebook as the JSON of its file and nothing else, and
+        # they parse it on the event loop.
+        self._plain = getattr(contents.get, "__func__", None) in (
+            FileContentsManager.get,
+            AsyncFileContentsManager.get,
+        )
+        self._identified: dict[str, Identified] = {}
+        """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
 
     async def stamp(self, path: str) -> str:
         """What `Loaded.stamp` would be. Raises NotebookNotFound or UnreadableNotebook."""
@@ -78,22 +97,28 @@ class Disk:
         """Whether the file that is there may be written. Raises as `stamp` does."""
         return (await self._get(path, content=False))["writable"] is not False
 
+    async def exists(self, path: str) -> bool:
+        """Whether there is something at that path."""
+        return bool(await ensure_async(self._contents.exists(path)))
+
     async def load(self, path: str) -> Loaded:
         """Raises NotebookNotFound or UnreadableNotebook."""
-        model = await self._get(path, content=True)
-        content = model["content"]
-        if why := _unusable(content):
-            raise UnreadableNotebook(f"`{path}` cannot be worked on: {why}. It is left as it is.")
+        await self._refuse_large(path)
+        try:
+            model, content, trusted, without = await (
+                self._from_text(path) if self._plain else self._from_model(path)
+            )
+        except Unusable as why:
+            raise UnreadableNotebook(
+                f"`{path}` cannot be worked on: {why}. It is left as it is."
+            ) from why
+        upgrade = await asyncio.to_thread(self._upgrade, path, content, without)
         stamp = _hash(model)
         if stamp is None:
             stamp = await asyncio.to_thread(_digest, content)
-        upgraded = _upgrade(content)
-        trusted = {  # the contents manager marks code cells when it reads
-            cell["id"]
-            for cell in content["cells"]
-            if cell["metadata"].pop("trusted", False) is True
-        }
-        return Loaded(content, stamp, model["writable"] is not False, frozenset(trusted), upgraded)
+        code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
+        signed = frozenset(code) if trusted else frozenset[str]()
+        return Loaded(content, stamp, model["writable"] is not False, signed, upgrade)
 
     async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> None:
         """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
@@ -102,6 +127,8 @@ class Disk:
         Raises Locked or ToolError; the file is then as it was. `content` is not to be used
         afterwards.
         """
+        if path in self._identified:
+            self._identified[path] = stored.identified(content["cells"])
         model = {"type": "notebook", "format": "json", "content": content}
         try:
             await ensure_async(self._contents.save(model, path))
@@ -116,21 +143,89 @@ class Disk:
 
     async def create(self, path: str, content: dict[str, Any]) -> None:
         """Save a new notebook. Raises Exists."""
-        if await ensure_async(self._contents.exists(path)):
+        if await self.exists(path):
             raise Exists(f"There is something at `{path}` already; nothing was overwritten.")
         await self.write(path, content, sign=True)
 
-    async def _get(self, path: str, *, content: bool) -> dict[str, Any]:
-        hashes = {"require_hash": True} if self._hashes else {}
+    # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
+
+    async def _from_text(
+        self, path: str
+    ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
+        """Parsed in a thread: a large notebook must not hold up the event loop."""
+        model, content, signature = await self._parsed(path)
+        notary = self._contents.notary
+        trusted = notary.store.check_signature(signature, notary.algorithm)  # of the loop's thread
+        return model, content, bool(trusted), stored.without_id(content["cells"])
+
+    async def _parsed(self, path: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+        model = await self._get(path, type="file", format="text")
+        try:
+            return model, *(await asyncio.to_thread(self._signed, model["content"]))
+        except Unusable:
+            # A save that was cut off: asked for the notebook, the manager puts its backup in place.
+            with suppress(HTTPError, OSError, ValueError):
+                await ensure_async(self._contents.get(path, content=True, type="notebook"))
+            again = await self._get(path, type="file", format="text")
+            if again["content"] == model["content"]:
+                raise
+            return again, *(await asyncio.to_thread(self._signed, again["content"]))
+
+    def _signed(self, text: str) -> tuple[dict[str, Any], str]:
+        content = stored.parse(text)
+        return content, self._contents.notary.compute_signature(content)
+
+    async def _from_model(
+        self, path: str
+    ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
+        """As the manager has it. Ids that are others at a second reading are not stored."""
+        model = await self._get(path)
+        content = model["content"]
+        if not isinstance(content, dict):
+            raise Unusable("it is no JSON object")
+        stored.refuse_odd(content)
+        cells = content["cells"]
+        without = stored.without_id(cells)
+        if path in self._identified or stored.may_be_made_up(cells):
+            again = (await self._get(path))["content"]["cells"]
+            without |= {
+                index
+                for index, (cell, other) in enumerate(zip(cells, again, strict=False))
+                if cell.get("id") != other.get("id")
+            }
+        # The manager marks the code cells when it reads: all of them or none.
+        marks = [
+            cell["metadata"].pop("trusted", False) is True
+            for cell in cells
+            if cell["cell_type"] == "code"
+        ]
+        return model, content, all(marks), without
+
+    def _upgrade(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
+        """Bring it to format 4.5 in memory, and say what that will change."""
+        metadata = content.setdefault("metadata", {})
+        older = content["nbformat_minor"] < 5 or metadata.pop("orig_nbformat", None) is not None
+        content["nbformat_minor"] = max(5, content["nbformat_minor"])
+        if not without:
+            self._identified.pop(path, None)
+            return _OLDER if older else ""
+        stored.give_ids(content["cells"], without, self._identified.get(path, ()))
+        self._identified[path] = stored.identified(content["cells"])
+        return _OLDER if older else _REPAIRED
+
+    async def _get(
+        self, path: str, *, content: bool = True, type: str = "notebook", format: str | None = None
+    ) -> dict[str, Any]:
+        options: dict[str, Any] = {"require_hash": True} if self._hashes else {}
+        if format is not None:
+            options["format"] = format
         try:
             if not self._contents.allow_hidden and await ensure_async(
                 self._contents.is_hidden(path)
             ):
                 raise HTTPError(404)
-            if content:
-                await self._refuse_large(path)
             model: dict[str, Any] = await ensure_async(
-                self._contents.get(path, content=content, type="notebook", **hashes)
+                self._contents.get(path, content=content, type=type, **options)
             )
         except (
             HTTPError,
@@ -146,7 +241,7 @@ class Disk:
         return model
 
     async def _refuse_large(self, path: str) -> None:
-        model = await ensure_async(self._contents.get(path, content=False, type="notebook"))
+        model = await self._get(path, content=False)
         if (model.get("size") or 0) > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({model['size']:,} bytes).")
 
@@ -158,44 +253,3 @@ def _hash(model: Mapping[str, Any]) -> str | None:
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _unusable(content: Any) -> str:
-    """Why this JSON is no notebook that we could change without harm; empty if it is one."""
-    if not isinstance(content, dict) or content.get("nbformat") != 4:
-        return "it is no notebook of format 4"
-    cells = content.get("cells")
-    if not isinstance(cells, list):
-        return "it has no list of cells"
-    for index, cell in enumerate(cells):
-        if not isinstance(cell, dict) or cell.get("cell_type") not in get_args(CellType):
-            return f"cell {index} has an unknown type"
-        if not isinstance(cell.get("source"), str) or not isinstance(cell.get("metadata"), dict):
-            return f"cell {index} has no text or no metadata"
-        if cell["cell_type"] == "code" and not _are_outputs(cell.get("outputs")):
-            return f"the outputs of cell {index} are malformed"
-    return ""
-
-
-def _are_outputs(outputs: Any) -> bool:
-    return isinstance(outputs, list) and all(
-        isinstance(output, dict)
-        and isinstance(output.get("output_type"), str)
-        and (output["output_type"] != "stream" or isinstance(output.get("text"), str))
-        for output in outputs
-    )
-
-
-def _upgrade(content: dict[str, Any]) -> bool:
-    """Give the cells of an older format ids that are the same at each loading of the same bytes."""
-    metadata = content["metadata"]
-    converted = metadata.pop("orig_nbformat", None) is not None  # from format 3, with random ids
-    metadata.pop("orig_nbformat_minor", None)
-    ids = {cell.get("id") for cell in content["cells"]} - {None}
-    if not converted and content["nbformat_minor"] >= 5 and len(ids) == len(content["cells"]):
-        return False
-    content["nbformat_minor"] = max(5, content["nbformat_minor"])
-    for index, cell in enumerate(content["cells"]):
-        text = f"{index}\0{cell['cell_type']}\0{cell['source']}"
-        cell["id"] = hashlib.sha256(text.encode()).hexdigest()[:8]
-    return True

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from jupyter_ydoc import YNotebook
 
-from jupyter_agent.errors import Busy, Conflict
+from jupyter_agent.errors import (
+    Busy,
+    Conflict,
+    NotebookNotFound,
+    ToolError,
+    UnreadableNotebook,
+)
 from jupyter_agent.notebook.carriers.base import Place, Saved
 from jupyter_agent.notebook.carriers.disk import Disk, Loaded
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shared import SharedCells, as_json, as_shared, shared_cell
 
 Recovery = Callable[[str, str], Awaitable[None]]
-"""Is given a notebook's path and JSON text before it is written for the first time."""
+"""Is given a notebook's path and JSON text before a turn first writes it."""
 
 _BATCH = 50
 """Cells handled without a break for the event loop."""
@@ -39,10 +45,11 @@ class FileCarrier:
         disk: Disk,
         *,
         opened: Callable[[], bool],
-        recovery: Recovery | None = None,
+        recovery: Callable[[], Recovery | None] = lambda: None,
         note: str = "",
     ) -> None:
-        """`opened` tells whether the notebook is open in a tab by now; `note` goes with the
+        """`opened` tells whether the notebook is open in a tab by now; `recovery` who keeps a
+        copy before the next write, None where this turn's first write was; `note` goes with the
         first result.
         """
         self.path = path
@@ -78,10 +85,9 @@ class FileCarrier:
             return Saved(True, note)
         if not self._loaded.writable:
             return Saved(False, f"{note} The file is read-only.".strip())
-        if self._loaded.upgraded:
-            note += " The file had an older notebook format and is now saved as 4.5, with cell ids."
+        upgrade = self._loaded.upgrade
         await self._write(content, self._loaded)
-        return Saved(True, note.strip())
+        return Saved(True, f"{note} {upgrade}".strip())
 
     async def save(self) -> Saved:
         return await self.confirm()
@@ -96,12 +102,10 @@ class FileCarrier:
         self.cells.close()
 
     async def _write(self, content: Mapping[str, Any], loaded: Loaded) -> None:
-        if self._recovery is not None:
-            text = await asyncio.to_thread(
-                json.dumps, loaded.content, ensure_ascii=False, indent=1, sort_keys=True
-            )
-            await self._recovery(self.path, text)
-            self._recovery = None
+        written = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
+        if (keep := self._recovery()) is not None:
+            text = await asyncio.to_thread(_text, loaded.content)
+            await keep(self.path, text)
         marked, sign = await asyncio.to_thread(self._marked, content, loaded)
         if await self._disk.stamp(self.path) != loaded.stamp:
             raise Conflict(
@@ -113,10 +117,30 @@ class FileCarrier:
                 f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
                 "Try again."
             )
-        await self._disk.write(self.path, marked, sign=sign)
-        self._loaded = Loaded(content, "", loaded.writable, loaded.trusted, upgraded=False)
+        try:
+            await self._disk.write(self.path, marked, sign=sign)
+        except ToolError:
+            await self._put_back(loaded)
+            raise
+        self._loaded = Loaded(content, "", loaded.writable, loaded.trusted)
         self._clean = {}
-        await self._take_in(await self._disk.load(self.path))
+        await self._take_in(await self._disk.load(self.path), written)
+
+    async def _put_back(self, loaded: Loaded) -> None:
+        """After a save that failed: a manager that writes in place leaves half a file."""
+        try:
+            await self._disk.load(self.path)
+        except NotebookNotFound:
+            return
+        except UnreadableNotebook:
+            marked, sign = await asyncio.to_thread(self._marked, loaded.content, loaded)
+            try:
+                await self._disk.write(self.path, marked, sign=sign)
+            except ToolError as error:
+                raise ToolError(
+                    f"`{self.path}` could not be saved, and the file is damaged now: "
+                    f"{error.__cause__}. The notebook as it was is kept as a recovery copy."
+                ) from error
 
     def _marked(self, content: Mapping[str, Any], loaded: Loaded) -> tuple[dict[str, Any], bool]:
         """A copy that hooks may change, with the cells marked whose outputs are trusted, and
@@ -139,29 +163,45 @@ class FileCarrier:
 
     # ---- document and JSON
 
-    async def _take_in(self, loaded: Loaded) -> None:
+    async def _take_in(
+        self, loaded: Loaded, written: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
         """Bring the document to what the file says, keeping what the document has beyond what
         it was loaded from.
+
+        `written`: the document's cells that were just saved. Outputs that the storage does not
+        keep (a text notebook, a hook that strips them) then stay in the document.
         """
-        before = self._loaded
-        self._loaded = loaded
+        before, self._loaded = self._loaded, loaded
         cells = loaded.content["cells"]
+        old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
         if before is None or not self._same_cells(before.content["cells"], cells):
-            await self._build(loaded.content)
+            await self._build(cells, old)
+            settled = dict[str, Mapping[str, Any]]()
         else:
-            old = {cell["id"]: cell for cell in before.content["cells"]}
+            now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
+            settled = {
+                key: value for key, value in now.items() if written and written.get(key) is value
+            }
             for cell in cells:
                 if cell != old[cell["id"]]:
-                    self._update(old[cell["id"]], cell)
+                    self._update(old[cell["id"]], cell, stripped=written is not None)
+                    if cell["id"] in settled:
+                        settled[cell["id"]] = self.cells.value(cell["id"])
         await self.cells.catch_up()
-        self._clean = await self._unchanged({cell["id"]: cell for cell in cells})
+        self._clean = {**settled, **await self._unchanged(cells, settled)}
 
-    async def _unchanged(self, file: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the cells that are as in the file."""
+    async def _unchanged(
+        self, cells: Sequence[Mapping[str, Any]], known: Collection[str]
+    ) -> dict[str, Any]:
+        """The values of the cells, but for known ones, that are as in the file."""
+        file = {cell["id"]: cell for cell in cells}
         unchanged = {}
         for number, value in enumerate(self.cells.values()):
             cell = file.get(value["id"])
-            if cell is not None and _onto(cell, _lasting(value)) is cell:
+            if value["id"] in known or cell is None:
+                continue
+            if _onto(cell, _lasting(value)) is cell:
                 unchanged[value["id"]] = value
             if number % _BATCH == 0:
                 await asyncio.sleep(0)
@@ -173,31 +213,40 @@ class FileCarrier:
         shared = [(value["id"], value["cell_type"]) for value in self.cells.values()]
         return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
 
-    async def _build(self, content: Mapping[str, Any]) -> None:
+    async def _build(
+        self, cells: Sequence[Mapping[str, Any]], old: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """A new document with the file's cells; what was not changed there is as it was here."""
+        now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
         document = YNotebook()
-        for start in range(0, len(content["cells"]), _BATCH):
+        for start in range(0, len(cells), _BATCH):
             with document.ydoc.transaction():
                 document.ycells.extend(
-                    [shared_cell(cell) for cell in content["cells"][start : start + _BATCH]]
+                    [
+                        shared_cell(_rebased(old.get(cell["id"]), cell, now.get(cell["id"])))
+                        for cell in cells[start : start + _BATCH]
+                    ]
                 )
             await asyncio.sleep(0)
         self.cells.close()
         self.cells = SharedCells(document)
 
-    def _update(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """Change a cell of the document where the file was changed."""
+    def _update(self, old: Mapping[str, Any], new: Mapping[str, Any], *, stripped: bool) -> None:
+        """Change a cell of the document where the file was changed. `stripped`: outputs that
+        are not in the file are not meant to go.
+        """
         cell_id = new["id"]
         if new["source"] != old["source"]:
             self.cells.write_source(cell_id, new["source"])
         if new["metadata"] != old["metadata"]:
             self.cells.write_metadata(cell_id, new["metadata"])
-        running = self.cells.get(
-            cell_id
-        ).running  # then a run writes these, and it is newer than the file
-        if new["cell_type"] == "code" and not running:
-            written = ("outputs", "execution_count")
-            if any(new.get(key) != old.get(key) for key in written):
-                self.cells.write_outputs(cell_id, new["outputs"], new.get("execution_count"))
+        if new["cell_type"] != "code" or (stripped and not new["outputs"]):
+            return
+        written = ("outputs", "execution_count")
+        changed = any(new.get(key) != old.get(key) for key in written)
+        # While it runs, the run writes these, and it is newer than the file.
+        if changed and not self.cells.get(cell_id).running:
+            self.cells.write_outputs(cell_id, new["outputs"], new.get("execution_count"))
 
     def _content(self, loaded: Mapping[str, Any]) -> Mapping[str, Any]:
         """The notebook's JSON as the document says; `loaded` itself if nothing is different."""
@@ -212,6 +261,25 @@ class FileCarrier:
             a is b for a, b in zip(cells, loaded["cells"], strict=True)
         )
         return loaded if same else {**loaded, "cells": cells}
+
+
+def _rebased(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any], now: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """The file's new cell, with what the document has beyond the file's old one."""
+    if old is None or now is None or not new["cell_type"] == old["cell_type"] == now["cell_type"]:
+        return new
+    running = now.get("execution_state") == "running"
+    of_run = ("outputs", "execution_count") if running else ()
+    changed = {
+        key for key in new.keys() | old.keys() if key not in of_run and new.get(key) != old.get(key)
+    }
+    kept = {key: item for key, item in now.items() if key not in changed}
+    return {**kept, **{key: new[key] for key in changed if key in new}}
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
 
 
 def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from queue import Empty
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import zmq.asyncio
 from jupyter_client.session import Session
 from jupyter_core.utils import ensure_async
 
+from jupyter_agent.kernel.receive import Message, from_queue, from_socket
+
 End: TypeAlias = Literal["died", "restarted"]
 """How a kernel process ended: by itself, or because somebody asked (for a shutdown, too)."""
 _CHANNELS = ("iopub", "shell", "control")
+_SLICE = 0.005
+"""Seconds of taking messages after which other work of the server has its turn."""
+_KEPT = 100
+"""Requests whose late messages still find their way."""
 
 
 class Received(NamedTuple):
@@ -32,6 +38,7 @@ class Inbox:
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self._messages: asyncio.Queue[Received] = asyncio.Queue()
+        self._taking_since = 0.0
 
     def put(self, message: Received) -> None:
         self._messages.put_nowait(message)
@@ -39,8 +46,9 @@ class Inbox:
     async def next(self, seconds: float) -> Received | None:
         """The next message, or None after so many seconds of silence."""
         if not self._messages.empty():
-            # Other work of the server has its turn while outputs pour in.
-            await asyncio.sleep(0)
+            if time.monotonic() - self._taking_since > _SLICE:  # outputs pour in
+                await asyncio.sleep(0)
+                self._taking_since = time.monotonic()
             return self._messages.get_nowait()
         try:
             async with asyncio.timeout(seconds):
@@ -55,7 +63,7 @@ class Connection:
     def __init__(
         self,
         client: Any,
-        receive: Callable[[Any], Awaitable[dict[str, Any]]],
+        receive: Callable[[Any], Awaitable[list[Message]]],
         told: Callable[[End], None],
     ) -> None:
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
@@ -64,6 +72,7 @@ class Connection:
         self._receive = receive
         self._told = told
         self._inboxes: dict[str, Inbox] = {}
+        self._late: OrderedDict[str, Callable[[Received], None]] = OrderedDict()
         self._running: dict[str, float] = {}
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
@@ -87,11 +96,11 @@ class Connection:
             client = manager.client_factory(parent=manager)
         except TypeError:  # a gateway's client wants more, and has a websocket instead of sockets
             client = manager.client(session=Session(parent=manager))
-            receive = _poll
+            receive = from_queue
         else:
             client.context = context
             client.load_connection_info(manager.get_connection_info())
-            receive = _wait
+            receive = from_socket
         await ensure_async(
             client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
         )
@@ -143,6 +152,14 @@ class Connection:
         finally:
             del self._inboxes[inbox.request_id]
 
+    def when_late(self, request_id: str, take: Callable[[Received], None]) -> None:
+        """Have `take` called with what still comes about a request after its block: threads go on
+        when their cell has ended.
+        """
+        self._late[request_id] = take
+        if len(self._late) > _KEPT:
+            self._late.popitem(last=False)
+
     def end(self, how: End) -> None:
         """Nothing more comes of what is under way; the first word counts."""
         if not self.ended.done():
@@ -160,12 +177,11 @@ class Connection:
         channel = getattr(self._client, f"{name}_channel")
         while True:
             try:
-                message = await self._receive(channel)
-            except ValueError:  # a wrong signature: it does not come from our kernel
-                continue
+                messages = await self._receive(channel)
             except ConnectionError:
                 return self._told("died")
-            self._dispatch(name, message)
+            for message in messages:
+                self._dispatch(name, message)
             # While messages wait, receiving does not yield: a flood must not stop the server.
             await asyncio.sleep(0)
 
@@ -183,9 +199,11 @@ class Connection:
                 for done in self._before_greeting:
                     self._running.pop(done, None)
                 self._note_free()
-        inbox = self._inboxes.get(parent.get("msg_id", ""))
-        if inbox is not None:
+        request_id = parent.get("msg_id", "")
+        if (inbox := self._inboxes.get(request_id)) is not None:
             inbox.put(received)
+        elif (take := self._late.get(request_id)) is not None:
+            take(received)
         elif kind == "update_display_data":
             for other in self._inboxes.values():
                 other.put(received)
@@ -224,21 +242,3 @@ class Connection:
             self._free.set()
         else:
             self._free.clear()
-
-
-async def _wait(channel: Any) -> dict[str, Any]:
-    message: dict[str, Any] = await channel.get_msg()
-    return message
-
-
-async def _poll(channel: Any) -> dict[str, Any]:
-    """A gateway's channels are queues that a thread fills; waiting in them would spin."""
-    while True:
-        try:
-            message: dict[str, Any] = await channel.get_msg(timeout=0)
-        except Empty:
-            await asyncio.sleep(0.02)
-        except RuntimeError as error:  # its websocket is closed
-            raise ConnectionError from error
-        else:
-            return message

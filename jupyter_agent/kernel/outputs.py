@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-MAX_ITEM = 20_000_000
-"""Characters that one representation of one output may have; a browser cannot show more anyway."""
+_OK = re.compile(rb'"status"\s*:\s*"ok"')
+_ENDS = 200
+"""Bytes at both ends of a reply where its status is: between them is what makes it large."""
 
 
 class OutputSink(Protocol):
@@ -61,21 +63,18 @@ def deliver(kind: str, content: Mapping[str, Any], sink: OutputSink) -> None:
         sink.stream(content["name"], content["text"])
     elif kind == "clear_output":
         sink.clear(bool(content.get("wait")))
-    elif kind == "update_display_data":
-        display_id = _display_id(content)
-        if display_id is not None:
-            sink.update_display(display_id, _bundle(content), content.get("metadata", {}))
-    elif kind in ("display_data", "execute_result"):
-        output = {
-            "output_type": kind,
-            "data": _bundle(content),
-            "metadata": content.get("metadata", {}),
-        }
-        if kind == "execute_result":
-            output["execution_count"] = content.get("execution_count")
-        sink.display(output, _display_id(content))
     elif kind == "error":
         sink.display({"output_type": "error", **error_of(content)})
+    elif kind in ("display_data", "execute_result", "update_display_data"):
+        display_id = _display_id(content)
+        data, metadata = content.get("data") or {}, content.get("metadata") or {}
+        if kind != "update_display_data":
+            output = {"output_type": kind, "data": data, "metadata": metadata}
+            if kind == "execute_result":
+                output["execution_count"] = content.get("execution_count")
+            sink.display(output, display_id)
+        elif display_id is not None:
+            sink.update_display(display_id, data, metadata)
 
 
 def error_of(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,21 +87,23 @@ def error_of(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _display_id(content: Mapping[str, Any]) -> str | None:
-    display_id = content.get("transient", {}).get("display_id")
+    display_id = (content.get("transient") or {}).get("display_id")
     return display_id if isinstance(display_id, str) else None
 
 
-def _bundle(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a message without representations that are too large to be stored."""
-    data = content.get("data", {})
-    kept = {
-        kind: value
-        for kind, value in data.items()
-        if not (isinstance(value, str) and len(value) > MAX_ITEM)
-    }
-    if len(kept) < len(data):
-        left_out = ", ".join(
-            f"{kind} ({len(data[kind]):,} characters)" for kind in data if kind not in kept
-        )
-        kept.setdefault("text/plain", f"<left out, too large for a notebook: {left_out}>")
-    return kept
+def too_large(kind: str, raw: bytes) -> dict[str, Any]:
+    """In place of a content that is too large to be read: what it would show is named."""
+    note = f"[... {len(raw) / 1e6:,.0f} MB in one output: too much for a notebook, left out ...]"
+    match kind:
+        case "stream":
+            return {"name": "stderr", "text": f"{note}\n"}
+        case "display_data" | "execute_result":
+            return {"data": {"text/plain": note}, "metadata": {}}
+        case "error":
+            return {"ename": "Error", "evalue": note, "traceback": []}
+        case "execute_reply":
+            ends = raw[:_ENDS] + raw[-_ENDS:]
+            if _OK.search(ends):
+                return {"status": "ok"}
+            return {"status": "error", "ename": "Error", "evalue": note, "traceback": []}
+    return {}

@@ -121,6 +121,8 @@ class Execution:
                 return Reply(status="interrupted", note="The code never started.")
             with connection.request("execute_request", self._request) as inbox:
                 await self._follow(connection, inbox)
+            if not self._request["silent"]:
+                connection.when_late(inbox.request_id, self._take_late)
             return self._conclude(connection)
 
     async def _turn(self, connection: Connection) -> None:
@@ -186,6 +188,10 @@ class Execution:
             self._count = content.get("execution_count")
         else:
             deliver(kind, content, self._sink)
+
+    def _take_late(self, message: Received) -> None:
+        if message.channel == "iopub" and self.began is not None:
+            deliver(message.kind, message.content, self._sink)
 
     async def _begin(self) -> None:
         self.began = time.monotonic()

@@ -95,9 +95,12 @@ class CellState:
     outputs: Sequence[Output]
     execution_count: int | None
     attachments: Mapping[str, Any] | None = None
+    above: str | None = None
+    """Id of the cell above, where the change took this one from its place."""
+    below: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; `attachments` only where the cell has some."""
+        """Plain JSON values; what only some cells or changes have only where it is there."""
         value: dict[str, Any] = {
             "type": self.type,
             "source": self.source,
@@ -108,7 +111,8 @@ class CellState:
         }
         if self.attachments:
             value["attachments"] = dict(self.attachments)
-        return value
+        neighbours = {"above": self.above, "below": self.below}
+        return value | {key: item for key, item in neighbours.items() if item is not None}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellState:
@@ -120,6 +124,8 @@ class CellState:
             outputs=value["outputs"],
             execution_count=value["execution_count"],
             attachments=value.get("attachments"),
+            above=value.get("above"),
+            below=value.get("below"),
         )
 
 

@@ -1,5 +1,9 @@
 """Taking changes back: the reverse of what was done to each cell, merged with what people did
 since.
+
+Texts, keys of metadata, outputs and types are taken back change by change, so that what people did
+between two changes stays too. Places are taken back on a list of ids, by neighbours, and then
+brought about with as few moves as there were.
 """
 
 from __future__ import annotations
@@ -12,6 +16,9 @@ from jupyter_agent.notebook.cell import Cell, CellState, Change
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.merge import MergeConflict, merge
 from jupyter_agent.notebook.shared import SharedCells
+
+_OF_VIEW = frozenset({"trusted", "execution", "collapsed", "scrolled", "ExecuteTime"})
+"""Keys of metadata that Jupyter writes when a cell is run or looked at."""
 
 
 @dataclass(frozen=True)
@@ -31,109 +38,151 @@ async def undo(notebook: Notebook, changes: Sequence[Change]) -> Undone:
     Deleted cells return with id, metadata, outputs and place. Outputs of later runs stay.
     Raises what an edit raises where the notebook cannot be changed; then nothing is.
     """
-    conflicts: dict[str, dict[str, Any]] = {}
+    conflicts: dict[str, str] = {}
+    current: dict[str, Cell | None] = {}
 
     def reverse(cells: SharedCells) -> list[Change]:
         conflicts.clear()
+        current.update({cell_id: _get(cells, cell_id) for cell_id in _cell_ids(changes)})
         reversal = _Reversal(notebook, cells, changes)
-        done = []
-        for step in reversal.steps:
-            before = reversal.cell(step.cell_id)
-            try:
-                reversal.reverse(step)
-            except _LeftAlone as why:
-                conflicts[step.cell_id] = {
-                    "notebook": notebook.path,
-                    "cell_id": step.cell_id,
-                    "why": str(why),
-                    "current": before.describe() if before else None,
-                }
-            else:
-                done.append((step.cell_id, before))
-        return [_difference(notebook.path, reversal, cell_id, before) for cell_id, before in done]
+        conflicts.update(reversal.conflicts)
+        reversal.carry_out()
+        return [
+            _difference(notebook.path, cell_id, before, _get(cells, cell_id))
+            for cell_id, before in current.items()
+            if cell_id not in conflicts
+        ]
 
     await notebook.restore(reverse)
     undone = [replace(change, undone=True) for change in changes if change.cell_id not in conflicts]
-    return Undone(undone, list(conflicts.values()))
+    return Undone(
+        undone,
+        [
+            {
+                "notebook": notebook.path,
+                "cell_id": cell_id,
+                "why": why,
+                "current": cell.describe() if (cell := current[cell_id]) else None,
+            }
+            for cell_id, why in conflicts.items()
+        ],
+    )
+
+
+def order_before(order: Sequence[str], changes: Sequence[Change]) -> list[str]:
+    """The order of the cells, whose ids are given as they are now, without what the changes did to
+    it.
+    """
+    ids = list(order)
+    for change in reversed(changes):
+        known = change.cell_id in ids
+        if known and change.kind in ("insert", "move"):
+            ids.remove(change.cell_id)
+        if change.before and (change.kind == "move" if known else change.kind == "delete"):
+            ids.insert(_place(ids, change.before), change.cell_id)
+    return ids
+
+
+def _place(ids: Sequence[str], before: CellState) -> int:
+    """Below the cell that stood above it, else above the one that stood below it."""
+    if before.above in ids:
+        return ids.index(before.above) + 1
+    if before.below in ids:
+        return ids.index(before.below)
+    return min(before.index, len(ids))
 
 
 class _LeftAlone(Exception):
     """The cell cannot be taken back; the text says why."""
 
 
-@dataclass(frozen=True)
-class _Step:
-    """All that happened to one cell: its state before the first change and after the last one."""
-
-    cell_id: str
-    before: CellState | None
-    after: CellState | None
-    index: int
-    """Where the cell was before all changes; 0 for one that was not there."""
-    moved: bool
-
-
 class _Reversal:
-    """Takes back one cell after the other."""
+    """What is to be done to which cell: all that can be refused is refused before anything is
+    done.
+    """
 
     def __init__(self, notebook: Notebook, cells: SharedCells, changes: Sequence[Change]) -> None:
-        # What was inserted goes first; then places fill from the top, counted among settled cells.
-        steps = [
-            _fold(changes, cell_id)
-            for cell_id in dict.fromkeys(change.cell_id for change in changes)
-        ]
-        self.steps = sorted(steps, key=lambda step: (step.before is not None, step.index))
+        self.conflicts: dict[str, str] = {}
+        """Cell id -> why it is left alone."""
         self._notebook = notebook
         self._cells = cells
-        self._unsettled = {step.cell_id for step in steps if step.moved}
+        self._former: dict[str, CellState | None] = {}
+        """What each cell that is not left alone has to be in the end; None: not there."""
+        for cell_id in _cell_ids(changes):
+            own = [change for change in changes if change.cell_id == cell_id]
+            try:
+                self._former[cell_id] = self._reversed(_get(cells, cell_id), own)
+            except _LeftAlone as why:
+                self.conflicts[cell_id] = str(why)
+                if own[-1].after is None:  # it returns at least as it was when it was deleted
+                    self._former[cell_id] = own[-1].before
+        self._moves = [change for change in changes if change.cell_id in self._former]
 
-    def cell(self, cell_id: str) -> Cell | None:
-        """The cell as it is now."""
-        return self._cells.get(cell_id) if cell_id in self._cells.ids() else None
+    def carry_out(self) -> None:
+        order = order_before(self._cells.ids(), self._moves)
+        moved = {change.cell_id for change in self._moves if change.kind == "move"}
+        for cell_id, former in self._former.items():
+            if cell_id in self._cells.ids():
+                if former is None:
+                    self._cells.delete(cell_id)
+                else:
+                    self._restore(self._cells.get(cell_id), former)
+        for above, cell_id in zip([None, *order], order, strict=False):
+            former = self._former.get(cell_id)
+            if cell_id not in self._cells.ids():
+                if former is not None:
+                    self._cells.insert(self._below(above, cell_id), cell_id, former)
+            elif cell_id in moved:
+                self._notebook.put(cell_id, self._below(above, cell_id))
 
-    def reverse(self, step: _Step) -> None:
-        """Raises _LeftAlone, with the cell as it was."""
-        now = self.cell(step.cell_id)
-        self._unsettled.discard(step.cell_id)
-        if step.before is None:
-            if now is not None and step.after is not None:
-                self._delete(now, step.after)
-        elif now is not None and step.after is not None:
-            self._restore(step, now, step.before, step.after)
-        elif now is None and step.after is None:
-            self._cells.insert(self._place(step), step.cell_id, step.before)
-        elif now is None:
+    def _below(self, above: str | None, cell_id: str) -> int:
+        others = [other for other in self._cells.ids() if other != cell_id]
+        return others.index(above) + 1 if above is not None else 0
+
+    def _restore(self, now: Cell, former: CellState) -> None:
+        self._cells.write_source(now.id, former.source)
+        if now.metadata != former.metadata:
+            self._cells.write_metadata(now.id, former.metadata)
+        if former.type != now.type:
+            self._cells.retype(now.id, former)
+        elif (list(former.outputs), former.execution_count) != _shown(now.state()):
+            self._cells.write_outputs(now.id, former.outputs, former.execution_count)
+
+    # ---- one cell
+
+    def _reversed(self, now: Cell | None, changes: Sequence[Change]) -> CellState | None:
+        """The cell without its changes. Raises _LeftAlone."""
+        first, last = changes[0], changes[-1]
+        if now is not None:
+            state = now.state()
+            if last.after is None:  # it was deleted, and somebody has brought it back
+                return state
+        elif last.after is None and first.before is None:
+            return None
+        elif last.after is None and last.before is not None:
+            state = last.before
+        elif first.before is None:
+            return None
+        else:
             raise _LeftAlone("The cell was deleted since.")
-
-    def _delete(self, now: Cell, after: CellState) -> None:
-        if (now.type, now.source) != (after.type, after.source):
+        former = _without(state, changes)
+        if now is None:
+            return former
+        if first.before is not None:
+            self._refuse(now, former)
+            return former
+        if first.after is None or _content(former) != _content(first.after):
             raise _LeftAlone("The cell was inserted by the assistant and has been changed since.")
         self._refuse_in_use(now)
-        self._cells.delete(now.id)
+        return None
 
-    def _restore(self, step: _Step, now: Cell, before: CellState, after: CellState) -> None:
-        source = self._merged(now, before, after)
-        if before.type != after.type:
-            if now.type != after.type:
-                raise _LeftAlone("The type of the cell was changed again since.")
-            self._refuse_in_use(now)
-        if now.locked and source != now.source:
+    def _refuse(self, now: Cell, former: CellState) -> None:
+        if now.locked and (now.type, now.source) != (former.type, former.source):
             raise _LeftAlone("The cell was locked since.")
-        self._cells.write_source(now.id, source)
-        if before.metadata != after.metadata:
-            self._cells.write_metadata(now.id, _with_former_keys(now, before, after))
-        if before.type != after.type:
-            self._cells.retype(now.id, before)
-        elif before.outputs != after.outputs and now.outputs == after.outputs and not now.running:
-            self._cells.write_outputs(now.id, before.outputs, before.execution_count)
-        if step.moved:
-            self._notebook.put(now.id, self._place(step))
-
-    def _merged(self, now: Cell, before: CellState, after: CellState) -> str:
-        try:
-            return merge(after.source, now.source, before.source)
-        except MergeConflict:
-            raise _LeftAlone("Somebody changed the same lines since.") from None
+        if now.type != former.type:
+            self._refuse_in_use(now)
+        if now.running and _shown(now.state()) != _shown(former):
+            raise _LeftAlone("The cell is running.")
 
     def _refuse_in_use(self, now: Cell) -> None:
         place = self._notebook.place
@@ -144,43 +193,41 @@ class _Reversal:
         if not now.deletable:
             raise _LeftAlone("The cell was locked since.")
 
-    def _place(self, step: _Step) -> int:
-        """The index that puts the cell behind as many settled cells as it had before it."""
-        others = [cell_id for cell_id in self._cells.ids() if cell_id != step.cell_id]
-        settled = 0
-        for index, cell_id in enumerate(others):
-            if cell_id not in self._unsettled:
-                if settled == step.index:
-                    return index
-                settled += 1
-        return len(others)
+
+def _without(state: CellState, changes: Sequence[Change]) -> CellState:
+    """The state without what the changes did to it. Raises _LeftAlone."""
+    for change in reversed(changes):
+        before, after = change.before, change.after
+        if before is None or after is None:
+            continue
+        if change.kind == "update":
+            state = _without_update(state, before, after)
+        if change.kind == "outputs" and _shown(state) == _shown(after):
+            state = replace(state, outputs=before.outputs, execution_count=before.execution_count)
+    return state
 
 
-def _fold(changes: Sequence[Change], cell_id: str) -> _Step:
-    numbers = [number for number, change in enumerate(changes) if change.cell_id == cell_id]
-    first, last = changes[numbers[0]], changes[numbers[-1]]
-    return _Step(
-        cell_id,
-        first.before,
-        last.after,
-        index=_index_before(changes[: numbers[0]], first.before.index) if first.before else 0,
-        moved=any(changes[number].kind == "move" for number in numbers),
-    )
+def _without_update(state: CellState, before: CellState, after: CellState) -> CellState:
+    try:
+        source = merge(after.source, state.source, before.source)
+    except MergeConflict:
+        raise _LeftAlone("Somebody changed the same lines since.") from None
+    if before.type != after.type:
+        if state.type != after.type:
+            raise _LeftAlone("The type of the cell was changed again since.")
+        state = replace(
+            state,
+            type=before.type,
+            outputs=before.outputs,
+            execution_count=before.execution_count,
+            attachments=before.attachments,
+        )
+    return replace(state, source=source, metadata=_former_keys(state, before, after))
 
 
-def _index_before(earlier: Sequence[Change], index: int) -> int:
-    """Where the cell that has this index after those changes (none of its own) was before them."""
-    for change in reversed(earlier):
-        if change.kind in ("insert", "move") and change.after and index > change.after.index:
-            index -= 1
-        if change.kind in ("delete", "move") and change.before and index >= change.before.index:
-            index += 1
-    return index
-
-
-def _with_former_keys(now: Cell, before: CellState, after: CellState) -> dict[str, Any]:
-    """The metadata now, with what the changes did to single keys taken back."""
-    metadata = dict(now.metadata)
+def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[str, Any]:
+    """The metadata with what the change did to single keys taken back."""
+    metadata = dict(state.metadata)
     for key in before.metadata.keys() | after.metadata.keys():
         if metadata.get(key) == after.metadata.get(key) != before.metadata.get(key):
             metadata.pop(key, None)
@@ -189,9 +236,26 @@ def _with_former_keys(now: Cell, before: CellState, after: CellState) -> dict[st
     return metadata
 
 
-def _difference(path: str, reversal: _Reversal, cell_id: str, before: Cell | None) -> Change:
-    """What the reversal did to a cell, for the notebook to verify."""
-    now = reversal.cell(cell_id)
+def _shown(state: CellState) -> tuple[list[Any], int | None]:
+    return list(state.outputs), state.execution_count
+
+
+def _content(state: CellState) -> tuple[Any, ...]:
+    """What of a cell people write."""
+    written = {key: item for key, item in state.metadata.items() if key not in _OF_VIEW}
+    return state.type, state.source, written, state.attachments or {}
+
+
+def _cell_ids(changes: Sequence[Change]) -> list[str]:
+    return list(dict.fromkeys(change.cell_id for change in changes))
+
+
+def _get(cells: SharedCells, cell_id: str) -> Cell | None:
+    return cells.get(cell_id) if cell_id in cells.ids() else None
+
+
+def _difference(path: str, cell_id: str, before: Cell | None, now: Cell | None) -> Change:
+    """What was done to a cell, for the notebook to verify."""
     return Change(
         notebook=path,
         cell_id=cell_id,

@@ -256,6 +256,12 @@ class Notebook:
         async with self._operation() as carrier:
             await carrier.trust(cell_id)
 
+    def moved(self, path: str) -> None:
+        """The notebook has another path now."""
+        self._path = path
+        if self._carrier is not None:
+            self._carrier.moved(path)
+
     async def close(self) -> None:
         """Let go of the document; the next operation opens it again."""
         async with self.lock:
@@ -279,11 +285,13 @@ class Notebook:
     async def _edit(self, operation: Callable[[SharedCells], Outcome]) -> Edit:
         async with self._operation() as carrier:
             outcome: Outcome | None = None
+            path = carrier.path
 
             def change(cells: SharedCells) -> Sequence[Change]:
                 nonlocal outcome
+                order = list(cells.ids())
                 outcome = operation(cells)
-                return outcome.changes(carrier.path, cells)
+                return [_with_neighbours(each, order) for each in outcome.changes(path, cells)]
 
             changes, saved = await self._carry_out(carrier, change)
             assert outcome is not None
@@ -331,6 +339,15 @@ class Notebook:
                 "try later.",
                 current=cell.describe(),
             )
+
+
+def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
+    """The change with what stood above and below a cell that it took from its place."""
+    if change.before is None or change.kind not in ("delete", "move"):
+        return change
+    ends = (None, *order, None)
+    above, below = ends[change.before.index], ends[change.before.index + 2]
+    return replace(change, before=replace(change.before, above=above, below=below))
 
 
 async def _keep_late(carrier: Carrier, rescue: Rescue) -> Saved:

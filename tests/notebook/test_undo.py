@@ -1,0 +1,221 @@
+"""Random turns, with and without people at work meanwhile: undo takes back the turn and nothing
+else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.services.contents.largefilemanager import LargeFileManager
+
+from jupyter_agent.notebook.carriers import Notebooks
+from jupyter_agent.notebook.cell import Cell, Change
+from jupyter_agent.notebook.changes import undo
+from jupyter_agent.notebook.document import Edit, Notebook
+
+from .conftest import cells_of, code, markdown
+
+Write = Callable[..., Path]
+SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))
+TEXT = "\n".join(f"{side}{line}" for line in range(6) for side in ("agent", "person"))
+
+
+@pytest.fixture(params=[LargeFileManager], ids=["sync"])
+def contents(request: pytest.FixtureRequest, jp_environ: None, tmp_path: Path) -> Any:
+    root = tmp_path / "root"
+    root.mkdir()
+    manager = request.param(root_dir=str(root))
+    manager.notary.db_file = ":memory:"
+    return manager
+
+
+@pytest.fixture
+def notebook(
+    notebooks: Notebooks, write: Write, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Notebook:
+    shown = {"output_type": "stream", "name": "stdout", "text": "at first"}
+    cells = [
+        code(f"c{number}", TEXT, [shown], execution_count=number + 1, metadata={"n": number})
+        for number in range(5)
+    ]
+    write("a.ipynb", [*cells, markdown("m", TEXT, attachments={"p": {"image/png": "aGk="}})])
+    return jp_asyncio_loop.run_until_complete(notebooks.get("a.ipynb"))
+
+
+class Writer:
+    """Edits at random; the lines of the cells that begin with its name are its own."""
+
+    def __init__(self, name: str, notebook: Notebook, random_: random.Random) -> None:
+        self.changes: list[Change] = []
+        """What it did, as the store keeps it."""
+        self.inserted: set[str] = set()
+        self.deleted: set[str] = set()
+        self._name = name
+        self._notebook = notebook
+        self._random = random_
+        self._count = 0
+
+    async def edit(self, kinds: str) -> None:
+        self._count += 1
+        cells = self._notebook.cells()
+        cell = self._random.choice(cells) if cells else None
+        kind = self._random.choice(kinds.split()) if cell else "insert"
+        if kind == "insert":
+            index = self._random.randrange(len(cells) + 1)
+            done = await self._notebook.insert(
+                source=f"{self._name} made {self._count}", index=index
+            )
+            assert done.cell is not None
+            self.inserted.add(done.cell.id)
+            self._note(done)
+        elif cell is not None:
+            await getattr(self, f"_{kind}")(cell)
+
+    async def _update(self, cell: Cell) -> None:
+        lines = cell.source.split("\n")
+        own = [at for at, line in enumerate(lines) if line.startswith(self._name)]
+        if own:
+            lines[self._random.choice(own)] = f"{self._name} {self._count}"
+            source = "\n".join(lines)
+            self._note(await self._notebook.update(cell.id, source=source, base=cell.source))
+
+    async def _extend(self, cell: Cell) -> None:
+        """Lines of their own, between those of others."""
+        lines = cell.source.split("\n")
+        lines.insert(self._random.randrange(len(lines) + 1), f"{self._name} new {self._count}")
+        source = "\n".join(lines)
+        self._note(await self._notebook.update(cell.id, source=source, base=cell.source))
+
+    async def _move(self, cell: Cell) -> None:
+        index = self._random.randrange(len(self._notebook.cells()))
+        self._note(await self._notebook.move(cell.id, index=index))
+
+    async def _delete(self, cell: Cell) -> None:
+        self._note(await self._notebook.delete(cell.id))
+        self.deleted.add(cell.id)
+
+    async def _retype(self, cell: Cell) -> None:
+        kind: Any = self._random.choice(["code", "markdown", "raw"])
+        self._note(await self._notebook.update(cell.id, type=kind))
+
+    async def _run(self, cell: Cell) -> None:
+        if cell.type != "code":
+            return
+        before = self._notebook.peek(cell.id).state()
+        outputs = self._notebook.outputs(cell.id)
+        outputs.start()
+        outputs.stream("stdout", f"{self._name} ran {self._count}")
+        outputs.finish(100 + self._count)
+        await self._notebook.save()
+        after = self._notebook.peek(cell.id).state()
+        if before != after:
+            change = Change(
+                notebook="a.ipynb", cell_id=cell.id, kind="outputs", before=before, after=after
+            )
+            self._note(Edit(None, [change], None))  # type: ignore[arg-type]
+
+    def _note(self, edit: Edit) -> None:
+        kept = [json.loads(json.dumps(change.to_json())) for change in edit.changes]
+        self.changes += [Change.from_json(value) for value in kept]
+
+
+many = pytest.mark.parametrize(
+    "turns", [8, pytest.param(400, marks=pytest.mark.long)], ids=["few", "many"]
+)
+
+
+@many
+async def test_n2_any_turn_is_taken_back_exactly(
+    notebook: Notebook, root: Path, turns: int
+) -> None:
+    before = (root / "a.ipynb").read_bytes()
+    for seed in range(SEED, SEED + turns):
+        agent = Writer("agent", notebook, random.Random(seed))
+        for _ in range(15):
+            await agent.edit("insert update update extend move delete retype run")
+        result = await undo(notebook, agent.changes)
+        assert result.conflicts == [], seed
+        assert (root / "a.ipynb").read_bytes() == before, seed
+
+
+@many
+async def test_n2_what_people_did_in_and_after_a_turn_stays(
+    notebook: Notebook, root: Path, turns: int
+) -> None:
+    original = (root / "a.ipynb").read_bytes()
+    for seed in range(SEED, SEED + turns):
+        (root / "a.ipynb").write_bytes(original)
+        random_ = random.Random(seed)
+        await notebook.read()
+        agent, person = Writer("agent", notebook, random_), Writer("person", notebook, random_)
+        for _ in range(12):
+            await agent.edit("insert update extend move delete run")
+            await person.edit("insert update update run delete")
+        for _ in range(4):
+            await person.edit("insert update update run")
+        result = await undo(notebook, agent.changes)
+        check(cells_of(root / "a.ipynb"), agent, person, result.conflicts, seed)
+
+
+def lines_of(person: Writer) -> dict[str, list[str]]:
+    """Cell id -> the lines that the person wrote into it, in each original cell."""
+    lines: dict[str, list[str]] = {}
+    for number in [*(f"c{n}" for n in range(5)), "m"]:
+        written = [line for line in TEXT.split("\n") if line.startswith("person")]
+        for change in person.changes:
+            if change.cell_id == number and change.kind == "update":
+                assert change.before is not None
+                assert change.after is not None
+                old = change.before.source.split("\n")
+                new = change.after.source.split("\n")
+                ((was, now),) = [pair for pair in zip(old, new, strict=True) if pair[0] != pair[1]]
+                written[written.index(was)] = now
+        lines[number] = written
+    return lines
+
+
+def ran_last(person: Writer, cell_id: str) -> str | None:
+    runs = [each for each in person.changes if each.cell_id == cell_id and each.kind == "outputs"]
+    return runs[-1].after.outputs[0]["text"] if runs and runs[-1].after else None
+
+
+def check(
+    cells: list[dict[str, Any]],
+    agent: Writer,
+    person: Writer,
+    conflicts: list[dict[str, Any]],
+    seed: int,
+) -> None:
+    expected = lines_of(person)
+    by_id = {cell["id"]: cell for cell in cells}
+    left_alone = {conflict["cell_id"] for conflict in conflicts}
+    originals = [cell_id for cell_id in expected if cell_id not in person.deleted]
+    assert [cell["id"] for cell in cells if cell["id"] in originals] == originals, seed
+    assert [cell_id for cell_id in person.inserted - person.deleted if cell_id not in by_id] == []
+    assert person.deleted.isdisjoint(by_id), seed
+    assert agent.inserted & by_id.keys() <= left_alone, seed
+    for cell_id in originals:
+        lines = by_id[cell_id]["source"].split("\n")
+        assert [line for line in lines if line.startswith("person")] == expected[cell_id], seed
+        if cell_id not in left_alone:
+            own = [line for line in lines if line.startswith("agent")]
+            assert own == [f"agent{line}" for line in range(6)], seed
+            shown = json.dumps(by_id[cell_id].get("outputs", []))
+            assert "agent ran" not in shown, seed
+            assert (ran_last(person, cell_id) or "") in shown, seed
+    for cell_id in person.inserted & by_id.keys() - left_alone:
+        texts = [
+            change.after.source
+            for change in person.changes
+            if change.cell_id == cell_id and change.after
+        ]
+        assert by_id[cell_id]["source"].split("\n") == [
+            line for line in texts[-1].split("\n") if line.startswith("person")
+        ], seed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.live import Books
+from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.runner import Rules, TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
@@ -28,6 +30,7 @@ from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.server.routes import routes
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.moves import Moves
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.workspace import Rooms
 
@@ -111,6 +114,7 @@ class JupyterAgent(ExtensionApp):
         store = ConversationStore(database)
         books = Books(store=store, journal=Journal(database), approvals=ApprovalStore(database))
         self.database = database
+        self.recovery = RecoveryCopies(database)
         self.models = Models(
             default=self.default_model or None,
             key_file=folder / "keys.json",
@@ -123,7 +127,7 @@ class JupyterAgent(ExtensionApp):
             notebooks=Notebooks(
                 server.contents_manager,
                 self.tabs,
-                recovery=store.keep_recovery_copy,
+                recovery=self.recovery.keep,
                 collaboration=lambda: _collaboration(server.web_app.settings),
             ),
             kernels=Kernels(
@@ -135,6 +139,9 @@ class JupyterAgent(ExtensionApp):
             runs=Runs(),
             files=Files(server.contents_manager),
         )
+        self.moves = Moves(self.rooms.notebooks, partial(follow, database))
+        assert server.event_logger is not None
+        self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
         self.dispatcher = Dispatcher(self.toolbox, mask=self.models.mask, record=_audit_into(store))
         self.runner = TurnRunner(
@@ -185,6 +192,9 @@ class JupyterAgent(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """Ends turns with a valid history, lets go of runs, saves, and closes what was opened."""
+        assert self.serverapp is not None
+        assert self.serverapp.event_logger is not None
+        self.moves.stop(self.serverapp.event_logger)
         await self.runner.close()
         await self.rooms.runs.close()
         await self.rooms.kernels.close()

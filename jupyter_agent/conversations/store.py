@@ -305,22 +305,6 @@ class ConversationStore:
         )
         return [dict(row) for row in rows]
 
-    async def keep_recovery_copy(self, notebook: str, content: str) -> None:
-        """Keeps a notebook as it was before we wrote to it; the last 20 of each are kept."""
-
-        def write(db: sqlite3.Connection) -> None:
-            db.execute(
-                "INSERT INTO recovery (notebook, content, made) VALUES (?, ?, ?)",
-                (notebook, content, now()),
-            )
-            db.execute(
-                "DELETE FROM recovery WHERE notebook = ?1 AND id NOT IN (SELECT id FROM recovery"
-                " WHERE notebook = ?1 ORDER BY id DESC LIMIT 20)",
-                (notebook,),
-            )
-
-        await self.database.run(write)
-
 
 def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     time = now()

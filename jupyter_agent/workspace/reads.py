@@ -16,6 +16,9 @@ class Reads:
     def __init__(self) -> None:
         self._sources: dict[str, dict[str, str]] = {}
         self._listed: dict[str, set[str]] = {}
+        self.kernels: dict[str, str] = {}
+        """Path -> the life (Kernel.life) of the kernel that it worked with; empty: told to be gone.
+        """
 
     @property
     def paths(self) -> list[str]:
@@ -49,6 +52,15 @@ class Reads:
         self._sources.setdefault(path, {})[cell_id] = source
         if path in self._listed:
             self._listed[path].add(cell_id)
+
+    def moved(self, old: str, new: str) -> None:
+        """The notebook has another path now."""
+        if old in self._sources:
+            self._sources[new] = self._sources.pop(old)
+        if old in self._listed:
+            self._listed[new] = self._listed.pop(old)
+        if old in self.kernels:
+            self.kernels[new] = self.kernels.pop(old)
 
     def forget(self, path: str, cell_id: str) -> None:
         """The cell's text is another now than the one that was known."""

@@ -79,9 +79,11 @@ class Workspace:
 
     async def notebook(self, path: str | None = None) -> Notebook:
         """The live notebook, wherever it is open."""
-        return await self.rooms.notebooks.get(
-            self.resolve(path), client=self.client, turn_id=self.turn_id
-        )
+        named = self.resolve(path)
+        notebook = await self.rooms.notebooks.get(named, client=self.client, turn_id=self.turn_id)
+        if notebook.path != named:
+            self.reads.moved(named, notebook.path)
+        return notebook
 
     async def state(self, path: str | None = None) -> State:
         """Cells, stale ones and kernel of a notebook."""

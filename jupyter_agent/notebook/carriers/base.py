@@ -84,5 +84,8 @@ class Carrier(Protocol):
         document takes it; None ends that.
         """
 
+    def moved(self, path: str) -> None:
+        """The notebook was renamed."""
+
     async def close(self) -> None:
         """Let go of the document."""

@@ -14,6 +14,7 @@ from jupyter_agent.errors import Busy, InvalidInput
 from jupyter_agent.notebook.carriers.base import Carrier
 from jupyter_agent.notebook.carriers.disk import Contents, Disk
 from jupyter_agent.notebook.carriers.file import FileCarrier, Recovery
+from jupyter_agent.notebook.carriers.renames import Renames, moved
 from jupyter_agent.notebook.carriers.replica import RECONNECT, TabCarrier
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.notebook.cell import CellState, CellType
@@ -50,18 +51,22 @@ class Notebooks:
         self._keep = keep
         self._known: weakref.WeakSet[_Entry] = weakref.WeakSet()
         self._open: set[_Entry] = set()
+        self._renames = Renames()
         self._sweeper: asyncio.Task[None] | None = None
         self._creating = asyncio.Lock()
 
     async def get(
         self, path: str, *, client: str | None = None, turn_id: str | None = None
     ) -> Notebook:
-        """The notebook at that path; `client` is the page load in which a person asks for it,
-        `turn_id` the turn that does.
+        """The notebook at that path, or where that went since; `client` is the page load in which
+        a person asks for it, `turn_id` the turn that does.
 
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
         path = posixpath.normpath(path.strip("/"))
+        renamed = self._renames.now(path)
+        if renamed != path and not await self._disk.exists(path):
+            path = renamed
         entry = next((entry for entry in self._known if entry.notebook.path == path), None)
         if entry is None:
             entry = _Entry(path, self)
@@ -117,6 +122,27 @@ class Notebooks:
             self._sweeper = None
         while self._open:
             await self._open.pop().notebook.close()
+
+    async def moved(self, old: str, new: str) -> None:
+        """Follow a file or folder that was renamed through Jupyter, also for who asks for the
+        old path.
+        """
+        await self.deleted(new)
+        self._renames.add(old, new)
+        self._disk.moved(old, new)
+        self._tabs.moved(old, new)
+        for entry in self._known:
+            if path := moved(entry.notebook.path, old, new):
+                entry.notebook.moved(path)
+
+    async def deleted(self, path: str) -> None:
+        """Let go of what was deleted, or is another file now; a run that goes on there learns it
+        at its next save.
+        """
+        for entry in list(self._open):
+            if moved(entry.notebook.path, path, path) and not entry.notebook.busy:
+                self._open.discard(entry)
+                await entry.notebook.close()
 
     async def choose(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
         """The carrier for the next operation: the open tab where there is one, else the file.

@@ -23,6 +23,7 @@ from tornado.web import HTTPError
 
 from jupyter_agent.errors import Exists, Locked, NotebookNotFound, ToolError, UnreadableNotebook
 from jupyter_agent.notebook.carriers import stored
+from jupyter_agent.notebook.carriers.renames import moved as renamed
 from jupyter_agent.notebook.carriers.stored import Identified, Unusable
 
 LARGEST = 512 * 2**20
@@ -147,15 +148,21 @@ class Disk:
             raise Exists(f"There is something at `{path}` already; nothing was overwritten.")
         await self.write(path, content, sign=True)
 
+    def moved(self, old: str, new: str) -> None:
+        """A file or folder was renamed."""
+        self._identified = {
+            renamed(path, old, new) or path: cells for path, cells in self._identified.items()
+        }
+
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
     async def _from_text(
         self, path: str
     ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
         """Parsed in a thread: a large notebook must not hold up the event loop."""
+        notary = self._contents.notary  # whoever asks first makes its database, for their thread
         model, content, signature = await self._parsed(path)
-        notary = self._contents.notary
-        trusted = notary.store.check_signature(signature, notary.algorithm)  # of the loop's thread
+        trusted = notary.store.check_signature(signature, notary.algorithm)
         return model, content, bool(trusted), stored.without_id(content["cells"])
 
     async def _parsed(self, path: str) -> tuple[dict[str, Any], dict[str, Any], str]:

@@ -98,6 +98,9 @@ class FileCarrier:
     def overhear(self, hear: Callable[[bytes], object] | None) -> None:
         pass  # nobody types in a file
 
+    def moved(self, path: str) -> None:
+        self.path = path
+
     async def close(self) -> None:
         self.cells.close()
 

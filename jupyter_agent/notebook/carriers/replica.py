@@ -81,6 +81,9 @@ class TabCarrier:
     def overhear(self, hear: Callable[[bytes], object] | None) -> None:
         self.link.hear = hear
 
+    def moved(self, path: str) -> None:
+        pass  # the tab has told, or `Tabs` was
+
     async def close(self) -> None:
         self.cells.close()
         self.link.detach()

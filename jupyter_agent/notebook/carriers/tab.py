@@ -20,6 +20,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
 from jupyter_agent.errors import Busy, ToolError
+from jupyter_agent.notebook.carriers.renames import moved
 
 PROTOCOL = 1
 
@@ -228,6 +229,11 @@ class Tabs:
         """
         links = [link for link in self._links if link.path == path and not link.closed]
         return max(links, key=lambda link: (link.client == client, link.active), default=None)
+
+    def moved(self, old: str, new: str) -> None:
+        """A file or folder was renamed; its tabs say so too, a moment later."""
+        for link in self._links:
+            link.path = moved(link.path, old, new) or link.path
 
     async def comes_back(self, path: str, client: str, timeout: float) -> TabLink | None:
         """The link of that page load, waited for; after `timeout` seconds whichever tab has the

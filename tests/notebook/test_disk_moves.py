@@ -1,0 +1,207 @@
+"""A notebook that is renamed, moved or deleted while it is worked on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.utils import ensure_async
+
+from jupyter_agent.errors import NotebookNotFound
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.workspace.moves import Moves
+
+from .browser import Tab
+from .conftest import cells_of, code
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def stored() -> list[tuple[str, str]]:
+    """The renames that what is stored was told of."""
+    return []
+
+
+@pytest.fixture(autouse=True)
+def moves(
+    notebooks: Notebooks, contents: Any, stored: list[tuple[str, str]]
+) -> Iterator[Callable[[], Any]]:
+    """Waits until all events were heard."""
+
+    async def keep(old: str, new: str) -> None:
+        stored.append((old, new))
+
+    listener = Moves(notebooks, keep)
+    listener.listen(contents.event_logger)
+
+    async def heard() -> None:
+        while waiting := list(contents.event_logger._active_listeners):
+            await asyncio.gather(*waiting)
+
+    yield heard
+    listener.stop(contents.event_logger)
+
+
+async def test_d4_a_renamed_notebook_is_followed(
+    notebooks: Notebooks,
+    contents: Any,
+    write: Write,
+    root: Path,
+    moves: Any,
+    stored: list[tuple[str, str]],
+) -> None:
+    write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    await ensure_async(contents.rename("a.ipynb", "b.ipynb"))
+    await moves()
+    await notebook.update("a", old_string="1", new_string="2")
+    assert notebook.path == "b.ipynb"
+    assert await notebooks.get("a.ipynb") is notebook
+    assert await notebooks.get("b.ipynb") is notebook
+    assert [path.name for path in root.glob("*.ipynb")] == ["b.ipynb"]
+    assert cells_of(root / "b.ipynb")[0]["source"] == "x = 2"
+    assert stored == [("a.ipynb", "b.ipynb")]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_d4_a_renamed_folder_is_followed(
+    notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any, closed: bool
+) -> None:
+    (root / "old").mkdir()
+    write("old/a.ipynb", [code("a", "x = 1")])
+    write("older.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("old/a.ipynb")
+    other = await notebooks.get("older.ipynb")
+    if closed:
+        await notebook.close()
+    await ensure_async(contents.rename("old", "new"))
+    await moves()
+    await notebook.update("a", old_string="1", new_string="2")
+    assert (notebook.path, other.path) == ("new/a.ipynb", "older.ipynb")
+    assert not (root / "old").exists()
+    assert cells_of(root / "new" / "a.ipynb")[0]["source"] == "x = 2"
+
+
+async def test_d4_who_asks_for_the_old_path_gets_a_new_notebook_that_is_there(
+    notebooks: Notebooks, contents: Any, write: Write, moves: Any
+) -> None:
+    write("a.ipynb", [code("a", "x = 1")])
+    old = await notebooks.get("a.ipynb")
+    await ensure_async(contents.rename("a.ipynb", "b.ipynb"))
+    await moves()
+    write("a.ipynb", [code("n", "new")])
+    new = await notebooks.get("a.ipynb")
+    assert new is not old
+    assert [cell.id for cell in await new.read()] == ["n"]
+    assert [cell.id for cell in await old.read()] == ["a"]
+
+
+async def test_d4_a_rename_between_our_look_and_our_write_is_followed(
+    notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
+) -> None:
+    """The file goes while an edit that was begun waits: it is written where the file is now."""
+    write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    outputs = notebook.outputs("a")
+    outputs.start()
+    await ensure_async(contents.rename("a.ipynb", "b.ipynb"))
+    await moves()
+    outputs.finish(1)
+    await notebook.save()
+    assert [path.name for path in root.glob("*.ipynb")] == ["b.ipynb"]
+    assert cells_of(root / "b.ipynb")[0]["execution_count"] == 1
+
+
+@pytest.mark.parametrize("step", ["edit", "save of a run", "new cell"])
+async def test_d4_a_notebook_that_another_program_renamed_is_not_made_again(
+    notebooks: Notebooks, write: Write, root: Path, step: str
+) -> None:
+    write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    outputs = notebook.outputs("a")
+    outputs.start()
+    outputs.finish(1)
+    (root / "a.ipynb").rename(root / "b.ipynb")
+    steps = {
+        "edit": lambda: notebook.update("a", old_string="1", new_string="2"),
+        "new cell": lambda: notebook.insert(source="y"),
+        "save of a run": notebook.save,
+    }
+    with pytest.raises(NotebookNotFound):
+        await steps[step]()
+    assert [path.name for path in root.glob("*.ipynb")] == ["b.ipynb"]
+    assert cells_of(root / "b.ipynb")[0]["source"] == "x = 1"
+
+
+@pytest.mark.parametrize("by", ["jupyter", "another program"])
+async def test_d5_a_deleted_notebook_is_not_resurrected(
+    notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any, by: str
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    contents.delete_to_trash = False
+    notebook = await notebooks.get("a.ipynb")
+    if by == "jupyter":
+        await ensure_async(contents.delete("a.ipynb"))
+        await moves()
+        assert notebooks.open() == []
+    else:
+        path.unlink()
+    for attempt in (
+        notebook.update("a", old_string="1", new_string="2"),
+        notebook.delete("a"),
+        notebook.save(),
+        notebook.read(),
+    ):
+        with pytest.raises(NotebookNotFound, match="no notebook at `a.ipynb`"):
+            await attempt
+    assert list(root.glob("*.ipynb")) == []
+
+
+async def test_d5_a_notebook_deleted_while_a_cell_runs_is_not_resurrected(
+    notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
+) -> None:
+    write("a.ipynb", [code("a", "x = 1")])
+    contents.delete_to_trash = False
+    notebook = await notebooks.get("a.ipynb")
+    outputs = notebook.outputs("a")
+    outputs.start()
+    outputs.stream("stdout", "1")
+    await ensure_async(contents.delete("a.ipynb"))
+    await moves()
+    outputs.finish(1)
+    with pytest.raises(NotebookNotFound):
+        await notebook.save()
+    assert list(root.glob("*.ipynb")) == []
+    assert notebook.peek("a").outputs[0]["text"] == "1"
+
+
+async def test_d5_a_notebook_made_anew_at_the_path_is_another_one(
+    notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    contents.delete_to_trash = False
+    notebook = await notebooks.get("a.ipynb")
+    await ensure_async(contents.delete("a.ipynb"))
+    await moves()
+    write("a.ipynb", [code("b", "y = 1")])
+    assert [(cell.id, cell.source) for cell in await notebook.read()] == [("b", "y = 1")]
+    await notebook.update("b", old_string="1", new_string="2")
+    assert [cell["source"] for cell in cells_of(path)] == ["y = 2"]
+
+
+async def test_d4_a_notebook_open_in_a_tab_is_not_taken_for_closed_while_its_tab_hears_of_it(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write, root: Path, moves: Any
+) -> None:
+    write("a.ipynb", [code("a", "x = 1")])
+    tab = await Tab(tabs, contents, "a.ipynb").open()
+    notebook = await notebooks.get("a.ipynb")
+    await ensure_async(contents.rename("a.ipynb", "b.ipynb"))
+    await moves()
+    assert await notebooks.get("b.ipynb") is notebook
+    assert notebook.carrier == "tab"
+    assert tab.source("a") == "x = 1"
+    assert [path.name for path in root.glob("*.ipynb")] == ["b.ipynb"]

@@ -38,6 +38,10 @@ class Approval:
         }
         if self.question.code is not None:
             described["code"] = self.question.code
+        if self.question.codes:
+            described["cells"] = [
+                {"cell_id": cell_id, "code": code} for cell_id, code in self.question.codes.items()
+            ]
         if self.question.diff is not None:
             described["diff"] = self.question.diff
         return described

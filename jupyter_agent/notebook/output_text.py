@@ -29,6 +29,9 @@ _OBJECT = re.compile(r"<.*>", re.DOTALL)
 _INSTEAD = ("text/markdown", "text/latex", "text/html", "application/json")
 _OWN_FRAME = ("Cell In", "Input In", "File <ipython-input", "  Cell In")
 _FRAME_CHARS = 1_500
+_SIDE = {
+    side: re.compile(rf"<svg\b[^>]*\s{side}\s*=\s*['\"]([\d.]+)") for side in ("width", "height")
+}
 _HEADER_BYTES = 65_536
 """Where a picture tells its size, at the latest."""
 _HEAD = 0.6
@@ -55,7 +58,7 @@ def output_text(outputs: Sequence[Output], *, limit: int = 12_000, start: int = 
 def images(outputs: Sequence[Output]) -> list[tuple[str, str]]:
     """(media type, base64) of the pictures that models can look at: PNG and JPEG."""
     return [
-        (kind, "".join(_joined(output["data"][kind]).split()))
+        (kind, "".join(joined(output["data"][kind]).split()))
         for output in outputs
         for kind in _IMAGES
         if kind in output.get("data", {})
@@ -87,37 +90,41 @@ def _overwritten(line: str) -> str:
 def _pieces(outputs: Sequence[Output]) -> Iterator[str]:
     for kind, group in groupby(outputs, key=lambda output: output["output_type"]):
         if kind == "stream":
-            yield plain("".join(_joined(output["text"]) for output in group)).rstrip("\n")
+            yield plain("".join(joined(output["text"]) for output in group)).rstrip("\n")
         elif kind == "error":
             yield from map(_error, group)
         else:
             yield from (_bundle(output.get("data", {})) for output in group)
 
 
-def _bundle(data: Mapping[str, Any]) -> str:
-    """The representation that tells most in the fewest characters."""
-    pictures = [_picture(kind, _joined(data[kind])) for kind in data if kind.startswith("image/")]
-    text = plain(_joined(data.get("text/plain", "")))
+def bundle_text(data: Mapping[str, Any]) -> str:
+    """What a bundle says besides its pictures: what tells most in the fewest characters."""
+    pictures = any(kind.startswith("image/") for kind in data)
+    text = plain(joined(data.get("text/plain", "")))
     if _OBJECT.fullmatch(text.strip()):
         instead = next((kind for kind in _INSTEAD if kind in data), None)
         if instead is not None:
-            text = _as_text(instead, data[instead])
-        elif pictures:
-            text = ""
-    elif "dataframe" in _joined(data.get("text/html", "")):
+            return _as_text(instead, data[instead])
+        return "" if pictures else text
+    if "dataframe" in joined(data.get("text/html", "")):
         text = re.sub(" {3,}", "  ", text)
     if not text and not pictures:
         return "\n".join(_as_text(kind, value) for kind, value in data.items())
-    return "\n".join(filter(None, [*pictures, text]))
+    return text
+
+
+def _bundle(data: Mapping[str, Any]) -> str:
+    pictures = [_picture(kind, joined(data[kind])) for kind in data if kind.startswith("image/")]
+    return "\n".join(filter(None, [*pictures, bundle_text(data)]))
 
 
 def _as_text(kind: str, value: Any) -> str:
     if kind == "text/html":
-        return plain(_without_tags(_joined(value)))
+        return plain(_without_tags(joined(value)))
     if kind == "application/json":
         return json.dumps(value, ensure_ascii=False)
     if kind.startswith("text/"):
-        return plain(_joined(value))
+        return plain(joined(value))
     size = len(value if isinstance(value, str) else json.dumps(value))
     return f"<{kind} {_size(size)}>"
 
@@ -150,14 +157,17 @@ def _error(output: Output) -> str:
 
 
 def _picture(kind: str, value: str) -> str:
+    size = pixels(kind, value)
+    count = len(value) if kind.startswith("image/svg") else len(value) * 3 // 4
+    return f"<{kind} {f'{size[0]}x{size[1]} ' if size else ''}{_size(count)}>"
+
+
+def pixels(kind: str, value: str) -> tuple[int, int] | None:
+    """Width and height of a PNG or JPEG in base64 or of an SVG; None where it does not tell."""
     if kind.startswith("image/svg"):
-        return f"<{kind} {_size(len(value))}>"
-    size = _pixels(value)
-    return f"<{kind} {f'{size[0]}x{size[1]} ' if size else ''}{_size(len(value) * 3 // 4)}>"
-
-
-def _pixels(value: str) -> tuple[int, int] | None:
-    """Width and height of a PNG or JPEG in base64; None where they cannot be found."""
+        sides = [_SIDE[side].search(value[:_HEADER_BYTES]) for side in ("width", "height")]
+        found = [round(float(side.group(1))) for side in sides if side]
+        return (found[0], found[1]) if len(found) == 2 else None
     start = "".join(value[: _HEADER_BYTES * 4 // 3].split())
     try:
         header = base64.b64decode(start[: len(start) // 4 * 4])
@@ -181,6 +191,6 @@ def _size(count: int) -> str:
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
-def _joined(value: Any) -> str:
+def joined(value: Any) -> str:
     """Text of a representation: a file may keep it as a list of lines."""
     return value if isinstance(value, str) else "".join(value)

@@ -15,7 +15,16 @@ from jupyter_agent.errors import CellNotFound, InvalidInput
 from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.notebook.output_text import images, output_text, plain
 
-__all__ = ["Rendered", "hidden", "images", "output_text", "render", "render_cells", "search"]
+__all__ = [
+    "Rendered",
+    "head",
+    "hidden",
+    "images",
+    "output_text",
+    "render",
+    "render_cells",
+    "search",
+]
 
 HIDDEN = "agent-hidden"
 """Tag of cells that are kept from models."""
@@ -97,7 +106,7 @@ def search(cells: Sequence[Cell], query: str, regex: bool) -> str:
             continue
         lines = [*_matches(cell.source, pattern, ""), *_matches(_shown(cell), pattern, "-> ")]
         if lines:
-            found += [_head(cell, False), *lines[: max(_HITS - hits, 0)]]
+            found += [head(cell, False), *lines[: max(_HITS - hits, 0)]]
             hits += len(lines)
         if hits > _HITS:
             found.append(f"... more than {_HITS} lines: search for something narrower ...")
@@ -127,7 +136,8 @@ def _collapsed(cells: Sequence[Cell], shown: dict[str, str], far: Collection[str
             yield from (shown[cell.id] for cell in run)
 
 
-def _head(cell: Cell, stale: bool) -> str:
+def head(cell: Cell, stale: bool = False) -> str:
+    """The line that names a cell: `[position type id In[n] stale]`."""
     words = [str(cell.index + 1), cell.type, cell.id]
     if cell.type == "code":
         count = "*" if cell.running else cell.execution_count or " "
@@ -139,12 +149,12 @@ def _head(cell: Cell, stale: bool) -> str:
 def _line(cell: Cell, stale: bool) -> str:
     """A cell in one line: its head, how its text begins, how much there is."""
     if hidden(cell):
-        return f"{_head(cell, False)} (hidden)"
+        return f"{head(cell, False)} (hidden)"
     lines = cell.source.strip().split("\n")
     begin = lines[0].strip()[:_LINE_CHARS]
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     result = _brief(cell)
-    return f"{_head(cell, stale)} {begin}{more}{f' -> {result}' if result else ''}"
+    return f"{head(cell, stale)} {begin}{more}{f' -> {result}' if result else ''}"
 
 
 def _brief(cell: Cell) -> str:
@@ -162,7 +172,7 @@ def _brief(cell: Cell) -> str:
 def _full(cell: Cell, stale: bool, *, output_from: int, output_chars: int) -> str:
     if hidden(cell):
         return _line(cell, False)
-    parts = [_head(cell, stale)]
+    parts = [head(cell, stale)]
     if cell.source:
         parts.append(cell.source)
     if cell.outputs:

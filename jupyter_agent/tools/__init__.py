@@ -10,6 +10,7 @@ from jupyter_agent.tools.files import ListFiles, ReadFile
 from jupyter_agent.tools.inspect import InspectVariables
 from jupyter_agent.tools.read import GetNotebookState, ReadCells, SearchNotebook
 from jupyter_agent.tools.run import InterruptKernel, RestartKernel, RunCell, RunCells, WaitForRun
+from jupyter_agent.tools.verify import VerifyNotebook
 
 ALL: Sequence[type[Tool]] = (
     GetNotebookState,
@@ -25,6 +26,7 @@ ALL: Sequence[type[Tool]] = (
     WaitForRun,
     InterruptKernel,
     RestartKernel,
+    VerifyNotebook,
     InspectVariables,
     ListFiles,
     ReadFile,

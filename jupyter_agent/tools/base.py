@@ -49,6 +49,8 @@ class Question:
     """The exact code that would run."""
     diff: str | None = None
     """What would change, as a unified diff."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """Cell id -> its exact code, in their order, where several cells would run."""
     cells: Mapping[str, str] = field(default_factory=dict)
     """Cell id -> version of the cells that are shown."""
     kernel: str = ""

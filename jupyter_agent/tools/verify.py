@@ -1,0 +1,95 @@
+"""Whether the notebook works from the top, in a kernel of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from typing import ClassVar, get_args
+
+from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.notebook.output_text import output_text
+from jupyter_agent.notebook.render import head, hidden
+from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.workspace.verify import Status, Verdict, Verification, plan, verify
+from jupyter_agent.workspace.workspace import Workspace
+
+_ERROR_CHARACTERS = 2_000
+_TOLD = 20
+"""Cells that are told one by one."""
+
+
+class VerifyNotebook(Tool):
+    """Run a copy of the whole notebook in a fresh kernel and compare with its outputs. Neither the
+    notebook nor its kernel is touched; the code's other effects (files, network) are real."""
+
+    name: ClassVar[str] = "verify_notebook"
+    effect: ClassVar[Effect] = "run"
+    action: ClassVar[Action] = "run"
+    needs: ClassVar[Sequence[Need]] = (
+        ("read", "contents"),
+        ("execute", "kernels"),
+        ("write", "kernels"),
+    )
+
+    async def question(self, work: Workspace) -> Question:
+        planned = await plan(work, self.notebook)
+        codes = {cell.id: cell.source for cell in planned.runs}
+        return Question(
+            notebook=planned.notebook.path,
+            code="\n\n".join(codes.values()),
+            codes=codes,
+            cells=planned.versions,
+            kernel=f"fresh {planned.kernel_name}",
+        )
+
+    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        async def begins(cell: Cell) -> None:
+            if progress is not None:
+                await progress({"text": "", "running": cell.id})
+
+        done = await verify(work, self.notebook, begins)
+        facts = {**done.describe(), "notebook": done.path}
+        facts["cells"] = [
+            {**told, "why": _why(verdict)}
+            for told, verdict in zip(facts["cells"], done.cells, strict=True)
+        ]
+        return Result(text=_text(done), facts=facts)
+
+
+def _text(done: Verification) -> str:
+    """One line where all is well; else what is not, cell by cell."""
+    count = Counter(verdict.status for verdict in done.cells)
+    where = f"in a fresh `{done.kernel_name}` kernel, {done.seconds:.1f} s"
+    if done.ok:
+        skipped = f" {count['skipped']} tagged cells were left out." if count["skipped"] else ""
+        return f"All {count['same']} code cells run and show the same ({where}).{skipped}"
+    told = ", ".join(f"{count[state]} {state}" for state in get_args(Status) if count[state])
+    lines = [f"Of {len(done.cells)} code cells {told} ({where})."]
+    for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
+        verdicts = list(group)
+        if status == "skipped":
+            lines.append(_skipped(verdicts))
+        elif status != "same":
+            lines += map(_failed, verdicts)
+    rest = len(lines) - 1 - _TOLD
+    return "\n".join([*lines[: _TOLD + 1], *([f"... {rest} more ..."] if rest > 0 else [])])
+
+
+def _failed(verdict: Verdict) -> str:
+    line = f"{head(verdict.cell)} {verdict.status}: {_why(verdict)}"
+    errors = [output for output in verdict.outputs if output["output_type"] == "error"]
+    if verdict.status != "error" or not errors or hidden(verdict.cell):
+        return line
+    return f"{head(verdict.cell)} error: {output_text(errors, limit=_ERROR_CHARACTERS)}"
+
+
+def _skipped(verdicts: Sequence[Verdict]) -> str:
+    ids = ", ".join(f"`{verdict.cell.id}`" for verdict in verdicts[:_TOLD])
+    more = ", ..." if len(verdicts) > _TOLD else ""
+    return f"Skipped {ids}{more}: {verdicts[0].why}"
+
+
+def _why(verdict: Verdict) -> str:
+    """What cells show that are kept from models is kept from them here, too."""
+    return "(hidden)" if verdict.why and hidden(verdict.cell) else verdict.why

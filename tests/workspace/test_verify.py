@@ -1,0 +1,299 @@
+"""A notebook is run from the top in a kernel of its own, and nothing of the user's is touched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_server.serverapp import ServerApp
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
+from jupyter_agent.kernel.fresh import FreshKernels
+from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.notebook.carriers.choose import Notebooks
+from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.tools.verify import VerifyNotebook
+from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.runs import Runs
+from jupyter_agent.workspace.verify import Verification, plan, verify
+from jupyter_agent.workspace.workspace import Rooms, Workspace
+
+PATH = "reports/a.ipynb"
+
+
+@dataclass
+class Desk:
+    """A server's rooms, and a notebook in them."""
+
+    work: Workspace
+    file: Path
+    server: ServerApp
+
+    def write(self, *cells: Any, **metadata: Any) -> None:
+        for number, cell in enumerate(cells):
+            cell["id"] = f"c{number}"
+        nbformat.write(new_notebook(cells=list(cells), metadata=metadata), self.file)
+
+    async def verify(self, begins: Callable[[Any], Awaitable[None]] | None = None) -> Verification:
+        return await verify(self.work, PATH, begins)
+
+    def kernels(self) -> list[str]:
+        return list(self.server.kernel_manager.list_kernel_ids())
+
+
+@pytest.fixture
+def desk(
+    jp_serverapp: ServerApp, jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Iterator[Desk]:
+    sessions, manager = jp_serverapp.session_manager, jp_serverapp.kernel_manager
+    rooms = Rooms(
+        notebooks=Notebooks(jp_serverapp.contents_manager, Tabs()),
+        kernels=Kernels(sessions, manager, jp_serverapp.kernel_spec_manager),
+        runs=Runs(),
+        files=Files(jp_serverapp.contents_manager),
+        fresh=FreshKernels(sessions, manager),
+    )
+    (jp_root_dir / "reports").mkdir()
+
+    async def yes(action: str, resource: str) -> bool:
+        return True
+
+    async def closed() -> None:
+        await rooms.fresh.close()
+        await rooms.notebooks.close()
+        await rooms.kernels.close()
+
+    work = Workspace(rooms=rooms, user="ada", authorize=yes, home=PATH)
+    yield Desk(work, jp_root_dir / PATH, jp_serverapp)
+    jp_asyncio_loop.run_until_complete(closed())
+
+
+def ran(source: str, *outputs: Any, tags: tuple[str, ...] = (), count: int = 1) -> Any:
+    metadata = {"tags": list(tags)} if tags else {}
+    return new_code_cell(source, outputs=list(outputs), execution_count=count, metadata=metadata)
+
+
+def printed(text: str) -> Any:
+    return new_output("stream", name="stdout", text=text)
+
+
+def statuses(done: Verification) -> list[str]:
+    return [verdict.status for verdict in done.cells]
+
+
+async def test_each_cell_is_the_same_or_says_what_differs(desk: Desk) -> None:
+    desk.write(
+        new_markdown_cell("# Report"),
+        ran("x = 2\nprint('x is', x)", printed("x is 1\n")),
+        ran("x / 3", new_output("execute_result", {"text/plain": "0.66667"}, execution_count=2)),
+        ran("object()", new_output("display_data", {"text/plain": "<object at 0x7f12>"})),
+        new_code_cell("never = 'run before'\nnever"),
+        new_code_cell(" "),
+    )
+    done = await desk.verify()
+    assert statuses(done) == ["differs", "same", "same", "same"]
+    assert done.cells[0].why == "stdout: was `x is 1`, is now `x is 2`"
+    assert "nothing to compare" in done.cells[3].why
+    assert not done.ok
+    assert done.describe()["cells"][0] == {
+        "cell_id": "c1",
+        "status": "differs",
+        "why": done.cells[0].why,
+    }
+
+
+async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
+    desk.write(ran("import os\nx = 'theirs'\nprint(os.getcwd())", printed("elsewhere\n")))
+    before = desk.file.read_bytes()
+    theirs = await desk.work.rooms.kernels.get(PATH)
+    assert await (await desk.work.run(PATH, "c0")).wait(20)
+    held = await (await desk.work.notebook(PATH)).read()
+    begun: list[list[str]] = []
+
+    async def begins(cell: Any) -> None:
+        begun.append(desk.kernels())
+
+    kept = desk.file.read_bytes()
+    done = await desk.verify(begins)
+    assert kept != before, "the user's own run is in the file"
+    assert desk.file.read_bytes() == kept
+    assert str(desk.file.parent) in done.cells[0].outputs[0]["text"]
+    (during,) = begun
+    assert len(during) == 2
+    assert desk.kernels() == [theirs.id]
+    assert len(await desk.server.session_manager.list_sessions()) == 1
+    assert [cell.id for cell in held] == ["c0"]
+    assert theirs.busy_seconds is None
+
+
+async def test_after_an_error_the_cells_that_follow_are_skipped(desk: Desk) -> None:
+    desk.write(
+        ran("1 / 0", tags=("raises-exception",)),
+        ran("open('left out', 'w')", tags=("skip-execution",)),
+        ran("undefined"),
+        ran("print('never')", printed("never\n")),
+    )
+    done = await desk.verify()
+    assert statuses(done) == ["differs", "skipped", "error", "skipped"]
+    assert "ZeroDivisionError" in done.cells[0].why
+    assert done.cells[1].why == "Tagged `skip-execution`."
+    assert done.cells[2].why == "NameError: name 'undefined' is not defined"
+    assert done.cells[3].why == "An earlier cell failed (`c2`)."
+    assert not (desk.file.parent / "left out").exists()
+
+
+async def test_tagged_cells_do_not_make_a_notebook_fail(desk: Desk) -> None:
+    failed = new_output("error", ename="ZeroDivisionError", evalue="division by zero")
+    desk.write(
+        ran("1 / 0", failed, tags=("raises-exception",)),
+        ran("while True: pass", tags=("skip-execution",)),
+    )
+    done = await desk.verify()
+    assert statuses(done) == ["same", "skipped"]
+    assert done.ok
+
+
+async def test_a_display_that_a_later_cell_updates_is_compared_as_it_is_in_the_end(
+    desk: Desk,
+) -> None:
+    desk.write(
+        ran(
+            "shown = display('a', display_id=True)",
+            new_output("display_data", {"text/plain": "'b'"}),
+        ),
+        ran("shown.update('b')"),
+    )
+    assert statuses(await desk.verify()) == ["same", "same"]
+
+
+async def test_the_time_limit_holds_for_all_cells_together(desk: Desk) -> None:
+    desk.work = replace(desk.work, rooms=replace(desk.work.rooms, verify_seconds=0.5))
+    desk.write(ran("1"), ran("import time\ntime.sleep(600)"), ran("2"))
+    async with asyncio.timeout(60):
+        done = await desk.verify()
+    assert statuses(done)[1:] == ["error", "skipped"]
+    assert "limit of 0.5 s" in done.cells[1].why
+    assert desk.kernels() == []
+
+
+async def test_a_kernel_that_dies_is_an_error(desk: Desk) -> None:
+    desk.write(ran("import os; os._exit(1)"), ran("1"))
+    done = await desk.verify()
+    assert statuses(done) == ["error", "skipped"]
+    assert "died" in done.cells[0].why
+    assert desk.kernels() == []
+
+
+async def test_a_stop_interrupts_the_code_and_ends_its_kernel(desk: Desk) -> None:
+    desk.write(
+        ran(
+            "import pathlib, time\n"
+            "try:\n    pathlib.Path('begun').touch(); time.sleep(600)\n"
+            "finally:\n    pathlib.Path('cleaned up').touch()"
+        )
+    )
+    verifying = asyncio.ensure_future(desk.verify())
+    async with asyncio.timeout(60):
+        while not (desk.file.parent / "begun").exists():
+            await asyncio.sleep(0.01)
+        verifying.cancel()
+        await asyncio.wait([verifying])
+    assert verifying.cancelled()
+    assert desk.kernels() == []
+    assert (desk.file.parent / "cleaned up").exists()
+
+
+async def test_a_stop_while_the_kernel_starts_leaves_none_behind(desk: Desk) -> None:
+    desk.write(ran("1"))
+    starting = asyncio.Event()
+    start = desk.server.kernel_manager.start_kernel
+
+    async def slowly(**options: Any) -> Any:
+        starting.set()
+        return await start(**options)
+
+    desk.server.kernel_manager.start_kernel = slowly
+    verifying = asyncio.ensure_future(desk.verify())
+    await starting.wait()
+    verifying.cancel()
+    await asyncio.wait([verifying])
+    await desk.work.rooms.fresh.close()
+    assert desk.kernels() == []
+
+
+async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(desk: Desk) -> None:
+    desk.write(ran("1"), kernelspec={"name": "fortran", "display_name": "F", "language": "f"})
+    with pytest.raises(KernelUnavailable, match="No kernel `fortran`.*Installed: .*python3"):
+        await desk.verify()
+
+
+async def test_starting_a_kernel_needs_leave(desk: Desk) -> None:
+    desk.write(ran("1"))
+
+    async def authorize(action: str, resource: str) -> bool:
+        return (action, resource) != ("write", "kernels")
+
+    with pytest.raises(NotPermitted, match="write kernels"):
+        await verify(replace(desk.work, authorize=authorize), PATH)
+    assert desk.kernels() == []
+
+
+async def test_the_question_lists_the_cells_with_their_exact_code(desk: Desk) -> None:
+    desk.write(ran("a = 1"), new_markdown_cell("b"), ran("c", tags=("skip-execution",)), ran("d"))
+    question = await VerifyNotebook().question(desk.work)
+    assert question.codes == {"c0": "a = 1", "c3": "d"}
+    assert question.code == "a = 1\n\nd"
+    assert set(question.cells) == {"c0", "c3"}
+
+
+async def test_what_changed_after_it_was_allowed_is_not_run(desk: Desk) -> None:
+    desk.write(ran("a = 1"))
+    seen = (await plan(desk.work, PATH)).versions
+    await (await desk.work.notebook(PATH)).update("c0", old_string="1", new_string="2")
+    with pytest.raises(Conflict, match="nothing was run"):
+        await verify(desk.work.for_approved_call(seen), PATH)
+    assert desk.kernels() == []
+
+
+async def test_the_model_is_told_in_a_line_that_all_is_well(desk: Desk) -> None:
+    desk.write(ran("print(1)", printed("1\n")), ran("2 / 0", tags=("skip-execution",)))
+    told = await VerifyNotebook().run(desk.work)
+    assert told.text.startswith("All 1 code cells run and show the same (in a fresh `python3`")
+    assert told.text.endswith("1 tagged cells were left out.")
+    assert told.facts["ok"]
+
+
+async def test_the_model_is_told_which_cells_differ_and_why(desk: Desk) -> None:
+    desk.write(
+        ran("print(2)", printed("1\n"), count=7),
+        ran("def f():\n    return 1 / 0\nf()"),
+        ran("3"),
+        ran("4"),
+    )
+    told: list[Any] = []
+
+    async def progress(output: Any) -> None:
+        told.append(output["running"])
+
+    result = await VerifyNotebook().run(desk.work, progress)
+    first, differs, failed, *frames, skipped = result.text.split("\n")
+    assert first.startswith("Of 4 code cells 1 differs, 1 error, 2 skipped (in a fresh `python3`")
+    assert differs == "[1 code c0 In[7]] differs: stdout: was `1`, is now `2`"
+    assert failed == "[2 code c1 In[1]] error: ZeroDivisionError: division by zero"
+    assert any("return 1 / 0" in frame for frame in frames)
+    assert skipped == "Skipped `c2`, `c3`: An earlier cell failed (`c1`)."
+    assert told == ["c0", "c1"]
+    assert len(result.text) < 1_500
+
+
+async def test_what_a_hidden_cell_shows_stays_hidden(desk: Desk) -> None:
+    desk.write(ran("print('secret')", printed("other\n"), tags=("agent-hidden",)))
+    told = await VerifyNotebook().run(desk.work)
+    assert "secret" not in told.text + str(told.facts)
+    assert "differs" in told.text

@@ -6,7 +6,8 @@ Both are done at the boundary of a step, and rarely: each time the cached prefix
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.receive import receive
@@ -37,8 +38,12 @@ _ALWAYS_SENT = 20_000
 """Characters of a conversation that any model is taken to read at once."""
 
 
-async def summarise(model: Model, messages: Sequence[Message], limits: Limits) -> tuple[str, Usage]:
-    """A summary of these messages, and what it used. Raises ModelError.
+Spend: TypeAlias = Callable[[Usage], None]
+"""Counts what a reply used, also of one that was of no use."""
+
+
+async def summarise(model: Model, messages: Sequence[Message], limits: Limits, spend: Spend) -> str:
+    """A summary of these messages. Raises ModelError.
 
     At most half of the conversation is shown to the model, which may just have said that the whole
     is too long for it; what is left out is in the middle.
@@ -51,24 +56,25 @@ async def summarise(model: Model, messages: Sequence[Message], limits: Limits) -
         max_tokens=min(_SUMMARY_TOKENS, limits.max_tokens),
     )
     reply = Reply(0, limits)
-    await receive(model, request, reply, idle_seconds=limits.idle_seconds)
+    try:
+        await receive(model, request, reply, idle_seconds=limits.idle_seconds)
+    finally:
+        spend(reply.usage)
     summary = "\n".join(block["text"] for block in reply.text)
     if not summary or reply.stop_reason == "refusal":
         raise ModelError("The model gave no summary of the conversation.", kind="no_summary")
-    return summary, reply.usage
+    return summary
 
 
-async def compact(transcript: Transcript, model: Model, limits: Limits) -> Usage | None:
+async def compact(transcript: Transcript, model: Model, limits: Limits, spend: Spend) -> bool:
     """Replace the conversation by a summary, but for its last step.
 
-    Gives what that used; None where there is nothing to summarise. Raises ModelError.
+    False where there is nothing to summarise. Raises ModelError.
     """
     older = transcript.older
-    if not older:
-        return None
-    summary, usage = await summarise(model, older, limits)
-    await transcript.replace_older(summary)
-    return usage
+    if older:
+        await transcript.replace_older(await summarise(model, older, limits, spend))
+    return bool(older)
 
 
 def _lines(messages: Sequence[Message]) -> Iterator[str]:

@@ -93,14 +93,11 @@ async def _make_room(turn: Turn, meter: Meter) -> Notice | None:
     if turn.transcript.elide():
         return ELIDED
     try:
-        usage = await compact(turn.transcript, turn.model, turn.limits)
+        compacted = await compact(turn.transcript, turn.model, turn.limits, meter.spend)
     except ModelError as error:  # the request itself shows whether it matters
         log.warning("The conversation could not be summarised: %s", error.message)
         return None
-    if usage is None:
-        return None
-    meter.spend(usage)
-    return SUMMARISED
+    return SUMMARISED if compacted else None
 
 
 def _patience(error: ModelError, attempt: int, limits: Limits) -> float | None:

@@ -27,10 +27,10 @@ async def compact_after(
 
     None where nothing is left to summarise. Raises ModelError.
     """
-    usage = await compact(await open_transcript(store, last), model, Limits())
-    if usage is None:
-        return None
     meter = Meter(Limits(), facts)
-    meter.spend(usage)
-    await store.add_usage(last.id, meter.usage)
-    return meter.usage
+    transcript = await open_transcript(store, last)
+    try:
+        compacted = await compact(transcript, model, Limits(), meter.spend)
+    finally:
+        await store.add_usage(last.id, meter.usage)
+    return meter.usage if compacted else None

@@ -188,6 +188,14 @@ async def test_a_summary_counts_in_the_budget(bench: Bench) -> None:
     assert ending.event.budget_reached
 
 
+async def test_a_summary_that_was_of_no_use_counts_too(bench: Bench) -> None:
+    await bench.run(ScriptedModel([[says("Ok.")]]))
+    blank = Scripted(blocks=[says(" ")], usage={"input_tokens": 50, "output_tokens": 5})
+    ending = await bench.run(ScriptedModel([TOO_LONG, blank]))
+    assert (ending.state, ending.stop_reason) == ("failed", "context_length")
+    assert ending.usage.total == 55
+
+
 async def test_a_summary_of_a_summary_alone_is_not_made() -> None:
     stored: list[Message] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import jsonschema
@@ -64,20 +65,14 @@ def any_input(schema: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 def test_L13_what_the_schema_forbids_is_refused_and_nothing_else(tool: Any) -> None:
-    seed = random.randrange(2**32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = random.Random(tool.name)
     schema = tool.spec()["input_schema"]
     strict = jsonschema.Draft202012Validator({**schema, "additionalProperties": False})
     verdicts = set()
     for _ in range(300):
         given = any_input(schema, rng)
-        try:
+        fits = strict.is_valid(given)
+        with nullcontext() if fits else pytest.raises(InvalidInput, match=tool.name):
             TOOLBOX.parse(tool.name, given)
-            refused = False
-        except InvalidInput as error:
-            assert tool.name in error.message
-            refused = True
-        assert refused == (not strict.is_valid(given)), given
-        verdicts.add(refused)
+        verdicts.add(fits)
     assert verdicts == {True, False}

@@ -81,7 +81,9 @@ class Kernel:
         if not self._living:
             return "dead" if self._manager.ready.done() else "starting"
         if self._connection is not None:
-            return "idle" if self._connection.busy_since is None else "busy"
+            if self._connection.busy_since is None:
+                return "idle"
+            return "starting" if self.busy_seconds is None else "busy"
         reported = getattr(self._manager, "execution_state", None)
         return reported if reported in ("idle", "busy", "starting", "dead") else "unknown"
 
@@ -89,7 +91,14 @@ class Kernel:
     def busy_seconds(self) -> float | None:
         """How long what runs now has been running, whoever sent it; None when nothing runs."""
         since = self._connection.busy_since if self._connection else None
-        return None if since is None else time.monotonic() - since
+        if since is None or (self._connecting.locked() and not self._said_to_be_busy()):
+            return None  # it does not answer yet because it starts
+        return time.monotonic() - since
+
+    @property
+    def life(self) -> str:
+        """Names the process: when it is another, the variables are lost."""
+        return f"{self.id}/{self.generation}"
 
     @property
     def gone(self) -> bool:

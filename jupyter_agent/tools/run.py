@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -15,8 +16,14 @@ from jupyter_agent.workspace.workspace import Workspace
 
 NEWEST_CHARACTERS = 20_000
 """Of the outputs that are told while a cell runs."""
+KEPT_CHARACTERS = 200_000
+"""Of the outputs that are kept with a call; the document has them all."""
 WAIT = 60.0
 """Seconds after which a run goes on without its caller."""
+PATIENCE = 1.0
+"""Seconds for which a queued run is waited for before it is told what the kernel is busy with."""
+REACTION = 5.0
+"""Seconds that interrupted code has to end before it is told to be still busy."""
 
 
 class RunTool(Tool):
@@ -44,7 +51,7 @@ class RunCell(RunTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         run = await work.run(self.notebook, self.cell_id)
         await follow(run, self.wait, progress)
-        return result_of(run)
+        return await result_of(run, work)
 
 
 class RunCells(RunTool):
@@ -64,7 +71,7 @@ class RunCells(RunTool):
         for cell in await work.code_cells(self.notebook, self.cell_ids):
             run = await work.run(self.notebook, cell.id)
             await follow(run, WAIT, progress)
-            results.append(result_of(run))
+            results.append(await result_of(run, work))
             if run.ended is None or (self.stop_on_error and run.status != "ok"):
                 break
         if not results:
@@ -92,8 +99,8 @@ class WaitForRun(Tool):
         run = work.rooms.runs.get(self.run_id, work.user)
         if run is None:
             raise ToolError(f"No run `{self.run_id}`. It may have ended before a restart.")
-        await follow(run, self.wait, progress)
-        return result_of(run)
+        await follow(run, self.wait, progress, patience=self.wait)
+        return await result_of(run, work)
 
 
 class InterruptKernel(RunTool):
@@ -105,8 +112,22 @@ class InterruptKernel(RunTool):
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         kernel = await work.running_kernel(self.notebook)
+        runs = work.rooms.runs.in_kernel(kernel)
         await kernel.interrupt()
-        return Result(text=f"Interrupted. The kernel is {kernel.state}.")
+        for run in runs:
+            await run.wait(REACTION)
+        told = [await result_of(run, work) for run in runs if run.ended is not None]
+        text = f"Interrupted. The kernel is {kernel.state}."
+        if len(told) < len(runs):
+            text = (
+                f"The code did not react to the interrupt within {REACTION:g} s and still runs."
+                " restart_kernel ends it, and all variables are lost."
+            )
+        return Result(
+            text="\n\n".join([text, *(result.text for result in told)]),
+            facts={"cells": [dict(result.facts) for result in told]},
+            changes=[change for result in told for change in result.changes],
+        )
 
 
 class RestartKernel(RunTool):
@@ -119,6 +140,7 @@ class RestartKernel(RunTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         kernel = await work.running_kernel(self.notebook)
         await kernel.restart()
+        work.reads.kernels[work.resolve(self.notebook)] = kernel.life
         return Result(text="Restarted. No variable is left; run what you need again.")
 
 
@@ -130,34 +152,52 @@ async def question_to_run(work: Workspace, path: str | None, cells: Sequence[Cel
         cell_id=cells[0].id if len(cells) == 1 else None,
         code="\n\n".join(cell.source for cell in cells),
         cells={cell.id: cell.version for cell in cells},
-        kernel=f"{kernel.id}/{kernel.generation}" if kernel else "",
+        kernel=kernel.life if kernel else "",
     )
 
 
-async def follow(run: Run, wait: float, progress: Progress | None) -> None:
-    """Waits for the end of a run, at most so many seconds, and tells what comes meanwhile."""
-    if progress is None:
-        await run.wait(wait)
+async def follow(
+    run: Run, wait: float, progress: Progress | None, *, patience: float = PATIENCE
+) -> None:
+    """Waits for the end of a run, at most so many seconds, and tells what comes meanwhile.
+
+    Behind what the kernel is busy with it is waited for no longer than `patience`.
+    """
+    if progress is not None and run.blocked():
+        await progress({"text": "", **run.describe()})
+    until = asyncio.get_running_loop().time() + wait
+    if not await run.begins(wait, patience):
         return
-    async for _ in run.news(wait):
-        await progress({"text": "", **run.describe(), "outputs": _newest(run.outputs())})
+    left = max(0.0, until - asyncio.get_running_loop().time())
+    if progress is None:
+        await run.wait(left)
+        return
+    async for _ in run.news(left):
+        await progress({"text": "", **_told(run, NEWEST_CHARACTERS)})
 
 
-def result_of(run: Run) -> Result:
+async def result_of(run: Run, work: Workspace) -> Result:
     """What is told of a run, ended or not."""
-    facts = run.describe()
+    lost = await work.lost_variables(run.notebook_path)
+    text = (
+        f"{_head(run)}\n{output_text(run.outputs(), limit=work.rooms.runs.result_chars)}".rstrip()
+    )
     return Result(
-        text=_text(run, facts),
-        facts=facts,
+        text=f"{text}\n\n{lost}" if lost else text,
+        facts=_told(run, KEPT_CHARACTERS),
         images=images(run.outputs())[-3:],
         changes=run.report(),
     )
 
 
-def _newest(outputs: Sequence[Output]) -> list[Output]:
-    """The last outputs, as many as are worth sending again and again."""
+def _told(run: Run, most: int) -> dict[str, Any]:
+    return {**run.describe(), "outputs": _newest(run.outputs(), most)}
+
+
+def _newest(outputs: Sequence[Output], most: int) -> list[Output]:
+    """The last outputs, as many as fit."""
     kept: list[Output] = []
-    left = NEWEST_CHARACTERS
+    left = most
     for output in reversed(outputs):
         if output["output_type"] == "stream":
             output = {**output, "text": output["text"][-left:]}
@@ -168,16 +208,33 @@ def _newest(outputs: Sequence[Output]) -> list[Output]:
     return kept[::-1]
 
 
-def _text(run: Run, facts: Mapping[str, Any]) -> str:
-    shown = output_text(run.outputs())
+def _head(run: Run) -> str:
     number = f"[{run.execution_count}]" if run.execution_count is not None else ""
-    head = f"Cell `{run.cell_id}` {number}: {run.status}, {run.seconds:.1f} s."
-    if run.ended is None:
-        waits = " behind what the user runs" if facts.get("blocked_by") == "user" else ""
-        head = (
-            f"Cell `{run.cell_id}` is {run.status}{waits} ({run.seconds:.0f} s so far), run_id"
-            f" `{run.id}`. It goes on by itself: answer, read or edit meanwhile, ask again with"
-            " wait_for_run, or stop it with interrupt_kernel. Outputs so far:"
-        )
     note = f" {run.note}" if run.note else ""
-    return f"{head}{note}\n{shown}".rstrip()
+    if run.ended is not None:
+        return f"Cell `{run.cell_id}` {number}: {run.status}, {run.seconds:.1f} s.{note}"
+    if run.status == "queued":
+        return (
+            f"Cell `{run.cell_id}` is queued, run_id `{run.id}`.{_waits_for(run.blocked())} It"
+            " starts by itself, and nothing is interrupted for it: answer, read or edit meanwhile,"
+            f" or ask again with wait_for_run.{note}"
+        )
+    return (
+        f"Cell `{run.cell_id}` is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It goes"
+        " on by itself: answer, read or edit meanwhile, ask again with wait_for_run, or stop it"
+        f" with interrupt_kernel.{note} Outputs so far:"
+    )
+
+
+def _waits_for(blocked: Mapping[str, Any]) -> str:
+    if not blocked:
+        return " The kernel is starting."
+    cells = ", ".join(f"`{cell_id}`" for cell_id in blocked["busy_cells"])
+    what = f"cell {cells}" if cells else "code"
+    whose = (
+        "the user's own" if blocked["blocked_by"] == "user" else f"run `{blocked['blocked_by']}`"
+    )
+    queued = ", ".join(f"`{run_id}`" for run_id in blocked["queued"])
+    before = f" Queued before it: {queued}." if queued else ""
+    seconds = blocked["busy_seconds"]
+    return f" The kernel has been running {what} ({whose}) for {seconds:.0f} s.{before}"

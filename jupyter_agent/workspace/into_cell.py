@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from jupyter_agent.errors import CellNotFound, NotebookNotFound
 from jupyter_agent.notebook.cell import CellState, Output
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.outputs import CellOutputs
+from jupyter_agent.workspace.late import Late
 
 _TELL_EVERY = 0.25
 """Seconds between two notes to those who follow the outputs."""
@@ -19,7 +21,14 @@ _TELL_EVERY = 0.25
 class IntoCell:
     """The sink of one run (kernel/outputs.py): its cell of the live document."""
 
-    def __init__(self, notebook: Notebook, cell_id: str) -> None:
+    def __init__(
+        self,
+        notebook: Notebook,
+        cell_id: str,
+        *,
+        limit: int,
+        save: Callable[[], Awaitable[None]],
+    ) -> None:
         self.began = asyncio.Event()
         self.began_at: datetime | None = None
         self.before: CellState | None = None
@@ -29,7 +38,10 @@ class IntoCell:
         self.followers: list[Callable[[], None]] = []
         self._notebook = notebook
         self._cell_id = cell_id
+        self._limit = limit
+        self._finished = False
         self._outputs: CellOutputs | None = None
+        self._late = Late(notebook, cell_id, save)
         self._telling: asyncio.TimerHandle | None = None
 
     async def wanted(self) -> bool:
@@ -43,39 +55,39 @@ class IntoCell:
 
     def started(self) -> None:
         self.before = self._state()
-        self._outputs = self._notebook.outputs(self._cell_id)
+        self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
         self._outputs.start()
         self.began_at = datetime.now(UTC)
         self.began.set()
         self._changed()
 
     def stream(self, name: str, text: str) -> None:
-        self._writer.stream(name, text)
-        self._changed()
+        self._show(partial(self._writer.stream, name, text))
 
     def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
-        self._writer.display(output, display_id)
-        self._changed()
+        self._show(partial(self._writer.display, output, display_id))
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> None:
-        self._writer.update_display(display_id, data, metadata)
-        self._changed()
+        self._show(partial(self._writer.update_display, display_id, data, metadata))
 
     def clear(self, wait: bool) -> None:
-        self._writer.clear(wait)
-        self._changed()
+        self._show(partial(self._writer.clear, wait))
 
     def finish(self, execution_count: int | None) -> CellState | None:
         """The cell no longer runs; how it is now, None when it was deleted meanwhile."""
         self._writer.finish(execution_count)
-        self.unsaved = True
+        self._finished = self.unsaved = True
         if self._telling is not None:
             self._telling.cancel()
         after = self._state()
         self.gone = after is None
         return after
+
+    async def close(self) -> None:
+        """Save what came late."""
+        await self._late.close()
 
     def so_far(self) -> list[Output]:
         return self._outputs.outputs() if self._outputs is not None else []
@@ -91,6 +103,13 @@ class IntoCell:
             return self._notebook.peek(self._cell_id).state()
         except CellNotFound:
             return None
+
+    def _show(self, write: Callable[[], None]) -> None:
+        if self._finished:
+            self._late.add(write)
+        else:
+            write()
+            self._changed()
 
     def _changed(self) -> None:
         self.unsaved = True

@@ -29,11 +29,15 @@ async def read_news(work: Workspace) -> list[News]:
 
     Cells whose new text is in it count as read from then on, the others as never read.
     """
-    if not work.reads.paths:
-        return []
-    held = {opened["path"] for opened in work.rooms.notebooks.open()}
+    held = {opened["path"] for opened in work.rooms.notebooks.open()} if work.reads.paths else ()
     told = [await _of_notebook(work, path) for path in work.reads.paths if path in held]
+    told += [await _of_kernel(work, path) for path in list(work.reads.kernels)]
     return [news for news in told if news is not None]
+
+
+async def _of_kernel(work: Workspace, path: str) -> News | None:
+    text = await work.lost_variables(path)
+    return News(notebook=path, cell_ids=[], text=text) if text else None
 
 
 async def _of_notebook(work: Workspace, path: str) -> News | None:

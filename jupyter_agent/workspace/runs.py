@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -20,6 +20,7 @@ from jupyter_agent.kernel.session import Kernel
 from jupyter_agent.notebook.carriers.base import Saved
 from jupyter_agent.notebook.cell import Cell, Change, Output
 from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.notebook.output_list import LIMIT
 from jupyter_agent.workspace.into_cell import IntoCell
 
 RunStatus: TypeAlias = Literal[
@@ -29,6 +30,8 @@ _SAVE_EVERY = 5.0
 """Seconds after which new outputs are saved while a cell still runs."""
 _NEWS_IN_A_RUN = 20
 """How often, about, a run is told of in the time that it has taken so far."""
+RESULT = 12_000
+"""Characters of the outputs of a run that a model is told."""
 _KEPT = 100
 """Runs that can still be asked for after their end."""
 
@@ -46,7 +49,8 @@ class Run:
         turn_id: str | None,
         timeout: float | None,
         trust: bool,
-        ahead: Run | None,
+        ahead: Sequence[Run],
+        limit: int,
     ) -> None:
         self.id = secrets.token_hex(16)
         self.notebook = notebook
@@ -64,7 +68,7 @@ class Run:
         self._ahead = ahead
         self._reply: Reply | None = None
         self._over = asyncio.Event()
-        self._cell = IntoCell(notebook, cell.id)
+        self._cell = IntoCell(notebook, cell.id, limit=limit, save=self._save)
         self._execution = kernel.execute(cell.source, self._cell, timeout=timeout)
         self._task = asyncio.create_task(self._drive())
 
@@ -150,14 +154,55 @@ class Run:
             self._task.result()
         return bool(done)
 
+    async def begins(self, seconds: float, patience: float) -> bool:
+        """Wait for the kernel to begin with it, or for its end, at most so many seconds.
+
+        False as soon as `patience` seconds have passed and the kernel is busy with something else.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            await _first(self._cell.began, self._over, seconds=min(left, patience))
+            if self._over.is_set() or self.started is not None:
+                return True
+            if self.blocked():
+                return False
+        return False
+
+    def blocked(self) -> dict[str, Any]:
+        """What a queued run waits for; empty where the kernel is not busy.
+
+        `blocked_by` is a run's id or `user`, `busy_seconds` for how long that has been running,
+        `busy_cells` where, `queued` the ids of the runs that come before this one.
+        """
+        ahead = [run for run in self._ahead if run.ended is None]
+        busy = self.kernel.busy_seconds
+        if self.status != "queued" or not (ahead or busy is not None):
+            return {}
+        runs = [run for run in ahead if run.status == "running"]
+        if runs:
+            blocked_by, cells, busy = runs[0].id, [runs[0].cell_id], runs[0].seconds
+        else:
+            ours = {run.cell_id for run in ahead}
+            cells = [cell.id for cell in self.notebook.cells() if cell.running]
+            cells = [cell_id for cell_id in cells if cell_id not in ours]
+            blocked_by = ahead[-1].id if ahead and busy is None else "user"
+        return {
+            "blocked_by": blocked_by,
+            "busy_seconds": round(busy or 0.0, 1),
+            "busy_cells": cells,
+            "queued": [run.id for run in ahead if run.status == "queued"],
+        }
+
     async def interrupt(self) -> None:
         """Interrupt this run and nothing else; one that still waits never starts."""
         await self._execution.interrupt()
 
     async def give_up(self) -> None:
         """Let go of it at the end of the server; what came so far is kept and saved."""
-        await self._execution.cancel()
-        await self.wait()
+        if self.ended is None:
+            await self._execution.cancel()
+            await self.wait()
+        await self._cell.close()
 
     def describe(self) -> dict[str, Any]:
         """API.md's run; a queued one says what it waits for."""
@@ -173,15 +218,7 @@ class Run:
         }
         if self.note:
             value["note"] = self.note
-        return {**value, **self._blocked()}
-
-    def _blocked(self) -> dict[str, Any]:
-        if self.status != "queued":
-            return {}
-        if self._ahead is not None and self._ahead.ended is None:
-            return {"blocked_by": self._ahead.id}
-        busy = self.kernel.busy_seconds
-        return {} if busy is None else {"blocked_by": "user", "busy_seconds": round(busy, 1)}
+        return {**value, **self.blocked()}
 
     async def _drive(self) -> None:
         attending = asyncio.create_task(self._attend())
@@ -241,7 +278,10 @@ class Run:
 class Runs:
     """The runs of this server by id: each in the order of its kernel's queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, output_limit: int = LIMIT, result_chars: int = RESULT) -> None:
+        """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told."""
+        self.result_chars = result_chars
+        self._output_limit = output_limit
         self._runs: dict[str, Run] = {}
 
     def start(
@@ -278,7 +318,8 @@ class Runs:
             turn_id=turn_id,
             timeout=timeout,
             trust=trust,
-            ahead=ahead[-1] if ahead else None,
+            ahead=ahead,
+            limit=self._output_limit,
         )
         self._runs[run.id] = run
         self._forget_old()
@@ -293,6 +334,12 @@ class Runs:
         """The runs that a turn started, ended or not."""
         return [run for run in self._runs.values() if run.turn_id == turn_id]
 
+    def in_kernel(self, kernel: Kernel) -> list[Run]:
+        """The runs that the kernel is in now."""
+        return [
+            run for run in self._runs.values() if run.kernel is kernel and run.status == "running"
+        ]
+
     async def interrupt_turn(self, turn_id: str) -> None:
         """Interrupt what this turn still runs, and nothing of anybody else's."""
         for run in self.of_turn(turn_id):
@@ -301,7 +348,7 @@ class Runs:
 
     async def close(self) -> None:
         """Let go of all runs; the kernels go on."""
-        for run in [run for run in self._runs.values() if run.ended is None]:
+        for run in self._runs.values():
             await run.give_up()
 
     def _forget_old(self) -> None:

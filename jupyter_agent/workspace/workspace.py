@@ -177,6 +177,7 @@ class Workspace:
         if cell.type != "code":
             raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
         kernel = await self.kernel(notebook)
+        self.reads.kernels.setdefault(notebook.path, kernel.life)
         # Starting a kernel takes seconds: the code that runs is the code that is there now.
         cell = await notebook.cell(cell_id)
         if self._expected(cell_id) not in (None, cell.version):
@@ -210,7 +211,25 @@ class Workspace:
         kernel = await self.rooms.kernels.find(resolved)
         if kernel is None:
             raise KernelUnavailable(f"No kernel runs for `{resolved}`; running a cell starts one.")
+        self.reads.kernels.setdefault(resolved, kernel.life)
         return kernel
+
+    async def lost_variables(self, path: str) -> str:
+        """What to tell of a kernel that is another one than this conversation worked with; told
+        once, empty where nothing was lost.
+        """
+        known = self.reads.kernels.get(path)
+        if known is None:
+            return ""
+        kernel = await self.rooms.kernels.find(path)
+        self.reads.kernels[path] = kernel.life if kernel else ""
+        if known in ("", self.reads.kernels[path]):
+            return ""
+        happened = "was restarted or replaced" if kernel else "ended (culled or shut down)"
+        return (
+            f"The kernel of {path} {happened} since your last call: all variables are gone. "
+            "Run again the cells that you need."
+        )
 
     async def need(self, *needs: tuple[str, str]) -> None:
         """Raises NotPermitted unless the authorizer lets the user do each (action, resource)."""

@@ -32,9 +32,10 @@ async def undo_turn(
 
     A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
     """
+    every = await journal.of_turn(turn_id)
     entries = [
         entry
-        for entry in await journal.of_turn(turn_id)
+        for entry in every
         if not entry.change.undone
         and (cells is None or (entry.change.notebook, entry.change.cell_id) in cells)
     ]
@@ -44,7 +45,11 @@ async def undo_turn(
     for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
         of_notebook = list(group)
         try:
-            result = await undo(await work.notebook(path), [entry.change for entry in of_notebook])
+            result = await undo(
+                await work.notebook(path),
+                [entry.change for entry in of_notebook],
+                [entry.change for entry in every if entry.change.notebook == path],
+            )
         except ToolError as error:
             conflicts += [
                 {"notebook": path, "cell_id": cell_id, "why": error.message, "current": None}

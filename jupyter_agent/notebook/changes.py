@@ -31,8 +31,11 @@ class Undone:
     """`notebook`, `cell_id`, `why` (a sentence), `current` (the cell; None where it is gone)."""
 
 
-async def undo(notebook: Notebook, changes: Sequence[Change]) -> Undone:
-    """Take back changes of one notebook, given in the order they happened.
+async def undo(
+    notebook: Notebook, changes: Sequence[Change], turn: Sequence[Change] | None = None
+) -> Undone:
+    """Take back changes of one notebook, given in the order they happened, from among all of their
+    turn there (these alone by default).
 
     Each cell is taken back as a whole or, where somebody changed the same since, left alone.
     Deleted cells return with id, metadata, outputs and place. Outputs of later runs stay.
@@ -44,7 +47,7 @@ async def undo(notebook: Notebook, changes: Sequence[Change]) -> Undone:
     def reverse(cells: SharedCells) -> list[Change]:
         conflicts.clear()
         current.update({cell_id: _get(cells, cell_id) for cell_id in _cell_ids(changes)})
-        reversal = _Reversal(notebook, cells, changes)
+        reversal = _Reversal(notebook, cells, changes, changes if turn is None else turn)
         conflicts.update(reversal.conflicts)
         reversal.carry_out()
         return [
@@ -101,11 +104,18 @@ class _Reversal:
     done.
     """
 
-    def __init__(self, notebook: Notebook, cells: SharedCells, changes: Sequence[Change]) -> None:
+    def __init__(
+        self,
+        notebook: Notebook,
+        cells: SharedCells,
+        changes: Sequence[Change],
+        turn: Sequence[Change],
+    ) -> None:
         self.conflicts: dict[str, str] = {}
         """Cell id -> why it is left alone."""
         self._notebook = notebook
         self._cells = cells
+        self._turn = turn
         self._former: dict[str, CellState | None] = {}
         """What each cell that is not left alone has to be in the end; None: not there."""
         for cell_id in _cell_ids(changes):
@@ -116,28 +126,37 @@ class _Reversal:
                 self.conflicts[cell_id] = str(why)
                 if own[-1].after is None:  # it returns at least as it was when it was deleted
                     self._former[cell_id] = own[-1].before
-        self._moves = [change for change in changes if change.cell_id in self._former]
 
     def carry_out(self) -> None:
-        order = order_before(self._cells.ids(), self._moves)
-        moved = {change.cell_id for change in self._moves if change.kind == "move"}
         for cell_id, former in self._former.items():
             if cell_id in self._cells.ids():
                 if former is None:
                     self._cells.delete(cell_id)
                 else:
                     self._restore(self._cells.get(cell_id), former)
-        for above, cell_id in zip([None, *order], order, strict=False):
-            former = self._former.get(cell_id)
-            if cell_id not in self._cells.ids():
-                if former is not None:
-                    self._cells.insert(self._below(above, cell_id), cell_id, former)
-            elif cell_id in moved:
-                self._notebook.put(cell_id, self._below(above, cell_id))
+        self._restore_places()
 
-    def _below(self, above: str | None, cell_id: str) -> int:
-        others = [other for other in self._cells.ids() if other != cell_id]
-        return others.index(above) + 1 if above is not None else 0
+    def _restore_places(self) -> None:
+        """Each cell below the next one above it, as it was, that is in its place already."""
+        displaced = {
+            change.cell_id for change in self._turn if change.kind == "move" and not change.undone
+        }
+        returned = {change.cell_id for change in self._turn if change.after is None}
+        order = [cell_id for cell_id in self._cells.ids() if cell_id not in returned]
+        above: str | None = None
+        for cell_id in order_before(order, self._turn):
+            former = self._former.get(cell_id)
+            there = cell_id in self._cells.ids()
+            if former is not None and (not there or cell_id in displaced):
+                others = [other for other in self._cells.ids() if other != cell_id]
+                index = others.index(above) + 1 if above is not None else 0
+                if there:
+                    self._notebook.put(cell_id, index)
+                else:
+                    self._cells.insert(index, cell_id, former)
+            elif not there or cell_id in displaced:
+                continue
+            above = cell_id
 
     def _restore(self, now: Cell, former: CellState) -> None:
         self._cells.write_source(now.id, former.source)

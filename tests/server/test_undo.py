@@ -1,0 +1,201 @@
+"""A turn over two notebooks, taken back in one call over HTTP."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from jupyter_agent.testing import calls, says
+from jupyter_agent.testing.script import Reply
+
+from ..programs import jupyter_server
+from .conftest import Call, ask
+
+EXAMPLE = Path(__file__).parent.parent.parent / "jupyter_agent" / "examples" / "coffee.ipynb"
+HOME, OTHER = "home.ipynb", "other/second.ipynb"
+
+
+@pytest.fixture
+def files(jp_root_dir: Path) -> list[Path]:
+    """Two notebooks with cells a to f: outputs, tags, attachments and a key of somebody else's."""
+    picture = new_output("display_data", {"text/html": "<b>1</b>"}, metadata={"width": 2})
+    paths = []
+    for name in (HOME, OTHER):
+        cells = [
+            new_markdown_cell(
+                "![](attachment:p)", id="a", attachments={"p": {"image/png": "aGk="}}
+            ),
+            new_code_cell(
+                "x = 1\n\ny = 2\n\nz = 3", id="b", metadata={"tags": ["t"], "mine": {"k": 1}}
+            ),
+            new_code_cell("print('old', x)", id="c", outputs=[picture], execution_count=7),
+            new_code_cell("w = x + y\nw", id="d"),
+            new_markdown_cell("# End", id="e"),
+            new_code_cell("'f'", id="f", outputs=[picture], execution_count=9),
+        ]
+        path = jp_root_dir / name
+        path.parent.mkdir(exist_ok=True)
+        kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), path)
+        paths.append(path)
+    return paths
+
+
+def work() -> list[Reply]:
+    """Edits, insertions, deletions, moves and runs in both notebooks."""
+    there: dict[str, Any] = {"notebook": OTHER}
+    both = ({}, there)
+    read = [calls("read_cells", cell_ids=list("abcdef"), **where) for where in both]
+    edits = [
+        call
+        for where in both
+        for call in (
+            calls("update_cell", cell_id="b", source="x = 10\n\ny = 2\n\nz = 3", **where),
+            calls("update_cell", cell_id="c", old_string="'old'", new_string="'new'", **where),
+            calls("create_cell", source="print('made')", after="b", **where),
+            calls("delete_cell", cell_id="a", **where),
+            calls("delete_cell", cell_id="e", **where),
+            calls("move_cell", cell_id="f", before="b", **where),
+            calls("move_cell", cell_id="d", after="f", **where),
+            calls("update_cell", cell_id="f", type="markdown", **where),
+        )
+    ]
+    runs = [calls("run_cell", cell_id=cell_id, **where) for where in both for cell_id in "bc"]
+    again = [
+        calls("update_cell", cell_id="b", old_string="x = 10", new_string="x = 100", **where)
+        for where in both
+    ]
+    return [read, edits, runs, again, [says("Done.")]]
+
+
+async def do(call: Call, replies: list[Reply]) -> str:
+    """The id of the turn."""
+    replies += work()
+    body = ask("change both", notebook=HOME, stream=False)
+    done = (await call("POST", "chat", body=body)).body
+    assert done["state"] == "done"
+    kinds = [change["kind"] for change in done["changes"]]
+    assert [kinds.count(kind) for kind in ("update", "insert", "delete", "move", "outputs")] == [
+        8,
+        2,
+        4,
+        4,
+        4,
+    ]
+    assert {change["notebook"] for change in done["changes"]} == {HOME, OTHER}
+    return str(done["turn_id"])
+
+
+def cells(path: Path) -> list[Any]:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return list(notebook.cells)
+
+
+async def test_n2_a_turn_over_two_notebooks_is_undone_in_one_call(
+    call: Call, replies: list[Reply], files: list[Path]
+) -> None:
+    before = [cells(path) for path in files]
+    turn_id = await do(call, replies)
+    assert [cells(path) for path in files] != before
+    undone = (await call("POST", "turns", turn_id, "undo")).body
+    assert undone["conflicts"] == []
+    assert [cells(path) for path in files] == before
+    changes = (await call("GET", "turns", turn_id, "changes")).body
+    assert all(change["undone"] for change in changes)
+    again = (await call("POST", "turns", turn_id, "undo")).body
+    assert (again["undone"], again["conflicts"]) == ([], [])
+    assert [cells(path) for path in files] == before
+
+
+async def test_n2_what_people_did_since_stays_in_both_notebooks(
+    call: Call, replies: list[Reply], files: list[Path]
+) -> None:
+    before = [cells(path) for path in files]
+    turn_id = await do(call, replies)
+    for name in (HOME, OTHER):
+        route = ("notebooks", name, "cells")
+        edit = {"old_string": "z = 3", "new_string": "z = 3  # mine"}
+        assert (await call("PATCH", *route, "b", body=edit)).status == 200
+        edit = {"old_string": "'new', x", "new_string": "'newest', x"}
+        assert (await call("PATCH", *route, "c", body=edit)).status == 200
+        mine = {"source": "mine = 1", "after": "b"}
+        assert (await call("POST", *route, body=mine)).status == 201
+    undone = (await call("POST", "turns", turn_id, "undo")).body
+    assert [(each["notebook"], each["cell_id"], each["why"]) for each in undone["conflicts"]] == [
+        (name, "c", "Somebody changed the same lines since.") for name in (HOME, OTHER)
+    ]
+    assert undone["conflicts"][0]["current"]["source"] == "print('newest', x)"
+    for path, was in zip(files, before, strict=True):
+        now = cells(path)
+        assert [cell.source for cell in now if cell.source == "mine = 1"] == ["mine = 1"]
+        theirs = [cell for cell in now if cell.source != "mine = 1"]
+        assert [cell.id for cell in theirs] == list("abcdef")
+        assert theirs[1].source == "x = 1\n\ny = 2\n\nz = 3  # mine"
+        assert theirs[2].source == "print('newest', x)"
+        assert [cell for cell in theirs if cell.id in "adef"] == [
+            cell for cell in was if cell.id in "adef"
+        ]
+
+
+async def test_some_cells_of_a_turn_are_undone_and_others_accepted(
+    call: Call, replies: list[Reply], files: list[Path]
+) -> None:
+    before = [cells(path) for path in files]
+    turn_id = await do(call, replies)
+    chosen = {"cells": [{"notebook": OTHER, "cell_id": cell_id} for cell_id in "abe"]}
+    undone = (await call("POST", "turns", turn_id, "undo", body=chosen)).body
+    assert {change["cell_id"] for change in undone["undone"]} == set("abe")
+    home, other = (cells(path) for path in files)
+    assert [cell.id for cell in home][:2] == ["f", "d"]
+    assert [cell for cell in other if cell.id in "abe"] == [
+        cell for cell in before[1] if cell.id in "abe"
+    ]
+    kept = {"cells": [{"notebook": HOME, "cell_id": "b"}]}
+    assert (await call("POST", "turns", turn_id, "accept", body=kept)).body == {"reviewed": 3}
+    changes = (await call("GET", "turns", turn_id, "changes")).body
+    assert {change["cell_id"] for change in changes if change["reviewed"]} == {"b"}
+    rest = (await call("POST", "turns", turn_id, "undo")).body
+    assert rest["conflicts"] == []
+    assert [cells(path) for path in files] == before
+
+
+async def test_a_notebook_that_is_gone_is_a_conflict_and_the_other_is_taken_back(
+    call: Call, replies: list[Reply], files: list[Path]
+) -> None:
+    before = cells(files[0])
+    turn_id = await do(call, replies)
+    files[1].unlink()
+    undone = (await call("POST", "turns", turn_id, "undo")).body
+    assert {each["notebook"] for each in undone["conflicts"]} == {OTHER}
+    assert "no notebook" in undone["conflicts"][0]["why"]
+    assert cells(files[0]) == before
+
+
+def test_a_whole_turn_is_undone_after_the_server_was_killed(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLE, tmp_path)
+    before = cells(tmp_path / "coffee.ipynb")
+    question = {
+        "id": "talk",
+        "notebook": "coffee.ipynb",
+        "model": "demo:tour",
+        "mode": "auto",
+        "messages": [{"role": "user", "content": "Show me what you can do."}],
+        "stream": False,
+    }
+    with jupyter_server(tmp_path) as first:
+        done = first.request("POST", "chat", question)
+        assert {change["kind"] for change in done["changes"]} >= {"insert", "update", "outputs"}
+        first.process.kill()
+        first.process.wait(30)
+    assert cells(tmp_path / "coffee.ipynb") != before
+    with jupyter_server(tmp_path) as second:
+        undone = second.request("POST", f"turns/{done['turn_id']}/undo", {})
+        assert undone["conflicts"] == []
+    assert json.dumps(cells(tmp_path / "coffee.ipynb")) == json.dumps(before)

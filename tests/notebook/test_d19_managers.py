@@ -1,0 +1,253 @@
+"""D19: the same suite, whatever manager keeps the notebook, through that manager alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.utils import ensure_async
+from nbformat.v4 import new_notebook
+
+from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.workspace.moves import Moves
+
+from .conftest import code, markdown
+from .managers import STORAGES, Storage
+
+SHOWN = {"output_type": "display_data", "data": {"text/plain": "1"}, "metadata": {}}
+CELLS = ["x = 1", "# Title", "y = 2\n\nz = 3"]
+
+
+@pytest.fixture(params=list(STORAGES))
+def storage(
+    request: pytest.FixtureRequest,
+    jp_environ: None,
+    tmp_path: Path,
+    jp_asyncio_loop: asyncio.AbstractEventLoop,
+) -> Storage:
+    """With a notebook of three cells in it."""
+    root = tmp_path / "root"
+    root.mkdir()
+    made: Storage = STORAGES[request.param](root)
+    made.contents.notary.db_file = ":memory:"
+    made.contents.delete_to_trash = False
+    cells = [code("one", CELLS[0]), markdown("two", CELLS[1]), code("three", CELLS[2])]
+    jp_asyncio_loop.run_until_complete(put(made, cells))
+    return made
+
+
+@pytest.fixture
+def copies() -> list[tuple[str, list[str]]]:
+    """The recovery copies: path and sources."""
+    return []
+
+
+@pytest.fixture
+def notebooks(
+    storage: Storage,
+    copies: list[tuple[str, list[str]]],
+    jp_asyncio_loop: asyncio.AbstractEventLoop,
+) -> Iterator[Notebooks]:
+    async def recovery(path: str, text: str) -> None:
+        copies.append((path, [cell["source"] for cell in json.loads(text)["cells"]]))
+
+    opened = Notebooks(storage.contents, Tabs(), recovery=recovery)
+    yield opened
+    jp_asyncio_loop.run_until_complete(opened.close())
+
+
+async def put(storage: Storage, cells: list[Any]) -> None:
+    """Save these cells as somebody else does."""
+    content = new_notebook(cells=cells, metadata=storage.metadata or {})
+    model = {"type": "notebook", "format": "json", "content": content}
+    await ensure_async(storage.contents.save(model, storage.path))
+
+
+async def kept(storage: Storage, path: str | None = None) -> list[Any]:
+    """The cells that the manager has."""
+    got = storage.contents.get(path or storage.path, content=True, type="notebook")
+    cells: list[Any] = (await ensure_async(got))["content"]["cells"]
+    return cells
+
+
+async def sources(storage: Storage, path: str | None = None) -> list[str]:
+    return [cell["source"] for cell in await kept(storage, path)]
+
+
+async def test_d19_a_cell_has_the_same_id_at_each_reading(
+    storage: Storage, notebooks: Notebooks
+) -> None:
+    first = await (await notebooks.get(storage.path)).read()
+    assert [cell.source for cell in first] == CELLS
+    other = Notebooks(storage.contents, Tabs())
+    second = await (await other.get(storage.path)).read()
+    await other.close()
+    assert [cell.id for cell in first] == [cell.id for cell in second]
+    assert len({cell.id for cell in first}) == 3
+
+
+async def test_d19_edits_by_id_arrive_one_after_the_other(
+    storage: Storage, notebooks: Notebooks
+) -> None:
+    notebook = await notebooks.get(storage.path)
+    one, two, three = [cell.id for cell in await notebook.read()]
+    edit = await notebook.update(one, old_string="1", new_string="10")
+    assert edit.saved.saved
+    assert await sources(storage) == ["x = 10", CELLS[1], CELLS[2]]
+    await notebook.update(one, old_string="10", new_string="100")
+    await notebook.update(three, source="y = 4", base=CELLS[2])
+    new = (await notebook.insert(source="w = 9", after=two)).cell
+    assert new is not None
+    assert await sources(storage) == ["x = 100", "# Title", "w = 9", "y = 4"]
+    assert [cell.id for cell in await notebook.read()] == [one, two, new.id, three]
+    await notebook.move(new.id, index=0)
+    await notebook.delete(two)
+    assert await sources(storage) == ["w = 9", "x = 100", "y = 4"]
+    await notebooks.close()
+    again = await notebooks.get(storage.path)
+    assert [cell.id for cell in await again.read()] == [new.id, one, three]
+
+
+async def test_d19_two_edits_at_once_are_both_there(storage: Storage, notebooks: Notebooks) -> None:
+    notebook = await notebooks.get(storage.path)
+    one, _, three = [cell.id for cell in await notebook.read()]
+    await asyncio.gather(
+        notebook.update(one, old_string="1", new_string="7"),
+        notebook.update(three, old_string="2", new_string="8"),
+    )
+    assert await sources(storage) == ["x = 7", "# Title", "y = 8\n\nz = 3"]
+
+
+async def test_d19_without_a_change_nothing_is_saved(
+    storage: Storage, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = await notebooks.get(storage.path)
+    (one, *_) = [cell.id for cell in await notebook.read()]
+
+    def never(*_: Any) -> None:
+        raise AssertionError("saved")
+
+    monkeypatch.setattr(storage.contents, "save", never)
+    assert (await notebook.update(one, source=CELLS[0], base=CELLS[0])).changes == []
+    await notebook.save()
+
+
+async def test_d19_what_somebody_else_saved_is_merged(
+    storage: Storage, notebooks: Notebooks
+) -> None:
+    notebook = await notebooks.get(storage.path)
+    (one, *_) = [cell.id for cell in await notebook.read()]
+    await put(
+        storage,
+        [code("one", "x = 1\n# theirs"), markdown("two", CELLS[1]), code("three", CELLS[2])],
+    )
+    edit = await notebook.update(one, source="x = 5", base="x = 1")
+    assert edit.merged
+    assert await sources(storage) == ["x = 5\n# theirs", CELLS[1], CELLS[2]]
+    with pytest.raises(Conflict) as conflict:
+        await notebook.update(one, source="x = 6", base="x = 1")
+    assert conflict.value.facts["current"]["source"] == "x = 5\n# theirs"
+
+
+async def test_d19_what_somebody_else_saves_at_this_moment_stays(
+    storage: Storage, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They save between our look and our write."""
+    notebook = await notebooks.get(storage.path)
+    (one, *_) = [cell.id for cell in await notebook.read()]
+    theirs = [code("one", "theirs = 1"), markdown("two", CELLS[1]), code("three", CELLS[2])]
+
+    async def meanwhile(path: str, text: str) -> None:
+        await put(storage, theirs)
+
+    monkeypatch.setattr(notebooks, "_recovery", meanwhile)
+    with pytest.raises(Conflict, match="wrote .* at this moment; nothing was changed"):
+        await notebook.update(one, old_string="x = 1", new_string="x = 2")
+    assert (await sources(storage))[0] == "theirs = 1"
+    assert (await notebook.read())[0].source == "theirs = 1"
+
+
+async def test_d19_outputs_stay_in_the_live_document(
+    storage: Storage, notebooks: Notebooks
+) -> None:
+    notebook = await notebooks.get(storage.path)
+    one, two, three = [cell.id for cell in await notebook.read()]
+    outputs = notebook.outputs(one)
+    outputs.start()
+    outputs.display(SHOWN)
+    outputs.finish(3)
+    await notebook.save()
+    await notebook.update(three, old_string="2", new_string="8")
+    await notebook.insert(source="new", after=one)
+    cell = await notebook.cell(one)
+    assert (cell.outputs, cell.execution_count) == ([SHOWN], 3)
+    stored = (await kept(storage))[0]
+    assert (len(stored["outputs"]), stored["execution_count"]) == (
+        (1, 3) if storage.keeps_outputs else (0, None)
+    )
+    theirs = [code("one", CELLS[0], [SHOWN] if storage.keeps_outputs else []), code("z", "theirs")]
+    await put(storage, theirs)
+    assert (await notebook.read())[0].outputs == [SHOWN]
+
+
+async def test_d19_a_save_that_fails_changes_nothing_and_the_next_one_succeeds(
+    storage: Storage, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = await notebooks.get(storage.path)
+    (one, *_) = [cell.id for cell in await notebook.read()]
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.contents, "save", full)
+        with pytest.raises(ToolError, match="No space left"):
+            await notebook.update(one, old_string="1", new_string="2")
+    assert await sources(storage) == CELLS
+    assert [cell.source for cell in await notebook.read()] == CELLS
+    await notebook.update(one, old_string="1", new_string="3")
+    assert await sources(storage) == ["x = 3", *CELLS[1:]]
+
+
+async def test_d19_a_renamed_notebook_is_followed_and_a_deleted_one_not_made_again(
+    storage: Storage, notebooks: Notebooks
+) -> None:
+    async def nothing(*_: str) -> None: ...
+
+    events = storage.contents.event_logger
+    moves = Moves(notebooks, nothing)
+    moves.listen(events)
+    notebook = await notebooks.get(storage.path)
+    (one, *_) = [cell.id for cell in await notebook.read()]
+    await ensure_async(storage.contents.rename(storage.path, storage.renamed))
+    await asyncio.gather(*events._active_listeners)
+    await notebook.update(one, old_string="1", new_string="2")
+    assert (await sources(storage, storage.renamed))[0] == "x = 2"
+    assert not await ensure_async(storage.contents.exists(storage.path))
+    await ensure_async(storage.contents.delete(storage.renamed))
+    await asyncio.gather(*events._active_listeners)
+    with pytest.raises(NotebookNotFound):
+        await notebook.update(one, old_string="2", new_string="3")
+    assert not await ensure_async(storage.contents.exists(storage.renamed))
+    moves.stop(events)
+
+
+async def test_d19_a_copy_is_kept_before_the_first_write_of_each_turn(
+    storage: Storage, notebooks: Notebooks, copies: list[tuple[str, list[str]]]
+) -> None:
+    notebook = await notebooks.get(storage.path, turn_id="t1")
+    (one, *_) = [cell.id for cell in await notebook.read()]
+    assert copies == []
+    await notebook.update(one, old_string="1", new_string="2")
+    await notebook.update(one, old_string="2", new_string="3")
+    assert copies == [(storage.path, CELLS)]
+    await notebooks.get(storage.path, turn_id="t2")
+    await notebook.update(one, old_string="3", new_string="4")
+    await notebooks.get(storage.path, turn_id="t1")
+    await notebook.update(one, old_string="4", new_string="5")
+    assert [text[0] for _, text in copies] == ["x = 1", "x = 3"]

@@ -202,6 +202,8 @@ def running_lab(
                 "open_browser": False,
                 "allow_root": True,
                 "root_dir": str(root),
+                # It puts a contents manager of its own in place of Jupyter's: see test_d19.
+                "jpserver_extensions": {"jupyterlab_jupytext": False},
             },
             "IdentityProvider": {"token": token},
             "LabApp": {"expose_app_in_browser": True},

@@ -14,6 +14,7 @@ from jupyter_agent.agent.ending import Ending
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.journal import Journal
+from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord, TurnState
 from jupyter_agent.events import (
     CallInputDelta,
@@ -40,6 +41,7 @@ class Books:
     store: ConversationStore
     journal: Journal
     approvals: ApprovalStore
+    requests: RequestStore
 
 
 class LiveTurn:

@@ -26,10 +26,11 @@ from jupyter_agent.conversations.compaction import compact_after, open_transcrip
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.live import Books, LiveTurn
 from jupyter_agent.conversations.log import TurnLog
+from jupyter_agent.conversations.requests import Recorded, leaves_machine
 from jupyter_agent.conversations.store import NewTurn, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, ToolError
-from jupyter_agent.events import Event, TurnFailed, TurnStarted, Usage
+from jupyter_agent.events import Event, Notice, TurnFailed, TurnStarted, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.workspace.news import News, read_news
@@ -259,6 +260,8 @@ class TurnRunner:
                     notebook=request.notebook,
                 )
             )
+            if notice := await self._first_sending(record.owner, model):
+                await live.tell(notice)
             granted = await store.rules(record.owner, record.conversation_id)
             policy = self.policy(request.mode, request.allow | frozenset(granted))
             live.policy = policy
@@ -267,7 +270,7 @@ class TurnRunner:
             ending = await _until_stopped(
                 live,
                 Turn(
-                    model=model,
+                    model=Recorded(model, self.books.requests, record.id),
                     transcript=transcript,
                     dispatcher=self._dispatcher,
                     work=work,
@@ -290,6 +293,17 @@ class TurnRunner:
         finally:
             await live.close()
             del self._live[record.id]
+
+    async def _first_sending(self, owner: str, model: Model) -> Notice | None:
+        """Who gets what, told when something is sent there for the first time."""
+        if not leaves_machine(model.host) or await self.books.requests.sent_to(owner, model.host):
+            return None
+        return Notice(
+            kind="provider",
+            text=f"Your question, and the cells, outputs and files that the assistant reads for "
+            f"it, are sent to {model.host}, for the model {model.id}.",
+            facts={"host": model.host},
+        )
 
     async def _settle(self, live: LiveTurn) -> None:
         """What the turn's runs changed is in the journal, also where no call reported it."""

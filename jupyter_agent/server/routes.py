@@ -70,6 +70,7 @@ def routes(
         Route("conversations/{conversation_id}/export", conversations.ExportHandler, kept),
         Route("turns/{turn_id}", turns.TurnHandler, done),
         Route("turns/{turn_id}/changes", turns.ChangesHandler, done),
+        Route("turns/{turn_id}/requests", turns.RequestsHandler, done),
         Route("turns/{turn_id}/undo", turns.UndoHandler, done),
         Route("turns/{turn_id}/accept", turns.AcceptHandler, done),
         Route("notebooks/{path}/cells/{cell_id}/move", notebooks.MoveHandler, document),

@@ -95,6 +95,16 @@ class ChangesHandler(DoneHandler):
         self.answer([entry.change.to_json() for entry in await self.books.journal.of_turn(turn_id)])
 
 
+class RequestsHandler(DoneHandler):
+    """`GET turns/{id}/requests`"""
+
+    @operation("read")
+    async def get(self, turn_id: str) -> None:
+        """What was sent to the model, request by request: host, size, time and every word."""
+        await self.known(turn_id)
+        self.answer(await self.books.requests.of_turn(turn_id))
+
+
 class UndoHandler(DoneHandler):
     """`POST turns/{id}/undo`"""
 

@@ -1,0 +1,116 @@
+"""What was sent to models, word for word, so that its owner can look."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest
+
+_PARTS = ("system", "tools", "messages", "max_tokens", "tool_choice")
+
+
+def leaves_machine(host: str) -> bool:
+    """Whether what is sent to that host and port goes to another machine."""
+    name = urlsplit(f"//{host}").hostname
+    return name is not None and name not in ("localhost", "127.0.0.1", "::1")
+
+
+class RequestStore:
+    """The requests of all turns.
+
+    One is kept as what it adds to the one before it in its turn, since each repeats it.
+    """
+
+    def __init__(self, database: Database, mask: Callable[[str], str]) -> None:
+        """`mask` takes keys out of a text."""
+        self._database = database
+        self._mask = mask
+
+    async def add(self, turn_id: str, model: Model, request: ModelRequest) -> None:
+        """Keeps a request, before it is sent."""
+        sent = {part: getattr(request, part) for part in _PARTS}
+        sent["messages"] = [_without_pictures(message) for message in request.messages]
+        text = self._mask(json.dumps({"model": model.id, **sent}, ensure_ascii=False))
+        before = await self.of_turn(turn_id)
+        kept = _added(json.loads(text), before[-1] if before else {})
+        await self._database.execute(
+            "INSERT INTO requests (turn_id, seq, host, request, made) VALUES (?, ?, ?, ?, ?)",
+            turn_id,
+            len(before) + 1,
+            model.host,
+            json.dumps({**kept, "characters": len(text)}),
+            now(),
+        )
+
+    async def of_turn(self, turn_id: str) -> list[dict[str, Any]]:
+        """Each request of a turn in full: `host`, `made`, `characters`, then what was sent."""
+        rows = await self._database.rows(
+            "SELECT host, request, made FROM requests WHERE turn_id = ? ORDER BY seq", turn_id
+        )
+        requests: list[dict[str, Any]] = []
+        for row in rows:
+            kept = json.loads(row["request"])
+            before = requests[-1] if requests else {"messages": []}
+            messages = before["messages"][: kept.pop("repeats", 0)] + kept.pop("messages")
+            about = {"host": row["host"], "made": row["made"]}
+            requests.append({**before, **about, **kept, "messages": messages})
+        return requests
+
+    async def sent_to(self, owner: str, host: str) -> bool:
+        """Whether anything of this owner was sent there before."""
+        row = await self._database.row(
+            "SELECT 1 FROM requests r JOIN turns t ON t.id = r.turn_id"
+            " WHERE t.owner = ? AND r.host = ? LIMIT 1",
+            owner,
+            host,
+        )
+        return row is not None
+
+
+class Recorded:
+    """A model whose requests are kept before they are sent."""
+
+    def __init__(self, model: Model, store: RequestStore, turn_id: str) -> None:
+        self.id = model.id
+        self.host = model.host
+        self._model = model
+        self._store = store
+        self._turn_id = turn_id
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The events of the model's reply. Raises ModelError."""
+        if self.host:
+            await self._store.add(self._turn_id, self._model, request)
+        async with aclosing(self._model.stream(request)) as events:
+            async for event in events:
+                yield event
+
+
+def _added(sent: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    added = {part: value for part, value in sent.items() if value != before.get(part)}
+    earlier = before.get("messages", [])
+    pairs = zip(earlier, sent["messages"], strict=False)
+    repeats = next((n for n, (old, new) in enumerate(pairs) if old != new), None)
+    if repeats is None:
+        repeats = min(len(earlier), len(sent["messages"]))
+    return {**added, "messages": sent["messages"][repeats:], "repeats": repeats}
+
+
+def _without_pictures(value: Any) -> Any:
+    """The same with the bytes of images replaced by their number."""
+    if isinstance(value, Mapping):
+        if value.get("type") == "image":
+            return _size_of_picture(value)
+        return {key: _without_pictures(item) for key, item in value.items()}
+    return [_without_pictures(item) for item in value] if isinstance(value, list) else value
+
+
+def _size_of_picture(image: Block) -> Block:
+    source = image["source"]
+    size = len(source.get("data", "")) * 3 // 4
+    return {**image, "source": {**source, "data": f"({size} bytes, not kept)"}}

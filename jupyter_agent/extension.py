@@ -22,6 +22,7 @@ from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.runner import Rules, TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.session import Kernels
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
@@ -100,6 +101,12 @@ class JupyterAgent(ExtensionApp):
     kernel_start_timeout = Float(
         60.0, min=1, config=True, help="Seconds that a kernel may take to start."
     )
+    verify_seconds = Float(
+        600.0,
+        min=1,
+        config=True,
+        help="Seconds that all cells of a notebook together may take when it is verified.",
+    )
     open_panel = Bool(False, config=True, help="Whether JupyterLab starts with the panel open.")
 
     @default("store_dir")
@@ -138,6 +145,12 @@ class JupyterAgent(ExtensionApp):
             ),
             runs=Runs(),
             files=Files(server.contents_manager),
+            fresh=FreshKernels(
+                server.session_manager,
+                server.kernel_manager,
+                start_timeout=self.kernel_start_timeout,
+            ),
+            verify_seconds=self.verify_seconds,
         )
         self.moves = Moves(self.rooms.notebooks, partial(follow, database))
         assert server.event_logger is not None
@@ -197,6 +210,7 @@ class JupyterAgent(ExtensionApp):
         self.moves.stop(self.serverapp.event_logger)
         await self.runner.close()
         await self.rooms.runs.close()
+        await self.rooms.fresh.close()
         await self.rooms.kernels.close()
         await self.rooms.notebooks.close()
         await self.models.close()

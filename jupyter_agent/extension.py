@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.notebook.carriers.ydoc import collaboration
 from jupyter_agent.server.routes import routes
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
@@ -135,7 +135,7 @@ class JupyterAgent(ExtensionApp):
                 server.contents_manager,
                 self.tabs,
                 recovery=self.recovery.keep,
-                collaboration=lambda: _collaboration(server.web_app.settings),
+                rooms=lambda: collaboration(server.web_app.settings),
             ),
             kernels=Kernels(
                 server.session_manager,
@@ -215,14 +215,6 @@ class JupyterAgent(ExtensionApp):
         await self.rooms.notebooks.close()
         await self.models.close()
         self.database.close()
-
-
-def _collaboration(settings: Mapping[str, Any]) -> str | None:
-    """The package that keeps documents in rooms, where one is on: they say so in the settings."""
-    extension = settings.get("jupyter_server_ydoc")
-    if extension is not None and not getattr(extension, "disable_rtc", False):
-        return "jupyter-collaboration"
-    return "jupyter-server-documents" if "yroom_manager" in settings else None
 
 
 def _audit_into(store: ConversationStore) -> Record:

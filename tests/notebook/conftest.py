@@ -17,6 +17,7 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
 from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from tests.notebook import rooms
 
 
 def notebook_json(cells: Sequence[Mapping[str, Any]], **metadata: Any) -> str:
@@ -71,6 +72,29 @@ def write(root: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def jp_server_config(tmp_path: Path) -> dict[str, Any]:
+    """Where a test here wants a whole server, it keeps notebooks in rooms."""
+    return rooms.config(tmp_path)
+
+
+@pytest.fixture
+def room_server(
+    jp_serverapp: Any, http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: Any
+) -> rooms.RoomServer:
+    return rooms.RoomServer(jp_serverapp, jp_http_port, jp_base_url, jp_auth_header)
+
+
+@pytest.fixture
+def room_notebooks(
+    room_server: rooms.RoomServer, tabs: Tabs, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Iterator[Notebooks]:
+    """The notebooks of a server with rooms."""
+    opened = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    yield opened
+    jp_asyncio_loop.run_until_complete(opened.close())
 
 
 def cells_of(path: Path) -> list[dict[str, Any]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Map
 
 from jupyter_agent.notebook.cell import CarrierName
-from jupyter_agent.notebook.shared import SharedCells
+from jupyter_agent.notebook.shared import SharedCells, as_json
 
 
 @dataclass(frozen=True)
@@ -89,3 +92,9 @@ class Carrier(Protocol):
 
     async def close(self) -> None:
         """Let go of the document."""
+
+
+def metadata_of(document: YNotebook) -> dict[str, Any]:
+    """The metadata of a shared notebook, as JSON."""
+    meta: Map[Any] = document.ydoc.get("meta", type=Map)
+    return cast("dict[str, Any]", as_json((meta.to_py() or {}).get("metadata") or {}))

@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from jupyter_agent.errors import Busy, InvalidInput
+from jupyter_agent.errors import InvalidInput
 from jupyter_agent.notebook.carriers.base import Carrier
 from jupyter_agent.notebook.carriers.disk import Contents, Disk
 from jupyter_agent.notebook.carriers.file import FileCarrier, Recovery
 from jupyter_agent.notebook.carriers.renames import Renames, moved
 from jupyter_agent.notebook.carriers.replica import RECONNECT, TabCarrier
+from jupyter_agent.notebook.carriers.room import RoomCarrier
 from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.notebook.carriers.ydoc import Collaboration
 from jupyter_agent.notebook.cell import CellState, CellType
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.shared import nbformat_cell, new_id
@@ -38,13 +40,13 @@ class Notebooks:
         *,
         recovery: Recovery | None = None,
         keep: float = 60.0,
-        collaboration: Callable[[], str | None] = lambda: None,
+        rooms: Callable[[], Collaboration | None] = lambda: None,
     ) -> None:
         """`recovery` gets path and JSON text before a loaded file is first written; `keep` is
-        in seconds; `collaboration` names the package that keeps documents in rooms of its own,
-        where one is on.
+        in seconds; `rooms` gives the rooms of this server where real-time collaboration is on,
+        and raises Busy where they cannot be worked in.
         """
-        self._collaboration = collaboration
+        self._rooms = rooms
         self._disk = Disk(contents)
         self._tabs = tabs
         self._recovery = recovery
@@ -95,7 +97,7 @@ class Notebooks:
 
         Raises Exists, InvalidInput, Locked or Busy.
         """
-        self._refuse_rooms()
+        self._rooms()  # refuses where we cannot work in them
         path = posixpath.normpath(path.strip("/"))
         if not path.endswith(".ipynb"):
             raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
@@ -145,13 +147,28 @@ class Notebooks:
                 await entry.notebook.close()
 
     async def choose(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
-        """The carrier for the next operation: the open tab where there is one, else the file.
+        """The carrier for the next operation: the room where real-time collaboration is on, else
+        the open tab where there is one, else the file.
 
-        Raises Busy where rooms keep the documents: a write behind a room's back is lost, or the
-        room's text is.
+        Raises Busy where rooms that we cannot work in keep the documents.
         """
-        self._refuse_rooms()
+        rooms = self._rooms()
         self._used(entry)
+        if rooms is None:
+            carrier: Carrier = await self._tab(entry, path, current) or self._file(
+                entry, path, current
+            )
+        elif isinstance(current, RoomCarrier):
+            return current
+        else:
+            note = LOST if isinstance(current, TabCarrier) else ""
+            carrier = RoomCarrier(path, rooms, self._disk, note=note)
+        if current is not None and carrier is not current:
+            await current.close()
+        return carrier
+
+    async def _tab(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier | None:
+        """The tab that has the notebook; the one it was in keeps it for as long as it is there."""
         preferred = self._tabs.find(path, entry.client)
         if isinstance(current, TabCarrier):
             chat = preferred is not None and preferred.client == entry.client
@@ -159,30 +176,19 @@ class Notebooks:
                 return current
             if current.link.closed:
                 preferred = await self._tabs.comes_back(path, current.link.client, RECONNECT)
-        if preferred is not None:
-            carrier: Carrier = TabCarrier(preferred, self._tabs, self._disk)
-        elif isinstance(current, FileCarrier):
-            return current
-        else:
-            entry.kept.discard(None)
-            carrier = FileCarrier(
-                path,
-                self._disk,
-                opened=lambda: self._tabs.find(path) is not None,
-                recovery=partial(self._keeper, entry),
-                note=LOST if isinstance(current, TabCarrier) else "",
-            )
-        if current is not None:
-            await current.close()
-        return carrier
+        return TabCarrier(preferred, self._tabs, self._disk) if preferred is not None else None
 
-    def _refuse_rooms(self) -> None:
-        if (package := self._collaboration()) is not None:
-            raise Busy(
-                f"Real-time collaboration ({package}) is on and keeps notebooks in rooms, which "
-                "this version cannot work in yet. Nothing was changed. Start Jupyter with "
-                "--YDocExtension.disable_rtc=True, or without that package."
-            )
+    def _file(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
+        if isinstance(current, FileCarrier):
+            return current
+        entry.kept.discard(None)
+        return FileCarrier(
+            path,
+            self._disk,
+            opened=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
+            recovery=partial(self._keeper, entry),
+            note=LOST if isinstance(current, TabCarrier) else "",
+        )
 
     def _keeper(self, entry: _Entry) -> Recovery | None:
         """Who keeps a copy before the next write, the first of a turn (or outside of turns, of a

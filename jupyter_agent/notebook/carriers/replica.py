@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Doc, Map
+from pycrdt import Doc
 
 from jupyter_agent.errors import Busy, NotConfirmed, ToolError
-from jupyter_agent.notebook.carriers.base import Place, Saved
+from jupyter_agent.notebook.carriers.base import Place, Saved, metadata_of
 from jupyter_agent.notebook.carriers.disk import Disk
 from jupyter_agent.notebook.carriers.tab import Situation, TabGone, TabLink, Tabs
 from jupyter_agent.notebook.cell import CarrierName
-from jupyter_agent.notebook.shared import SharedCells, as_json
+from jupyter_agent.notebook.shared import SharedCells
 
 RECONNECT = 3.0
 """Seconds in which a page whose socket was cut is back, if it is still there."""
@@ -44,8 +44,7 @@ class TabCarrier:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        meta: Map[Any] = self.cells.document.ydoc.get("meta", type=Map)
-        return cast("dict[str, Any]", as_json((meta.to_py() or {}).get("metadata") or {}))
+        return metadata_of(self.cells.document)
 
     async def refresh(self) -> None:
         """Have everything the person typed up to now. A clean tab that missed a change on disk

@@ -1,0 +1,201 @@
+"""The live document of a notebook that real-time collaboration keeps in a room."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Doc, Map, Subscription, TransactionEvent
+from tornado.web import HTTPError
+
+from jupyter_agent.errors import Busy
+from jupyter_agent.notebook.carriers.base import Place, Saved, metadata_of
+from jupyter_agent.notebook.carriers.disk import Disk
+from jupyter_agent.notebook.carriers.ydoc import Collaboration, Pin, Room
+from jupyter_agent.notebook.cell import CarrierName
+from jupyter_agent.notebook.shared import SharedCells
+
+PATIENCE = 30.0
+"""Seconds that the room may take for anything."""
+
+
+class RoomCarrier:
+    """The room's document. Everybody in the room sees each change at once, and the room saves.
+
+    We work on a replica of it in this process: while the room takes in a file it has a transaction
+    open across turns of the event loop, in which no other can begin.
+    """
+
+    name: CarrierName = "room"
+
+    def __init__(self, path: str, rooms: Collaboration, disk: Disk, *, note: str = "") -> None:
+        """`note` goes with the first result."""
+        self.cells = SharedCells(YNotebook())
+        self.place: Place | None = None
+        self.writable = True
+        self._path = path
+        self._rooms = rooms
+        self._disk = disk
+        self._note = note
+        self._file_id: str | None = None
+        self._pin = Pin()
+        self._room: Room | None = None
+        self._mirror: _Mirror | None = None
+        self._hear: Callable[[bytes], object] | None = None
+
+    @property
+    def path(self) -> str:
+        if self._file_id is not None:
+            self._path = self._rooms.path_of(self._file_id) or self._path
+        return self._path
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return metadata_of(self.cells.document)
+
+    async def refresh(self) -> None:
+        """Be in the room as it is now, with what others wrote into the file."""
+        async with self._patience():
+            self.writable = await self._disk.writable(self.path)
+            if self._file_id is None or self._rooms.path_of(self._file_id) is None:
+                await self._disk.load(self.path)  # what is no notebook makes no room
+                self._file_id = self._rooms.id_of(self.path)
+            await self._enter(self._file_id)
+
+    async def confirm(self) -> Saved:
+        """Have the document saved that our transactions are in."""
+        assert self._file_id is not None
+        async with self._patience():
+            changed = self._mirror is not None and self._mirror.changed
+            room = await self._enter(self._file_id)
+            note, self._note = self._note, ""
+            if not changed and not room.document.dirty:
+                return Saved(True, note)
+            if not self.writable:
+                return Saved(False, f"{note} The file is read-only.".strip())
+            if self._upgraded():
+                note += (
+                    " The file had an older notebook format and is now saved as 4.5, with cell ids."
+                )
+            if not room.saves:
+                why = "which has unsaved changes: automatic saving is off."
+            else:
+                why = await self._save(room)
+            if why:
+                return Saved(False, f"{note} The edit is in the shared document, {why}".strip())
+            return Saved(True, note.strip())
+
+    async def save(self) -> Saved:
+        return await self.confirm()
+
+    async def trust(self, cell_id: str) -> None:
+        metadata = self.cells.get(cell_id).metadata
+        self.cells.write_metadata(cell_id, {**metadata, "trusted": True})
+
+    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
+        self._hear = hear
+        if self._mirror is not None:
+            self._mirror.hear = hear
+
+    def moved(self, path: str) -> None:
+        pass  # the room's file id has the newest path
+
+    async def close(self) -> None:
+        self.cells.close()
+        self._detach()
+        if self._room is not None:
+            await self._rooms.leave(self._room, self._pin)
+            self._room = None
+
+    async def _enter(self, file_id: str) -> Room:
+        room = await self._rooms.enter(file_id, self._pin)
+        await room.settle()
+        if self._room is None or room.inside is not self._room.inside:
+            self._detach()
+            self._mirror = _Mirror(room.document.ydoc)
+            self._mirror.hear = self._hear
+            self.cells.close()
+            self.cells = SharedCells(self._mirror.replica)
+        self._room = room
+        return room
+
+    def _detach(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
+
+    async def _save(self, room: Room) -> str:
+        """Why it was not saved; empty if it was."""
+        try:
+            written = await room.save()
+        except (HTTPError, OSError, RuntimeError) as error:
+            return f"which could not be saved: {error}"
+        if not written:
+            return "unless it was lost to a change of the file that came at the same moment."
+        if self._mirror is not None:
+            self._mirror.changed = False
+        return ""
+
+    def _upgraded(self) -> bool:
+        """Give a document of an older format the first one that has cell ids in its file."""
+        meta: Map[Any] = self.cells.document.ydoc.get("meta", type=Map)
+        if meta.get("nbformat_minor", 5) >= 5:
+            return False
+        with self.cells.transaction():
+            meta["nbformat_minor"] = 5.0
+        return True
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                yield
+        except TimeoutError:
+            raise Busy(
+                f"The shared document of `{self._path}` does not answer; the edit may be in it, or "
+                "not. Read the notebook again."
+            ) from None
+
+
+class _Mirror:
+    """Two documents in this process that are the same after each transaction of either."""
+
+    def __init__(self, original: Doc[Any]) -> None:
+        self.replica = YNotebook()
+        self.changed = False
+        """There was a transaction here that may not be in the file yet."""
+        self.hear: Callable[[bytes], object] | None = None
+        """Is given each update of the original before the replica takes it."""
+        self._original = original
+        self._copying = False
+        self.replica.ydoc.apply_update(original.get_update())
+        self._subscriptions: list[tuple[Doc[Any], Subscription]] = [
+            (original, original.observe(self._theirs)),
+            (self.replica.ydoc, self.replica.ydoc.observe(self._ours)),
+        ]
+
+    def close(self) -> None:
+        for document, subscription in self._subscriptions:
+            document.unobserve(subscription)
+        self._subscriptions.clear()
+
+    def _theirs(self, event: TransactionEvent) -> None:
+        if self.hear is not None and not self._copying:
+            self.hear(event.update)
+        self._copy(event, self.replica.ydoc)
+
+    def _ours(self, event: TransactionEvent) -> None:
+        self.changed |= not self._copying
+        self._copy(event, self._original)
+
+    def _copy(self, event: TransactionEvent, to: Doc[Any]) -> None:
+        """Called within a commit: nothing of that document is read here."""
+        if not self._copying:
+            self._copying = True
+            try:
+                to.apply_update(event.update)
+            finally:
+                self._copying = False

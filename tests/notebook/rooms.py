@@ -1,0 +1,234 @@
+"""A real server that keeps notebooks in rooms (jupyter-server-ydoc), and people who are in them
+with a real Yjs client on a real websocket. The fixtures are in `conftest.py`: `room_server` and
+`room_notebooks`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jupyter_ydoc import YNotebook
+from pycrdt import (
+    Awareness,
+    Doc,
+    Text,
+    TransactionEvent,
+    YMessageType,
+    YSyncMessageType,
+    create_awareness_message,
+    create_sync_message,
+    create_update_message,
+    handle_sync_message,
+)
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from jupyter_agent.notebook.carriers.ydoc import Collaboration, collaboration
+
+
+def config(folder: Path) -> dict[str, Any]:
+    """A server whose notebooks are in rooms, with databases of its own in that folder."""
+    return {
+        "ServerApp": {
+            "jpserver_extensions": {"jupyter_server_ydoc": True, "jupyter_server_fileid": True}
+        },
+        "SQLiteYStore": {"db_path": str(folder / "ystore.db")},
+        "BaseFileIdManager": {"db_path": str(folder / "file_ids.db"), "db_journal_mode": "OFF"},
+        "YDocExtension": {"session_store_path": str(folder / "sessions.json")},
+    }
+
+
+@dataclass(frozen=True)
+class RoomServer:
+    """The running server."""
+
+    app: Any
+    port: int
+    base_url: str
+    headers: Mapping[str, str]
+
+    @property
+    def contents(self) -> Any:
+        return self.app.contents_manager
+
+    @property
+    def root(self) -> Path:
+        return Path(self.app.root_dir)
+
+    @property
+    def extension(self) -> Any:
+        """The server's YDocExtension."""
+        return self.app.web_app.settings["jupyter_server_ydoc"]
+
+    @property
+    def rooms(self) -> dict[str, Any]:
+        """The rooms by name: `json:notebook:` and the id of the file."""
+        rooms: dict[str, Any] = self.extension.ywebsocket_server.rooms
+        return rooms
+
+    def room(self, path: str) -> Any:
+        """The room of that notebook. Raises KeyError where there is none."""
+        file_id = self.app.web_app.settings["file_id_manager"].get_id(path)
+        return self.rooms[f"json:notebook:{file_id}"]
+
+    async def evict(self, path: str) -> None:
+        """Remove the room as the server does some time after the last one left."""
+        room = self.room(path)
+        async with self.extension._room_locks[room.room_id]:
+            await self.extension.ywebsocket_server.delete_room(room=room)
+            await self.extension.file_loaders.remove(room.room_id.split(":")[2])
+
+    def collaboration(self) -> Collaboration | None:
+        """What `Notebooks` takes as `rooms`."""
+        return collaboration(self.app.web_app.settings)
+
+    async def request(self, method: str, route: str, body: Any) -> Any:
+        response = await AsyncHTTPClient().fetch(
+            HTTPRequest(
+                f"http://localhost:{self.port}{self.base_url}{route}",
+                method=method,
+                headers=dict(self.headers),
+                body=json.dumps(body),
+            )
+        )
+        return json.loads(response.body)
+
+    async def connect(self, route: str, hear: Any) -> WebSocketClientConnection:
+        url = f"ws://localhost:{self.port}{self.base_url}{route}"
+        request = HTTPRequest(url, headers=dict(self.headers))
+        return await websocket_connect(request, on_message_callback=hear)
+
+    async def rename(self, path: str, to: str) -> None:
+        """Through the server, as from Lab's file browser."""
+        await self.request("PATCH", f"api/contents/{quote(path)}", {"path": to})
+
+
+class Person:
+    """A notebook open in a page of JupyterLab with real-time collaboration."""
+
+    frozen = behind = False
+
+    def __init__(self, server: RoomServer, path: str) -> None:
+        self.path = path
+        # Yjs makes client ids of 32 bits, pycrdt of 53: what both insert at one place at the same
+        # moment is ordered by them, the person's first.
+        self.notebook = YNotebook(Doc(client_id=random.getrandbits(32)))
+        self.active_cell: str | None = None
+        self._awareness = Awareness(self.notebook.ydoc)
+        self._server = server
+        self._route = ""
+        self._socket: WebSocketClientConnection | None = None
+        self._applying = False
+        self._barriers: deque[asyncio.Future[None]] = deque()
+        self.notebook.ydoc.observe(self._forward)
+
+    async def open(self) -> Person:
+        """Enter the room, and have all of it."""
+        route = f"api/collaboration/session/{quote(self.path)}"
+        session = await self._server.request("PUT", route, {"format": "json", "type": "notebook"})
+        room = f"json:notebook:{session['fileId']}"
+        self._route = f"api/collaboration/room/{room}?sessionId={session['sessionId']}"
+        await self.connect()
+        return self
+
+    async def connect(self) -> None:
+        """Open the socket, and exchange what each side has and the other has not."""
+        self._socket = await self._server.connect(self._route, self._take)
+        await self.sync()
+
+    def cut(self) -> None:
+        """The socket is lost, with all that is under way in it."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        for barrier in self._barriers:
+            barrier.cancel()
+        self._barriers.clear()
+
+    async def close(self) -> None:
+        """The page is closed."""
+        self.cut()
+
+    async def sync(self) -> None:
+        """Wait until the room has all that was done here and we have all that was done there."""
+        barrier: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._barriers.append(barrier)
+        self._send(create_sync_message(self.notebook.ydoc))
+        async with asyncio.timeout(10):
+            await barrier
+
+    # ---- what the person does
+
+    def type(self, cell_id: str, text: str, at: int | None = None) -> None:
+        """Insert text in a cell, at its end if no offset (in code points) is given."""
+        source: Text = self.cell(cell_id)["source"]
+        now = str(source)
+        with self.notebook.ydoc.transaction():
+            source.insert(len(now[:at].encode()), text)
+            self.notebook.ystate["dirty"] = True
+
+    def delete_cell(self, cell_id: str) -> None:
+        with self.notebook.ydoc.transaction():
+            del self.notebook.ycells[self.ids().index(cell_id)]
+            self.notebook.ystate["dirty"] = True
+
+    def say(self, **state: Any) -> None:
+        """Tell the others in the room of oneself (awareness), as Lab does its cursor."""
+        self._awareness.set_local_state({**(self._awareness.get_local_state() or {}), **state})
+        ours = [self.notebook.ydoc.client_id]
+        self._send(create_awareness_message(self._awareness.encode_awareness_update(ours)))
+
+    def edit_in(self, cell_id: str, at: int = 0) -> None:
+        """Put the cursor in a cell, at an offset in UTF-8 bytes."""
+        self.active_cell = cell_id
+        source: Text = self.cell(cell_id)["source"]
+        place = source.sticky_index(at).to_json()
+        self.say(cursors=[{"anchor": place, "head": place, "primary": True, "empty": True}])
+
+    # ---- what is on the screen
+
+    def cell(self, cell_id: str) -> Any:
+        return self.notebook.ycells[self.ids().index(cell_id)]
+
+    def source(self, cell_id: str) -> str:
+        return str(self.cell(cell_id)["source"])
+
+    def ids(self) -> list[str]:
+        return [cell["id"] for cell in self.notebook.ycells]
+
+    @property
+    def dirty(self) -> bool:
+        return bool(self.notebook.dirty)
+
+    # ---- the wire
+
+    def _send(self, message: bytes) -> None:
+        if self._socket is not None:
+            self._socket.write_message(message, binary=True)
+
+    def _take(self, message: str | bytes | None) -> None:
+        if not isinstance(message, bytes) or message[0] != YMessageType.SYNC:
+            return  # closed, somebody's cursor, or an answer that we did not ask for
+        self._applying = True
+        try:
+            reply = handle_sync_message(message[1:], self.notebook.ydoc)
+        finally:
+            self._applying = False
+        if reply is not None:
+            self._send(reply)
+        if message[1] == YSyncMessageType.SYNC_STEP2 and self._barriers:
+            barrier = self._barriers.popleft()
+            if not barrier.done():
+                barrier.set_result(None)
+
+    def _forward(self, event: TransactionEvent) -> None:
+        if not self._applying:
+            self._send(create_update_message(event.update))

@@ -18,6 +18,7 @@ from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.live import Books
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
+from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import Rules, TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
@@ -119,7 +120,6 @@ class JupyterAgent(ExtensionApp):
         server, folder = self.serverapp, Path(self.store_dir)
         database = Database(folder / "conversations.db", MIGRATIONS, self.log)
         store = ConversationStore(database)
-        books = Books(store=store, journal=Journal(database), approvals=ApprovalStore(database))
         self.database = database
         self.recovery = RecoveryCopies(database)
         self.models = Models(
@@ -128,6 +128,12 @@ class JupyterAgent(ExtensionApp):
             providers=self.providers,
             facts=FactBook(self.model_facts),
             allow_keys=self.allow_keys,
+        )
+        books = Books(
+            store=store,
+            journal=Journal(database),
+            approvals=ApprovalStore(database),
+            requests=RequestStore(database, self.models.mask),
         )
         self.tabs = Tabs()
         self.rooms = Rooms(

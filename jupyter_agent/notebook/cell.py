@@ -20,6 +20,15 @@ def version_of(cell_type: str, source: str) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
+def said(metadata: Mapping[str, Any], of: str, key: str) -> str | None:
+    """What a notebook's metadata say of its `kernelspec` or `language_info`; None where that is
+    no text.
+    """
+    part = metadata.get(of)
+    value = part.get(key) if isinstance(part, Mapping) else None
+    return value if isinstance(value, str) and value else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One cell as it was when it was read."""
@@ -47,12 +56,19 @@ class Cell:
 
     @property
     def locked(self) -> bool:
-        """Whether the author forbids edits: `editable: false`, or nbgrader's `locked` / `grade`."""
+        """Whether edits are forbidden: `editable: false`, nbgrader's `locked` / `grade`, or the
+        parameters of a run, which papermill wrote.
+        """
         grading = self.metadata.get("nbgrader")
         graded = isinstance(grading, Mapping) and bool(
             grading.get("locked") or grading.get("grade")
         )
-        return self.metadata.get("editable") is False or graded
+        return self.metadata.get("editable") is False or graded or self.injected
+
+    @property
+    def injected(self) -> bool:
+        """Whether papermill wrote it: the parameters of one run."""
+        return "injected-parameters" in self.tags
 
     @property
     def deletable(self) -> bool:
@@ -71,7 +87,9 @@ class Cell:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The cell as JSON, as the notebook routes answer it (but for `stale`)."""
+        """The cell as JSON, as the notebook routes answer it (but for `stale`): what is stored of
+        it, so not whether the browser trusts it.
+        """
         return {
             "id": self.id,
             "index": self.index,
@@ -80,7 +98,7 @@ class Cell:
             "version": self.version,
             "execution_count": self.execution_count,
             "outputs": list(self.outputs),
-            "metadata": dict(self.metadata),
+            "metadata": {key: item for key, item in self.metadata.items() if key != "trusted"},
         }
 
 

@@ -128,7 +128,12 @@ def refuse_half_characters(text: str | None) -> None:
 
 
 def refuse_locked(cell: Cell) -> None:
-    """Raises Locked if the cell's author forbids edits."""
+    """Raises Locked if the cell must not be changed."""
+    if cell.injected:
+        raise Locked(
+            f"Cell `{cell.id}` must not be changed: papermill wrote it for this run. Change the "
+            "cell tagged `parameters`."
+        )
     if cell.locked:
         raise Locked(f"Cell `{cell.id}` must not be changed: its author locked it.")
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from jupyter_agent.errors import Conflict
 from jupyter_agent.kernel.run import Reply
 from jupyter_agent.kernel.session import Kernel
-from jupyter_agent.notebook.cell import Cell, Output
+from jupyter_agent.notebook.cell import Cell, Output, said
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.output_list import OutputList
 from jupyter_agent.workspace.compare import difference
@@ -90,7 +90,7 @@ async def plan(work: Workspace, path: str | None) -> Plan:
     notebook = await work.notebook(path)
     cells = await notebook.read()
     running = await work.rooms.kernels.find(notebook.path)
-    named = (await notebook.metadata()).get("kernelspec", {}).get("name")
+    named = said(await notebook.metadata(), "kernelspec", "name")
     spec = await work.rooms.kernels.kernelspec(running.name if running else named)
     code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
     return Plan(notebook=notebook, kernel_name=spec["name"], cells=code)

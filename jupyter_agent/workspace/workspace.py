@@ -10,7 +10,7 @@ from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable, NotP
 from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.session import Kernel, Kernels
 from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.notebook.cell import Cell, said
 from jupyter_agent.notebook.document import Edit, Notebook
 from jupyter_agent.notebook.stale import stale_cells
 from jupyter_agent.workspace.files import Files
@@ -202,7 +202,7 @@ class Workspace:
             return running
         await self.need(("write", "kernels"), ("write", "sessions"))
         metadata = await notebook.metadata()
-        name = metadata.get("kernelspec", {}).get("name")
+        name = said(metadata, "kernelspec", "name")
         return await self.rooms.kernels.get(notebook.path, name=name)
 
     async def running_kernel(self, path: str | None) -> Kernel:
@@ -264,7 +264,6 @@ class Workspace:
     async def _language(notebook: Notebook) -> str:
         metadata = await notebook.metadata()
         for key, name in (("language_info", "name"), ("kernelspec", "language")):
-            language = metadata.get(key, {}).get(name)
-            if language:
-                return str(language)
+            if language := said(metadata, key, name):
+                return language
         return "python"

@@ -24,11 +24,13 @@ from tornado.web import HTTPError
 from jupyter_agent.errors import Exists, Locked, NotebookNotFound, ToolError, UnreadableNotebook
 from jupyter_agent.notebook.carriers import stored
 from jupyter_agent.notebook.carriers.renames import moved as renamed
-from jupyter_agent.notebook.carriers.stored import Identified, Unusable
+from jupyter_agent.notebook.carriers.stored import Identified, NoJson, Unusable
 
 LARGEST = 512 * 2**20
 """Bytes; a notebook is in memory several times over while it is worked on."""
 
+_READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What managers raise: those of their own, the storage's, and what odd JSON does to their code."""
 _OLDER = "The file had an older notebook format and is now saved as 4.5, with cell ids."
 _REPAIRED = "Cells of the file that had no id of their own have got one."
 
@@ -169,9 +171,9 @@ class Disk:
         model = await self._get(path, type="file", format="text")
         try:
             return model, *(await asyncio.to_thread(self._signed, model["content"]))
-        except Unusable:
+        except NoJson:
             # A save that was cut off: asked for the notebook, the manager puts its backup in place.
-            with suppress(HTTPError, OSError, ValueError):
+            with suppress(*_READING):
                 await ensure_async(self._contents.get(path, content=True, type="notebook"))
             again = await self._get(path, type="file", format="text")
             if again["content"] == model["content"]:
@@ -190,6 +192,7 @@ class Disk:
         content = model["content"]
         if not isinstance(content, dict):
             raise Unusable("it is no JSON object")
+        await asyncio.to_thread(stored.refuse_unwritable, content)
         stored.refuse_odd(content)
         cells = content["cells"]
         without = stored.without_id(cells)
@@ -234,11 +237,7 @@ class Disk:
             model: dict[str, Any] = await ensure_async(
                 self._contents.get(path, content=content, type=type, **options)
             )
-        except (
-            HTTPError,
-            OSError,
-            ValueError,
-        ) as error:  # ValueError: half characters (surrogates)
+        except _READING as error:
             if isinstance(error, HTTPError) and error.status_code == 404:
                 raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
             raise UnreadableNotebook(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -33,10 +32,14 @@ class Unusable(Exception):
     """This is no notebook that we could change without harm; the text says why."""
 
 
+class NoJson(Unusable):
+    """It is empty or was cut off."""
+
+
 def parse(text: str) -> dict[str, Any]:
     """A notebook file's JSON in format 4, lines joined, ids as they are in the file.
 
-    Raises Unusable.
+    Raises Unusable, NoJson.
     """
     content = _json(text)
     if not isinstance(content, dict):
@@ -46,14 +49,11 @@ def parse(text: str) -> dict[str, Any]:
         raise Unusable("it does not say which notebook format it has")
     if major > 4:
         raise Unusable(f"it has the notebook format {major}, and the newest known one is 4")
-    if _depth(content) > DEEPEST:
-        raise Unusable(f"it is nested deeper than {DEEPEST} levels")
+    refuse_unwritable(content, text)
     if major == 4:
         refuse_odd(content)
         content.setdefault("metadata", {})
     try:
-        if _HALF.search(text):
-            json.dumps(content, ensure_ascii=False).encode()
         versions = cast("Any", nbformat).versions
         notebook = versions[major].to_notebook_json(content, minor=minor)
         if major < 4:
@@ -62,8 +62,6 @@ def parse(text: str) -> dict[str, Any]:
             for cell in notebook["cells"]:
                 cell.pop("id", None)  # made up by the conversion, another one each time
             refuse_odd(notebook)
-    except UnicodeEncodeError:
-        raise Unusable("it has half a character in it (a lone surrogate)") from None
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise Unusable(f"it is no valid notebook of format {major} ({error!r:.80})") from error
     return cast("dict[str, Any]", notebook)
@@ -71,17 +69,17 @@ def parse(text: str) -> dict[str, Any]:
 
 def _json(text: str) -> Any:
     if not text.strip():
-        raise Unusable("it is empty")
+        raise NoJson("it is empty")
     if text.startswith("\ufeff"):
-        raise Unusable("it begins with a byte order mark; save it as UTF-8 without one")
+        raise NoJson("it begins with a byte order mark; save it as UTF-8 without one")
     try:
         return json.loads(text)
     except RecursionError:
-        raise Unusable(f"it is nested deeper than {DEEPEST} levels") from None
+        raise NoJson(f"it is nested deeper than {DEEPEST} levels") from None
     except ValueError as error:
         if _CONFLICT.search(text):
-            raise Unusable("it has merge conflict markers (<<<<<<<); resolve them first") from None
-        raise Unusable(f"it is no valid JSON ({error!s:.120})") from None
+            raise NoJson("it has merge conflict markers (<<<<<<<); resolve them first") from None
+        raise NoJson(f"it is no valid JSON ({error!s:.120})") from None
 
 
 def _depth(content: Any) -> int:
@@ -95,6 +93,17 @@ def _depth(content: Any) -> int:
             if isinstance(item, dict | list)
         ]
     return level
+
+
+def refuse_unwritable(content: Mapping[str, Any], text: str | None = None) -> None:
+    """Raises Unusable for what no copy can be made of, or none be saved. `text` is its JSON."""
+    if _depth(content) > DEEPEST:
+        raise Unusable(f"it is nested deeper than {DEEPEST} levels")
+    if text is None or _HALF.search(text):
+        try:
+            json.dumps(content, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise Unusable("it has half a character in it (a lone surrogate)") from None
 
 
 def refuse_odd(content: Mapping[str, Any]) -> None:
@@ -140,7 +149,7 @@ def _is_text(value: Any) -> bool:
 
 def _is_count(value: Any) -> bool:
     return value is None or (
-        isinstance(value, int | float) and math.isfinite(value) and abs(value) <= EXACT
+        isinstance(value, int | float) and abs(value) <= EXACT  # not NaN
     )
 
 

@@ -1,0 +1,186 @@
+"""Notebook files that are not as they should be, made here and stored nowhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+import nbformat
+
+
+def cell(kind: str = "code", **more: Any) -> dict[str, Any]:
+    """A valid cell, but for what `more` says; a value of `...` takes the key away."""
+    made: dict[str, Any] = {"cell_type": kind, "id": f"{kind}-1", "metadata": {}, "source": "x = 1"}
+    if kind == "code":
+        made |= {"outputs": [], "execution_count": None}
+    made |= more
+    return {key: value for key, value in made.items() if value is not ...}
+
+
+def notebook(*cells: Any, **more: Any) -> dict[str, Any]:
+    made = {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5} | more
+    return {key: value for key, value in made.items() if value is not ...}
+
+
+def dump(content: Any) -> bytes:
+    return json.dumps(content, indent=1).encode()
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def output(**more: Any) -> dict[str, Any]:
+    made = {"output_type": "display_data", "data": {"text/plain": "1"}, "metadata": {}} | more
+    return cell(outputs=[{key: value for key, value in made.items() if value is not ...}])
+
+
+def third_format() -> bytes:
+    v3 = nbformat.v3
+    cells = [v3.new_code_cell(input="x = 1"), v3.new_text_cell("markdown", source="# T")]
+    return v3.writes_json(v3.new_notebook(worksheets=[v3.new_worksheet(cells=cells)])).encode()
+
+
+SOUND = dump(notebook(cell(), cell("markdown")))
+FOUR = {"nbformat_minor": 2}
+
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "is empty"),
+    "blank": (b" \n\t\n", "is empty"),
+    "cut": (SOUND[: len(SOUND) // 2], "no valid JSON"),
+    "doubled": (SOUND + SOUND, "no valid JSON"),
+    "trailing comma": (SOUND.replace(b"\n}", b",\n}"), "no valid JSON"),
+    "merge conflict": (
+        SOUND.replace(b'   "source"', b'<<<<<<< HEAD\n=======\n>>>>>>> theirs\n   "source"', 1),
+        "merge conflict markers",
+    ),
+    "byte order mark": (b"\xef\xbb\xbf" + SOUND, "byte order mark"),
+    "UTF-16": (SOUND.decode().encode("utf-16"), "not UTF-8"),
+    "Latin-1": (SOUND.replace(b"x = 1", b"x = '\xe9'"), "not UTF-8"),
+    "zeros": (b"\0" * 1000, "no valid JSON"),
+    "a picture": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "not UTF-8"),
+    "HTML": (b"<!DOCTYPE html><html></html>", "no valid JSON"),
+    "a number": (b"4", "no JSON object"),
+    "a list": (b"[]", "no JSON object"),
+    "null": (b"null", "no JSON object"),
+    "a text": (b'"cells"', "no JSON object"),
+    "no format": (dump({"cells": [], "metadata": {}}), "which notebook format"),
+    "a format as text": (dump(notebook(nbformat="4")), "which notebook format"),
+    "a minor format as text": (dump(notebook(nbformat_minor="5")), "which notebook format"),
+    "format 5": (dump(notebook(nbformat=5)), "format 5"),
+    "format 0": (dump(notebook(nbformat=0)), "format 0"),
+    "format -1": (dump(notebook(nbformat=-1)), "format -1"),
+    "half of format 3": (dump({"nbformat": 3, "nbformat_minor": 0, "worksheets": 7}), "format 3"),
+    "no cells": (dump(notebook(cells=...)), "no list of cells"),
+    "cells by name": (dump(notebook(cells={"a": cell()})), "no list of cells"),
+    "metadata as list": (dump(notebook(metadata=[])), "metadata"),
+    "a cell as text": (dump(notebook("x = 1")), "cell 0 is no JSON object"),
+    "a cell of no type": (dump(notebook(cell(cell_type=...))), "cell 0 has an unknown type"),
+    "a heading cell": (dump(notebook(cell("heading"))), "cell 0 has an unknown type"),
+    "no source": (dump(notebook(cell(), cell(source=...))), "cell 1 has no text"),
+    "source as number": (dump(notebook(cell(source=5))), "cell 0 has no text"),
+    "source of numbers": (dump(notebook(cell(source=["x", 5]))), "cell 0 has no text"),
+    "no cell metadata": (dump(notebook(cell(metadata=...))), "cell 0 has no metadata"),
+    "cell metadata null": (dump(notebook(cell(metadata=None))), "cell 0 has no metadata"),
+    "no outputs": (dump(notebook(cell(outputs=...))), "outputs"),
+    "outputs by name": (dump(notebook(cell(outputs={}))), "outputs"),
+    "an output as text": (dump(notebook(cell(outputs=["1"]))), "outputs"),
+    "an output of no type": (dump(notebook(output(output_type=...))), "outputs"),
+    "data as list": (dump(notebook(output(data=[]))), "outputs"),
+    "a stream of numbers": (
+        dump(notebook(cell(outputs=[{"output_type": "stream", "name": "stdout", "text": 1}]))),
+        "outputs",
+    ),
+    "a traceback of numbers": (
+        dump(notebook(output(output_type="error", ename="E", evalue="", traceback=[1]))),
+        "outputs",
+    ),
+    "count as text": (dump(notebook(cell(execution_count="1"))), "execution count"),
+    "count without end": (dump(notebook(cell(execution_count=float("inf")))), "execution count"),
+    "count of 400 digits": (dump(notebook(cell(execution_count=10**400))), "execution count"),
+    "an integer of 5000 digits": (
+        SOUND.replace(b'"metadata": {}', b'"metadata": {"n": 1%s}' % (b"0" * 5000), 1),
+        "no valid JSON",
+    ),
+    "attachments as list": (dump(notebook(cell("markdown", attachments=[1]))), "attachments"),
+    "half a character": (dump(notebook(cell(source="x = '\ud800'"))), "half a character"),
+    "half a character in an output": (
+        dump(notebook(output(data={"text/plain": "\udfff"}))),
+        "half a character",
+    ),
+    "nested 300 levels deep": (dump(notebook(cell(metadata={"n": nested(300)}))), "nested deeper"),
+    "nested 100,000 levels deep": (b"[" * 100_000 + b"]" * 100_000, "nested deeper"),
+}
+"""What is refused, and what the error says."""
+
+READ: dict[str, bytes] = {
+    "no cells at all": dump(notebook()),
+    "format 3": third_format(),
+    "format 4.0": dump(notebook(cell(id=...), cell(id=...), nbformat_minor=0)),
+    "format 4.2, equal cells": dump(notebook(*[cell(id=...)] * 4, **FOUR)),
+    "format 4.4": dump(notebook(cell(id=...), cell("raw", id=...), nbformat_minor=4)),
+    "format 4.9, from the future": dump(notebook(cell(new={"a": 1}), nbformat_minor=9)),
+    "format 4 without minor": dump(notebook(cell(id=...), nbformat_minor=...)),
+    "4.5 without ids": dump(notebook(cell(id=...), cell("markdown", id=...))),
+    "4.5 with one id missing": dump(notebook(cell(), cell("markdown", id=...), cell("raw"))),
+    "4.5 with equal ids": dump(notebook(*[cell(source=str(n), id="same") for n in range(4)])),
+    "an id as number": dump(notebook(cell(id=7), cell("markdown"))),
+    "an empty id": dump(notebook(cell(id=""), cell("markdown"))),
+    "no metadata": dump(notebook(cell(), metadata=...)),
+    "NaN": dump(notebook(cell(metadata={"n": float("nan"), "i": [float("-inf")]}))),
+    "a number of 2 GB": dump(notebook(cell(metadata={"n": 2**31, "m": -(2**63), "o": 2**64 + 1}))),
+    "numbers of 400 digits": dump(notebook(cell(metadata={"n": 10**400, "m": [-(10**400)]}))),
+    "nested 100 levels deep": dump(notebook(cell(metadata={"n": nested(100)}))),
+    "one line": json.dumps(notebook(cell())).encode(),
+    "tabs": json.dumps(notebook(cell()), indent="\t").encode(),
+    "CRLF": SOUND.replace(b"\n", b"\r\n"),
+    "unknown keys": dump(notebook(cell(mine=[1]), extra={"n": None}, signature="x")),
+    "an unknown output": dump(notebook(cell(outputs=[{"output_type": "hologram", "n": [1]}]))),
+    "kernelspec as text": dump(notebook(cell(), metadata={"kernelspec": "python3"})),
+    "language_info as list": dump(notebook(cell(), metadata={"language_info": [1]})),
+    "tags as number": dump(notebook(cell(metadata={"tags": 3, "nbgrader": "no"}))),
+    "tags of numbers": dump(notebook(cell(metadata={"tags": [3, None]}))),
+    "count as fraction": dump(notebook(cell(execution_count=3.0))),
+    "control characters": dump(notebook(cell(source="a\x00b\x1b[31m\x7f\u2028"))),
+    "an escaped emoji": SOUND.replace(b"x = 1", b"x = '\\ud83d\\ude00'"),
+    "an output without metadata": dump(notebook(output(metadata=...))),
+    "keys twice": SOUND.replace(b'"nbformat": 4,', b'"nbformat": 3, "nbformat": 4,'),
+}
+"""What can be worked on as it is, or once it is upgraded in memory."""
+
+ODD_VALUES: list[Any] = [
+    None, True, 0, -1, 1.5, 2**63, 10**400, float("nan"), float("inf"), "", "x", "\ud800", "\0",
+    [], [None], {}, {"a": None}, [[]], ["x", 1], {"": {"": []}}, "code", "stream", nested(50),
+]  # fmt: skip
+
+
+def mutated(content: Any, random: random.Random) -> bytes:
+    """The notebook with some of its values, keys or bytes made odd."""
+    content = copy.deepcopy(content)
+    for _ in range(random.randint(1, 3)):
+        place = content
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            if not keys:
+                break
+            key = random.choice(keys)
+            inner = place[key]
+            if isinstance(inner, dict | list) and random.random() < 0.8:
+                place = inner
+                continue
+            if random.random() < 0.2:
+                del place[key]
+            else:
+                place[key] = copy.deepcopy(random.choice(ODD_VALUES))
+            break
+    raw = bytearray(json.dumps(content, indent=random.choice([None, 1])).encode())
+    if random.random() < 0.3:
+        for _ in range(random.randint(1, 4)):
+            at = random.randrange(len(raw))
+            raw[at : at + random.randint(0, 3)] = random.randbytes(random.randint(0, 3))
+    return bytes(raw)

@@ -1,0 +1,195 @@
+"""D7: files that are no good notebooks are refused or upgraded in memory, and left as they are
+until a write is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from jupyter_agent.errors import ToolError, UnreadableNotebook
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.notebook.render import render
+from jupyter_agent.notebook.stale import stale_cells
+
+from .conftest import code, markdown, notebook_json
+from .managers import STORAGES
+from .odd_files import READ, REFUSED, mutated
+
+
+def alone(root: Path, name: str = "odd.ipynb") -> bool:
+    """Whether nothing was put next to the notebook."""
+    return [path.name for path in root.iterdir()] == [name]
+
+
+def test_d7_the_corpus_has_forty_files() -> None:
+    assert len({*REFUSED, *READ}) >= 40
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+async def test_d7_what_is_refused_is_left_as_it_is(
+    notebooks: Notebooks, root: Path, name: str
+) -> None:
+    raw, why = REFUSED[name]
+    path = root / "odd.ipynb"
+    path.write_bytes(raw)
+    with pytest.raises(UnreadableNotebook, match="left as it is") as refused:
+        await notebooks.get("odd.ipynb")
+    assert why in str(refused.value)
+    assert path.read_bytes() == raw
+    assert alone(root)
+    assert notebooks.open() == []
+
+
+async def test_d7_what_is_refused_is_so_whatever_manager_reads_it(
+    jp_environ: None, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    storage = STORAGES["paired async"](root)
+    storage.contents.notary.db_file = ":memory:"
+    path, notebooks = root / storage.path, Notebooks(storage.contents, Tabs())
+    repaired = set[str]()
+    for name, (raw, _) in REFUSED.items():
+        path.write_bytes(raw)
+        try:
+            await notebooks.get(storage.path)
+        except UnreadableNotebook as refused:
+            assert "left as it is" in str(refused)
+        else:
+            repaired.add(name)
+        finally:
+            await notebooks.close()
+        assert path.read_bytes() == raw, name
+    assert repaired == {"no format"}  # by the manager, as format 1
+    assert alone(root, storage.path)
+
+
+@pytest.mark.parametrize("name", list(READ))
+async def test_d7_what_is_read_is_left_as_it_is_until_something_is_written(
+    notebooks: Notebooks, contents: object, root: Path, name: str
+) -> None:
+    raw = READ[name]
+    path = root / "odd.ipynb"
+    path.write_bytes(raw)
+    notebook = await notebooks.get("odd.ipynb")
+    cells = await notebook.read()
+    look_at(cells)
+    await notebook.save()
+    assert path.read_bytes() == raw
+    assert alone(root)
+
+    ids = [cell.id for cell in cells]
+    assert len(set(ids)) == len(ids)
+    await notebooks.close()
+    notebook = await notebooks.get("odd.ipynb")
+    assert [cell.id for cell in await notebook.read()] == ids
+
+    new = (await notebook.insert(source="new")).cell
+    assert new is not None
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert [cell["id"] for cell in written["cells"]] == [*ids, new.id]
+    assert ["".join(cell["source"]) for cell in written["cells"][:-1]] == [
+        cell.source for cell in cells
+    ]
+    assert (written["nbformat"], written["nbformat_minor"] >= 5) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "name", ["format 3", "format 4.2, equal cells", "4.5 without ids", "4.5 with equal ids"]
+)
+async def test_d7_ids_are_given_with_the_first_write_which_says_so(
+    notebooks: Notebooks, root: Path, name: str
+) -> None:
+    path = root / "odd.ipynb"
+    path.write_bytes(READ[name])
+    notebook = await notebooks.get("odd.ipynb")
+    ids = [cell.id for cell in await notebook.read()]
+    first = await notebook.update(ids[1], source="# new", base=notebook.peek(ids[1]).source)
+    assert ("4.5" if "format" in name else "no id") in first.saved.note
+    second = await notebook.update(ids[1], old_string="new", new_string="newer")
+    assert second.saved.note == ""
+    nbformat.validate(json.loads(path.read_text(encoding="utf-8")))
+    assert [cell.id for cell in await notebook.read()] == ids
+
+
+def look_at(cells: list[Cell]) -> None:
+    """All that is done with the cells of a notebook that is only read."""
+    render(cells)
+    stale_cells(cells, "python")
+    for cell in cells:
+        assert cell.describe()["version"] == cell.version
+        assert isinstance(cell.locked, bool)
+        assert isinstance(cell.deletable, bool)
+        json.dumps(cell.state().to_json())
+
+
+async def survive(raw: bytes, path: Path, notebooks: Notebooks) -> str:
+    """Read such a file and change it; raises for what is neither done nor refused in words."""
+    path.write_bytes(raw)
+    try:
+        notebook = await notebooks.get("odd.ipynb")
+        cells = await notebook.read()
+    except UnreadableNotebook:
+        assert path.read_bytes() == raw
+        return "refused"
+    look_at(cells)
+    await notebook.metadata()
+    await notebook.save()
+    assert path.read_bytes() == raw
+    ids = [cell.id for cell in cells]
+    assert len(set(ids)) == len(ids)
+    try:
+        new = (await notebook.insert(source="new", index=0)).cell
+        assert new is not None
+        if ids:
+            await notebook.move(ids[-1], index=0)
+            await notebook.delete(new.id)
+    except ToolError:
+        assert path.read_bytes() == raw
+        return "not changed"
+    now = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert sorted(cell["id"] for cell in now) == sorted(ids or [new.id])
+    return "changed"
+
+
+@pytest.mark.parametrize(
+    ("seed", "times"), [(1, 150), pytest.param(2, 20_000, marks=pytest.mark.long)]
+)
+async def test_d7_files_made_odd_at_random(
+    contents: object, root: Path, seed: int, times: int
+) -> None:
+    error = {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["a", "b"]}
+    rich = {"output_type": "display_data", "data": {"text/html": "<b>"}, "metadata": {"m": {}}}
+    content = json.loads(
+        notebook_json(
+            [
+                code("a", "x = 1\ny", [error, rich], metadata={"tags": ["t"]}, execution_count=1),
+                markdown("b", "# T", attachments={"a.png": {"image/png": "aGk="}}),
+                code("c", "", [{"output_type": "stream", "name": "stdout", "text": "1\n2"}]),
+            ],
+            kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"},
+        )
+    )
+    source, path = random.Random(seed), root / "odd.ipynb"
+    ends: dict[str, int] = {}
+    for number in range(times):
+        raw = mutated(content, source)
+        notebooks = Notebooks(contents, Tabs())  # type: ignore[arg-type]
+        try:
+            with warnings.catch_warnings():
+                end = await survive(raw, path, notebooks)
+        except BaseException:
+            print(f"seed {seed}, file {number}: {raw!r}")  # noqa: T201
+            raise
+        finally:
+            await notebooks.close()
+        ends[end] = ends.get(end, 0) + 1
+    print(f"seed {seed}: {ends}")  # noqa: T201
+    assert ends.keys() >= {"refused", "changed"}

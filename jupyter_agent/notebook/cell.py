@@ -113,9 +113,9 @@ class CellState:
     outputs: Sequence[Output]
     execution_count: int | None
     attachments: Mapping[str, Any] | None = None
-    above: str | None = None
-    """Id of the cell above, where the change took this one from its place."""
-    below: str | None = None
+    above: Sequence[str] = ()
+    """Ids of the next cells above, nearest first, where the change took this one from its place."""
+    below: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; what only some cells or changes have only where it is there."""
@@ -129,8 +129,9 @@ class CellState:
         }
         if self.attachments:
             value["attachments"] = dict(self.attachments)
-        neighbours = {"above": self.above, "below": self.below}
-        return value | {key: item for key, item in neighbours.items() if item is not None}
+        if self.above or self.below:
+            value.update(above=list(self.above), below=list(self.below))
+        return value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellState:
@@ -142,8 +143,8 @@ class CellState:
             outputs=value["outputs"],
             execution_count=value["execution_count"],
             attachments=value.get("attachments"),
-            above=value.get("above"),
-            below=value.get("below"),
+            above=value.get("above", ()),
+            below=value.get("below", ()),
         )
 
 

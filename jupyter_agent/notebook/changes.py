@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from jupyter_agent.notebook.cell import Cell, CellState, Change
@@ -87,11 +88,14 @@ def order_before(order: Sequence[str], changes: Sequence[Change]) -> list[str]:
 
 
 def _place(ids: Sequence[str], before: CellState) -> int:
-    """Below the cell that stood above it, else above the one that stood below it."""
-    if before.above in ids:
-        return ids.index(before.above) + 1
-    if before.below in ids:
-        return ids.index(before.below)
+    """Beside the nearest of the cells that it stood between."""
+    for above, below in zip_longest(before.above, before.below):
+        if above in ids:
+            return ids.index(above) + 1
+        if below in ids:
+            return ids.index(below)
+    if not before.below and before.above:
+        return len(ids)  # it was the last one
     return min(before.index, len(ids))
 
 

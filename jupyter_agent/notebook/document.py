@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -25,6 +25,9 @@ from jupyter_agent.notebook.rescue import Rescue
 from jupyter_agent.notebook.shared import Retraction, SharedCells, new_id
 
 T = TypeVar("T")
+
+_NEIGHBOURS = 5
+"""Of a cell on each side that the journal knows: people may delete some before an undo."""
 
 ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
 """Where the document of a path is now, given where it was last."""
@@ -84,6 +87,11 @@ class Notebook:
         """The notebook's metadata: `kernelspec`, `language_info` and others."""
         async with self._operation() as carrier:
             return carrier.metadata
+
+    @property
+    def known_metadata(self) -> Mapping[str, Any]:
+        """As `metadata`, as last known; empty before the first reading."""
+        return self._carrier.metadata if self._carrier else {}
 
     def cells(self) -> list[Cell]:
         """All cells as last known, without asking anybody; none before the first reading."""
@@ -345,9 +353,9 @@ def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
     """The change with what stood above and below a cell that it took from its place."""
     if change.before is None or change.kind not in ("delete", "move"):
         return change
-    ends = (None, *order, None)
-    above, below = ends[change.before.index], ends[change.before.index + 2]
-    return replace(change, before=replace(change.before, above=above, below=below))
+    index = change.before.index
+    above, below = order[:index][-_NEIGHBOURS:], order[index + 1 :][:_NEIGHBOURS]
+    return replace(change, before=replace(change.before, above=above[::-1], below=below))
 
 
 async def _keep_late(carrier: Carrier, rescue: Rescue) -> Saved:

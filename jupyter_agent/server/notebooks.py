@@ -133,7 +133,7 @@ class NotebookHandler(DocumentHandler):
                 "carrier": state.notebook.carrier,
                 "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
                 "cells": [
-                    described(cell, stale=cell.id in state.stale, outputs=outputs)
+                    described(cell, stale=state.stale.get(cell.id), outputs=outputs)
                     for cell in state.cells
                 ],
             }
@@ -166,7 +166,7 @@ class CellHandler(DocumentHandler):
         state = await self.work.state(path)
         cell = await state.notebook.cell(cell_id)
         self.set_header("ETag", f'"{cell.version}"')
-        self.answer(described(cell, stale=cell.id in state.stale))
+        self.answer(described(cell, stale=state.stale.get(cell.id)))
 
     @operation("write", "contents", body=CellEdit)
     async def patch(self, path: str, cell_id: str, body: CellEdit) -> None:
@@ -300,9 +300,11 @@ class KernelHandler(DocumentHandler):
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
 
 
-def described(cell: Cell, *, stale: bool = False, outputs: str = "full") -> dict[str, Any]:
-    """The cell as these routes answer it."""
-    value = {**cell.describe(), "stale": stale}
+def described(cell: Cell, *, stale: str | None = None, outputs: str = "full") -> dict[str, Any]:
+    """The cell as these routes answer it; `stale` is why its outputs no longer follow."""
+    value = {**cell.describe(), "stale": stale is not None}
+    if stale is not None:
+        value["stale_why"] = stale
     if outputs == "none":
         del value["outputs"]
     elif outputs == "text":

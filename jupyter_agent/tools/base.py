@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,6 +24,10 @@ Progress: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Is told a call's preliminary output while its cell still runs."""
 
 
+_MOST_STALE = 10
+"""Cells that are named to a model after a call."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """What a call did: `text` and `images` are for the model, `facts` for programs."""
@@ -33,6 +37,11 @@ class Result:
     images: Sequence[tuple[str, str]] = ()
     """(media type, base64) pairs."""
     changes: Sequence[Change] = ()
+
+    def with_stale(self, cell_ids: Sequence[str]) -> Result:
+        """This, and which cells became stale by it."""
+        text = f"{self.text}\n{told_stale(cell_ids)}".rstrip()
+        return replace(self, text=text, facts={**self.facts, "stale": list(cell_ids)})
 
     def output(self) -> dict[str, Any]:
         """The `output` of API.md: the text that the model was told and the facts of the tool."""
@@ -130,6 +139,15 @@ class Toolbox:
             return tool.model_validate(dict(input), strict=True)
         except ValidationError as error:
             raise InvalidInput(f"Input of `{name}` does not fit: {_problems(error)}.") from None
+
+
+def told_stale(cell_ids: Sequence[str]) -> str:
+    """The sentence for a model; empty where no cell became stale."""
+    if not cell_ids:
+        return ""
+    named = ", ".join(f"`{cell_id}`" for cell_id in cell_ids[:_MOST_STALE])
+    more = f" and {len(cell_ids) - _MOST_STALE} more" if len(cell_ids) > _MOST_STALE else ""
+    return f"Now stale: {named}{more}."
 
 
 def _problems(error: ValidationError) -> str:

@@ -9,7 +9,16 @@ from typing import ClassVar
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.notebook.cell import CellType
 from jupyter_agent.notebook.document import Edit, Notebook
-from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.tools.base import (
+    Action,
+    Effect,
+    Need,
+    Progress,
+    Question,
+    Result,
+    Tool,
+    told_stale,
+)
 from jupyter_agent.workspace.workspace import Workspace
 
 
@@ -37,13 +46,13 @@ class CreateCell(EditTool):
         return Question(notebook=work.resolve(self.notebook), diff=diff("", self.source))
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        stale = await work.watch(self.notebook)
         notebook, edit = await work.insert(
             self.notebook, source=self.source, type=self.type, after=self.after, before=self.before
         )
         assert edit.cell is not None
-        return done(
-            f"Inserted cell `{edit.cell.id}` at position {edit.cell.index + 1}.", notebook, edit
-        )
+        text = f"Inserted cell `{edit.cell.id}` at position {edit.cell.index + 1}."
+        return done(text, notebook, edit, stale())
 
 
 class UpdateCell(EditTool):
@@ -80,6 +89,7 @@ class UpdateCell(EditTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         if self.source is None and self.old_string is None and self.type is None:
             raise InvalidInput("Give `source`, or `old_string` and `new_string`, or `type`.")
+        stale = await work.watch(self.notebook)
         notebook, edit = await work.update(
             self.notebook,
             self.cell_id,
@@ -98,7 +108,7 @@ class UpdateCell(EditTool):
         if work.reads.source(notebook.path, self.cell_id) not in (None, edit.cell.source):
             text += f" Somebody typed in it meanwhile; merged, it is now:\n{edit.cell.source}"
             work.remember(notebook, [edit.cell])
-        return done(text, notebook, edit)
+        return done(text, notebook, edit, stale())
 
 
 class DeleteCell(EditTool):
@@ -120,8 +130,9 @@ class DeleteCell(EditTool):
         )
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        stale = await work.watch(self.notebook)
         notebook, edit = await work.delete(self.notebook, self.cell_id)
-        return done(f"Deleted cell `{self.cell_id}`.", notebook, edit)
+        return done(f"Deleted cell `{self.cell_id}`.", notebook, edit, stale())
 
 
 class MoveCell(EditTool):
@@ -140,13 +151,13 @@ class MoveCell(EditTool):
         return Question(notebook=notebook.path, cell_id=cell.id, diff=f"move {where}")
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        stale = await work.watch(self.notebook)
         notebook, edit = await work.move(
             self.notebook, self.cell_id, after=self.after, before=self.before
         )
         assert edit.cell is not None
-        return done(
-            f"Moved cell `{self.cell_id}` to position {edit.cell.index + 1}.", notebook, edit
-        )
+        text = f"Moved cell `{self.cell_id}` to position {edit.cell.index + 1}."
+        return done(text, notebook, edit, stale())
 
 
 class CreateNotebook(EditTool):
@@ -169,15 +180,17 @@ class CreateNotebook(EditTool):
         return Result(text=f"Created `{notebook.path}`.", facts={"notebook": notebook.path})
 
 
-def done(text: str, notebook: Notebook, edit: Edit) -> Result:
-    """What is told of an edit that is in the live document."""
-    note = f" {edit.saved.note}" if edit.saved.note else ""
+def done(text: str, notebook: Notebook, edit: Edit, stale: Sequence[str] = ()) -> Result:
+    """What is told of an edit that is in the live document, and of the cells it made stale."""
+    cell_id = edit.changes[0].cell_id if edit.changes else edit.cell and edit.cell.id
     facts = {
         "saved": edit.saved.saved,
         "notebook": notebook.path,
-        "cell_id": edit.changes[0].cell_id if edit.changes else edit.cell and edit.cell.id,
+        "cell_id": cell_id,
+        "stale": list(stale),
     }
-    return Result(text=text + note, facts=facts, changes=edit.changes)
+    notes = [text, edit.saved.note, told_stale([other for other in stale if other != cell_id])]
+    return Result(text=" ".join(filter(None, notes)), facts=facts, changes=edit.changes)
 
 
 def diff(before: str, after: str) -> str:

@@ -49,9 +49,10 @@ class RunCell(RunTool):
         return await question_to_run(work, self.notebook, [cell])
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        stale = await work.watch(self.notebook)
         run = await work.run(self.notebook, self.cell_id)
         await follow(run, self.wait, progress)
-        return await result_of(run, work)
+        return (await result_of(run, work)).with_stale(stale())
 
 
 class RunCells(RunTool):
@@ -68,6 +69,7 @@ class RunCells(RunTool):
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         results: list[Result] = []
+        stale = await work.watch(self.notebook)
         for cell in await work.code_cells(self.notebook, self.cell_ids):
             run = await work.run(self.notebook, cell.id)
             await follow(run, WAIT, progress)
@@ -81,7 +83,7 @@ class RunCells(RunTool):
             facts={"cells": [dict(result.facts) for result in results]},
             images=[image for result in results for image in result.images][-5:],
             changes=[change for result in results for change in result.changes],
-        )
+        ).with_stale(stale())
 
 
 class WaitForRun(Tool):

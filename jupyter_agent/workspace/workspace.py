@@ -12,7 +12,7 @@ from jupyter_agent.kernel.session import Kernel, Kernels
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.cell import Cell, said
 from jupyter_agent.notebook.document import Edit, Notebook
-from jupyter_agent.notebook.stale import stale_cells
+from jupyter_agent.notebook.stale import Executions
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run, Runs
@@ -30,6 +30,7 @@ class Rooms:
     runs: Runs
     files: Files
     fresh: FreshKernels
+    executions: Executions = field(default_factory=Executions)
     verify_seconds: float = 600.0
     """What all cells of a notebook together may take when it is verified."""
 
@@ -90,10 +91,16 @@ class Workspace:
         notebook = await self.notebook(path)
         cells = await notebook.read()
         kernel = await self.rooms.kernels.find(notebook.path)
-        language = kernel.language if kernel else await self._language(notebook)
-        return State(
-            notebook=notebook, cells=cells, stale=stale_cells(cells, language), kernel=kernel
-        )
+        stale = self.rooms.executions.stale(notebook.path, cells, _language(notebook, kernel))
+        return State(notebook=notebook, cells=cells, stale=stale, kernel=kernel)
+
+    async def watch(self, path: str | None = None) -> Callable[[], list[str]]:
+        """To be called after something was done: ids of the cells that became stale by it."""
+        notebook = await self.notebook(path)
+        language = _language(notebook, await self.rooms.kernels.find(notebook.path))
+        executions = self.rooms.executions
+        executions.stale(notebook.path, notebook.cells(), language)
+        return lambda: executions.news(notebook.path, notebook.cells(), language)
 
     def remember(self, notebook: Notebook, cells: Sequence[Cell]) -> None:
         """The full source of these cells was shown to this conversation."""
@@ -260,10 +267,11 @@ class Workspace:
             else:
                 self.reads.forget(path, cell_id)
 
-    @staticmethod
-    async def _language(notebook: Notebook) -> str:
-        metadata = await notebook.metadata()
-        for key, name in (("language_info", "name"), ("kernelspec", "language")):
-            if language := said(metadata, key, name):
-                return language
-        return "python"
+
+def _language(notebook: Notebook, kernel: Kernel | None) -> str:
+    if kernel is not None:
+        return kernel.language
+    for key, name in (("language_info", "name"), ("kernelspec", "language")):
+        if language := said(notebook.known_metadata, key, name):
+            return language
+    return "python"

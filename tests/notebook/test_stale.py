@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.stale import names_of, stale_cells
+from jupyter_agent.notebook.names import names_of
+from jupyter_agent.notebook.stale import Executions, stale_cells
 
 
 def cells(*code: tuple[str, int | None]) -> list[Cell]:
@@ -47,6 +51,112 @@ def test_importing_again_makes_nothing_stale() -> None:
     assert stale_cells(cells(("import numpy as np", 9), ("np.ones(3)", 2)), "python") == {}
 
 
+def test_what_a_function_needs_is_needed_where_it_is_called() -> None:
+    code = cells(("rate = 1", 9), ("def f(x):\n    return x * rate", 2), ("f(2)", 3), ("1", 4))
+    assert stale_cells(code, "python") == {"c2": "It uses `rate`, which cell `c0` set again later."}
+
+
+@pytest.mark.parametrize(
+    "open_cell", ["from m import *", "%run other.py", "%%sql\nselect 1", "%%bash --out x\nls"]
+)
+def test_nothing_is_claimed_of_names_that_may_come_from_anywhere(open_cell: str) -> None:
+    assert stale_cells(cells(("x = 1", 9), (open_cell, 2), ("x", 3)), "python") == {}
+    assert set(stale_cells(cells((open_cell, 2), ("x = 1", 9), ("x", 3)), "python")) == {"c2"}
+
+
+@pytest.mark.parametrize(
+    "foreign", ["%%bash\necho $x", "!pip install x", "%%html\n<b>", "%pip list"]
+)
+def test_what_sets_no_name_hides_nothing(foreign: str) -> None:
+    assert set(stale_cells(cells(("x = 1", 9), (foreign, 2), ("x", 3)), "python")) == {"c2"}
+
+
+class Watched:
+    """A notebook that is looked at again and again."""
+
+    def __init__(self, *code: tuple[str, int | None]) -> None:
+        self.cells = cells(*code)
+        self.executions = Executions()
+        self.look()
+
+    def look(self) -> dict[str, str]:
+        return self.executions.stale("a.ipynb", self.cells, "python")
+
+    def set(self, cell_id: str, **change: Any) -> None:
+        self.cells = [
+            replace(cell, **change) if cell.id == cell_id else cell for cell in self.cells
+        ]
+
+
+def test_an_edited_cell_and_those_that_use_it_are_stale_until_they_run() -> None:
+    notebook = Watched(("x = 1", 1), ("y = x", 2), ("y", 3), ("1", 4))
+    notebook.set("c0", source="x = 2")
+    assert notebook.look() == {
+        "c0": "It was edited and has not run since.",
+        "c1": "It uses `x` of cell `c0`, which was edited and has not run since.",
+        "c2": "It uses `y` of cell `c1`, which is stale.",
+    }
+    notebook.set("c0", execution_count=5)
+    assert notebook.look()["c1"] == "It uses `x`, which cell `c0` set again later."
+    notebook.set("c1", execution_count=6)
+    assert set(notebook.look()) == {"c2"}
+    notebook.set("c2", execution_count=7)
+    assert notebook.look() == {}
+
+
+def test_an_edit_that_is_taken_back_leaves_nothing_stale() -> None:
+    notebook = Watched(("x = 1", 1), ("x", 2))
+    notebook.set("c0", source="x = 2")
+    assert set(notebook.look()) == {"c0", "c1"}
+    notebook.set("c0", source="x = 1")
+    assert notebook.look() == {}
+
+
+def test_a_cell_is_stale_when_the_cell_that_its_name_came_from_is_gone_or_below() -> None:
+    notebook = Watched(("x = 1", 1), ("x", 2))
+    first, second = notebook.cells
+    notebook.cells = [second]
+    assert notebook.look() == {"c1": "It uses `x`, but cell `c0`, which set it, is gone."}
+    notebook.cells = [second, first]
+    assert "no longer sets it above" in notebook.look()["c1"]
+    notebook.cells = [first, *cells(("", None), ("x = 5", None))[1:], second]
+    assert notebook.look() != {}
+
+
+def test_a_new_cell_in_between_makes_those_stale_that_use_what_it_sets() -> None:
+    notebook = Watched(("x = 1", 1), ("x", 2))
+    new = Cell(id="new", index=1, type="code", source="x = 5")
+    notebook.cells = [notebook.cells[0], new, notebook.cells[1]]
+    assert notebook.look() == {"c1": "It uses `x`, but cell `new`, which sets it, has not run."}
+
+
+def test_a_restarted_kernel_counts_anew_and_is_followed() -> None:
+    notebook = Watched(("x = 1", 7), ("x", 8))
+    notebook.set("c0", execution_count=1)
+    assert set(notebook.look()) == {"c1"}
+    notebook.set("c1", execution_count=2)
+    assert notebook.look() == {}
+
+
+def test_news_are_the_cells_that_were_not_stale_before() -> None:
+    notebook = Watched(("x = 1", 1), ("x", 2), ("x + 1", 3))
+    notebook.set("c1", source="x  # again")
+    assert notebook.executions.news("a.ipynb", notebook.cells, "python") == ["c1"]
+    notebook.set("c0", execution_count=9)
+    assert notebook.executions.news("a.ipynb", notebook.cells, "python") == ["c2"]
+
+
+def test_without_python_what_is_below_an_edit_is_stale() -> None:
+    executions = Executions()
+    code = cells(("x <- 1", 1), ("y <- 2", 2), ("z <- 3", None))
+    assert executions.stale("a", code, "r") == {}
+    edited = [replace(code[0], source="x <- 9"), *code[1:]]
+    assert executions.stale("a", edited, "r") == {
+        "c0": "It was edited and has not run since.",
+        "c1": "Cell `c0` above was edited and has not run since.",
+    }
+
+
 def test_without_python_the_counts_decide() -> None:
     code = cells(("x <- 1", 4), ("y <- 2", 2), ("z <- 3", 5))
     assert stale_cells(code, "r") == {"c1": "Cell `c0` above ran after it."}
@@ -55,11 +165,32 @@ def test_without_python_the_counts_decide() -> None:
 @pytest.mark.parametrize(
     ("source", "used", "defined"),
     [
-        ("def f(a):\n    b = a + g\n    return b", {"g"}, {"f"}),
+        ("def f(a, d=e):\n    b = a + g\n    return b", {"e"}, {"f"}),
+        ("def f(a):\n    return a + g\nf(1)", {"g"}, {"f"}),
+        ("def f():\n    return g()\ndef g():\n    return h\nf()", {"h"}, {"f", "g"}),
         ("[i for i in xs if i > k]", {"xs", "k"}, set()),
         ("x += 1", {"x"}, {"x"}),
         ("a = 1\nb = a + c", {"c"}, {"a", "b"}),
-        ("class A(B):\n    c = d\n    def m(self): return self.z + h", {"B", "d", "h"}, {"A"}),
+        ("class A(B):\n    c = d\n    def m(self): return self.z + h", {"B", "d"}, {"A"}),
+        ("class A:\n    def m(self): return h\nA()", {"h"}, {"A"}),
+        ("[y := i for i in xs]\ny", {"xs"}, {"y"}),
+        ("{k: v for k, v in d.items() if k in s}", {"d", "s"}, set()),
+        ("model.rate = 2\ndf['b'], t.c = 1, u", {"model", "df", "t", "u"}, {"model", "df", "t"}),
+        ("xs.append(x)", {"xs", "x"}, {"xs"}),
+        ("n = xs.count(1)\ndf.head()", {"xs", "df"}, {"n"}),
+        ("df.sort_values('a', inplace=True)", {"df"}, {"df"}),
+        ("del x", {"x"}, {"x"}),
+        ("f = lambda a, b=c: a + d", {"c", "d"}, {"f"}),
+        ("def f():\n    global n\n    n = m", set(), {"f"}),
+        (
+            "match p:\n    case [a, *b]: a + q\n    case {'k': c, **r}: r",
+            {"p", "q"},
+            {"a", "b", "c", "r"},
+        ),
+        ("with open(n) as f:\n    f.read()", {"open", "n"}, {"f"}),
+        ("try:\n    a\nexcept E as e:\n    e", {"a", "E"}, {"e"}),
+        ("async def g(): return await k\nawait g()", {"k"}, {"g"}),
+        ("s = f'{a} {b!r:{w}}'", {"a", "b", "w"}, {"s"}),
         ("%matplotlib inline\nn = 1", set(), {"n"}),
         ("files = !ls\nfiles", set(), {"files"}),
         ("%%time\ny = x", {"x"}, {"y"}),

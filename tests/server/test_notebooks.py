@@ -204,3 +204,28 @@ async def test_requests_by_token_are_one_owner(call: Call, agent: JupyterAgent) 
     listed = (await call("GET", "conversations")).body["conversations"]
     assert [conversation["id"] for conversation in listed] == [done["conversation_id"]]
     assert (await call("GET", "turns", done["turn_id"])).status == 200
+
+
+async def test_what_became_stale_is_told_with_its_reason(call: Call, notebook: Path) -> None:
+    for cell_id in ("b2", "c3"):
+        await call("POST", "notebooks", PATH, "cells", cell_id, "run")
+
+    async def tool(name: str, **input: Any) -> Any:
+        body = {"notebook": PATH, "mode": "auto", "input": input}
+        return (await call("POST", "tools", name, body=body)).body
+
+    edited = await tool("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
+    assert edited["text"] == "Edited cell `b2` (+1 -1). Now stale: `c3`."
+    assert edited["stale"] == ["b2", "c3"]
+    whole = (await call("GET", "notebooks", PATH, params={"outputs": "none"})).body
+    assert [cell["stale"] for cell in whole["cells"]] == [False, True, True]
+    assert whole["cells"][1]["stale_why"] == "It was edited and has not run since."
+    assert "[3 code c3 In[2] stale]" in (await tool("get_notebook_state"))["text"]
+    assert (await tool("run_cell", cell_id="b2"))["stale"] == []
+    cell = (await call("GET", "notebooks", PATH, "cells", "c3")).body
+    assert cell["stale_why"] == "It uses `x`, which cell `b2` set again later."
+    assert (await tool("run_cell", cell_id="c3"))["stale"] == []
+    again = await tool("run_cell", cell_id="b2")
+    assert again["text"].endswith("Now stale: `c3`.")
+    text = await call("GET", "notebooks", PATH, params={"format": "text"})
+    assert "c3 In[4] stale]" in text.text

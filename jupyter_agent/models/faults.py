@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
 
@@ -44,6 +45,13 @@ def api_error(
             request_id=headers.get("request-id") or headers.get("x-request-id"),
         )
 
+    if 300 <= status < 400:
+        target = urlsplit(headers.get("location", "")).netloc or "another address"
+        return fault(
+            f"{service} sends requests on to {target}, where your key is not sent unasked. If that "
+            "is the right address, set `base_url` to it.",
+            "redirect",
+        )
     if status == 401:
         return fault(f"{service} does not accept the API key. Set a valid one.", "authentication")
     if status == 403:

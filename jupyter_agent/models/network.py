@@ -50,9 +50,12 @@ class Network:
         }
         if self.proxy is not None:
             options["http_client"] = self._proxied(timeout)
-        elif self.ca_bundle is not None:
-            client = sdk.DefaultAsyncHttpxClient
-            options["http_client"] = client(timeout=timeout, verify=self._trusted())
+        else:
+            trust = {"verify": self._trusted()} if self.ca_bundle is not None else {}
+            # No redirect is followed: the key and the headers would go wherever it points.
+            options["http_client"] = sdk.DefaultAsyncHttpxClient(
+                timeout=timeout, follow_redirects=False, **trust
+            )
         return options
 
     def mask(self, text: str, key: str = "") -> str:
@@ -74,7 +77,7 @@ class Network:
         # Not of the environment: its proxies would win over the one that is configured.
         verify = self._trusted() if self.ca_bundle else httpx2.create_ssl_context()
         return httpx2.AsyncClient(
-            proxy=proxy, verify=verify, timeout=timeout, trust_env=False, follow_redirects=True
+            proxy=proxy, verify=verify, timeout=timeout, trust_env=False, follow_redirects=False
         )
 
     def _trusted(self) -> ssl.SSLContext:

@@ -14,7 +14,7 @@ from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.network import Network
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
-from jupyter_agent.testing import FakeAnthropic, says
+from jupyter_agent.testing import FakeAnthropic, Scripted, says
 
 from .conftest import Chat, read, recording, serving
 from .corporate import Authority, make_authority, proxy
@@ -222,6 +222,25 @@ async def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None
     assert error.kind == "dns"
     assert error.message.startswith("The name models.invalid cannot be resolved.")
     assert error.retryable
+
+
+async def test_s9_a_redirect_is_told_and_no_key_goes_there() -> None:
+    async with serving(Chat(b"")) as elsewhere:
+        headers = {"Location": f"{elsewhere.url}/chat/completions"}
+        host = elsewhere.url.removeprefix("http://").partition("/")[0]
+        redirect = Scripted(status=307, headers=headers)
+        async with (
+            serving(Chat(b"", status=307, headers=headers)) as chat,
+            FakeAnthropic([redirect], api_key="sk-0123456") as api,
+        ):
+            for model in (
+                AnthropicModel("claude", api_key="sk-0123456", base_url=api.url),
+                OpenAIModel("gpt", api_key="sk-0123456", base_url=chat.url),
+            ):
+                error = await fault_of(model)
+                assert (error.kind, error.retryable) == ("redirect", False)
+                assert host in error.message
+        assert elsewhere.addresses == []
 
 
 async def test_nobody_who_listens() -> None:

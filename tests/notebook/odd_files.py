@@ -162,7 +162,7 @@ ODD_VALUES: list[Any] = [
 def mutated(content: Any, random: random.Random) -> bytes:
     """The notebook with some of its values, keys or bytes made odd."""
     content = copy.deepcopy(content)
-    for _ in range(random.randint(1, 3)):
+    for _ in range(random.choice([1, 1, 1, 2])):
         place = content
         while True:
             keys = list(place) if isinstance(place, dict) else list(range(len(place)))
@@ -170,7 +170,7 @@ def mutated(content: Any, random: random.Random) -> bytes:
                 break
             key = random.choice(keys)
             inner = place[key]
-            if isinstance(inner, dict | list) and random.random() < 0.8:
+            if isinstance(inner, dict | list) and random.random() < 0.95:
                 place = inner
                 continue
             if random.random() < 0.2:
@@ -179,7 +179,7 @@ def mutated(content: Any, random: random.Random) -> bytes:
                 place[key] = copy.deepcopy(random.choice(ODD_VALUES))
             break
     raw = bytearray(json.dumps(content, indent=random.choice([None, 1])).encode())
-    if random.random() < 0.3:
+    if random.random() < 0.1:
         for _ in range(random.randint(1, 4)):
             at = random.randrange(len(raw))
             raw[at : at + random.randint(0, 3)] = random.randbytes(random.randint(0, 3))

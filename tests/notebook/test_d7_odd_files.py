@@ -60,10 +60,9 @@ async def test_d7_what_is_refused_is_so_whatever_manager_reads_it(
         path.write_bytes(raw)
         try:
             await notebooks.get(storage.path)
-        except UnreadableNotebook as refused:
-            assert "left as it is" in str(refused)
-        else:
             repaired.add(name)
+        except UnreadableNotebook:
+            pass
         finally:
             await notebooks.close()
         assert path.read_bytes() == raw, name

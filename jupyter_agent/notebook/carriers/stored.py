@@ -160,16 +160,23 @@ def _is_output(output: Any) -> bool:
         case "stream":
             return _is_text(output.get("text")) and isinstance(output.get("name", ""), str)
         case "error":
-            named = isinstance(output.get("ename", ""), str)
             return (
-                named
-                and _is_text(output.get("evalue", ""))
-                and _is_text(output.get("traceback", []))
+                isinstance(output.get("ename"), str)
+                and isinstance(output.get("evalue"), str)
+                and isinstance(output.get("traceback"), list)
+                and _is_text(output["traceback"])
             )
         case "display_data" | "execute_result":
-            return isinstance(output.get("data", {}), dict)
+            return isinstance(output.get("data"), dict) and all(
+                _is_text(item) for kind, item in output["data"].items() if _is_plain(kind)
+            )
         case kind:
             return isinstance(kind, str)
+
+
+def _is_plain(kind: str) -> bool:
+    """Whether the data of that mimetype are text; of JSON they may be anything."""
+    return kind.startswith(("text/", "image/")) and not kind.endswith("json")
 
 
 # ---- ids

@@ -214,6 +214,8 @@ class Execution:
                 execution_count=self._count,
                 user_expressions=reply.get("user_expressions") or {},
             )
+        if reply["status"] == "abort":  # what bash and its like say instead of an error
+            return Reply(status=self._stopping or "interrupted", execution_count=self._count)
         if reply["status"] != "error":  # `aborted`: a cell before it failed
             note = "The kernel dropped the code because what ran before it failed. It did not run."
             return Reply(status="error", note=note)

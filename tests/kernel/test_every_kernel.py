@@ -1,8 +1,12 @@
-"""Kernels behind a gateway: another Jupyter server, reached by HTTP and websockets alone."""
+"""The same behaviour of every kernel: Python here, another language, and behind a gateway.
+
+The gateway is a real `jupyter-kernel-gateway`, reached by HTTP and websockets alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -10,6 +14,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +23,51 @@ from jupyter_server.gateway.gateway_client import GatewayClient
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
-from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel.session import Kernel, Kernels
+from jupyter_agent.kernel.variables import variables
+
+
+@dataclass(frozen=True)
+class Language:
+    """What the tests say in it."""
+
+    spec: str
+    name: str
+    hello: str
+    fail: str
+    wait: str
+    """Prints `on`, then does nothing for a minute."""
+    die: str
+    set: str
+    get: str
+    """Prints what was set, 7; nothing or an error where nothing is set."""
+    told: str
+    """What is said when its variables are asked for."""
+
+
+PYTHON = Language(
+    spec="python3",
+    name="python",
+    hello="print('hello')",
+    fail="1 / 0",
+    wait="print('on', flush=True)\nimport time; time.sleep(60)",
+    die="print('on', flush=True)\nimport os, time; time.sleep(0.3); os._exit(1)",
+    set="x = 7",
+    get="print(x)",
+    told="x: 7",
+)
+BASH = Language(
+    spec="bash",
+    name="bash",
+    hello="echo hello",
+    fail="false",
+    wait="echo on; sleep 60",
+    die="echo on; sleep 0.3; kill -9 $PPID",
+    set="x=7",
+    get="echo $x",
+    told="Variables of a bash kernel cannot be listed: give their `names`.",
+)
 
 
 @pytest.fixture
@@ -27,17 +76,10 @@ def gateway(jp_environ: None, tmp_path: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = {
-        "ServerApp.port": port,
-        "ServerApp.allow_root": True,
-        "ServerApp.root_dir": tmp_path,
-        "ServerApp.jpserver_extensions": "{}",
-        "ServerApp.disable_check_xsrf": True,
-        "IdentityProvider.token": "",
-    }
-    command = [sys.executable, "-m", "jupyter_server", "--no-browser"]
-    command += [f"--{name}={value}" for name, value in options.items()]
-    process = subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "kernel_gateway", f"--KernelGatewayApp.port={port}"]
+    process = subprocess.Popen(
+        command, env=dict(os.environ), cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
     yield f"http://127.0.0.1:{port}"
     process.terminate()
     process.wait()
@@ -53,28 +95,130 @@ async def up(url: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_kernel_behind_a_gateway_runs_restarts_and_dies_as_any_other(
-    gateway: str, jp_configurable_serverapp: Any
-) -> None:
-    app: ServerApp = jp_configurable_serverapp(argv=[f"--GatewayClient.url={gateway}"])
-    await up(gateway)
+@dataclass(frozen=True)
+class Place:
+    """Where kernels run, and what they speak."""
+
+    language: Language
+    app: ServerApp
+    kernels: Kernels
+
+    async def kernel(self) -> Kernel:
+        return await self.kernels.get("a.ipynb", name=self.language.spec)
+
+
+@pytest.fixture(params=["python", "bash", "gateway"])
+def place(
+    request: pytest.FixtureRequest,
+    jp_environ: None,
+    jp_data_dir: Path,
+    jp_configurable_serverapp: Any,
+    jp_asyncio_loop: asyncio.AbstractEventLoop,
+) -> Iterator[Place]:
+    argv = []
+    if request.param == "gateway":
+        url = request.getfixturevalue("gateway")
+        jp_asyncio_loop.run_until_complete(up(url))
+        argv = [f"--GatewayClient.url={url}"]
+    folder = jp_data_dir / "kernels" / "bash"
+    folder.mkdir(parents=True)
+    start = [sys.executable, "-m", "bash_kernel", "-f", "{connection_file}"]
+    spec = {"argv": start, "display_name": "Bash", "language": "bash", "env": {"PS1": "$"}}
+    (folder / "kernel.json").write_text(json.dumps(spec))
+    app: ServerApp = jp_configurable_serverapp(argv=argv)
     kernels = Kernels(app.session_manager, app.kernel_manager, app.kernel_spec_manager)
-    kernel = await kernels.get("a.ipynb")
-    shown = Shown()
-    assert (await kernel.execute("print('hello')", shown)).status == "ok"
-    assert (shown.text, kernel.language) == ("hello\n", "python")
+    yield Place(BASH if request.param == "bash" else PYTHON, app, kernels)
+    jp_asyncio_loop.run_until_complete(kernels.shutdown("a.ipynb"))
+    jp_asyncio_loop.run_until_complete(kernels.close())
 
-    sleeping = Shown()
-    execution = kernel.execute("print('on', flush=True)\nimport time; time.sleep(60)", sleeping)
+
+async def soon(event: asyncio.Event) -> None:
+    """Wait for what has to happen."""
     async with asyncio.timeout(20):
-        await sleeping.printed.wait()
-    generation = kernel.generation
-    await kernel.restart()
-    assert (await execution).status == "restarted"
-    assert kernel.generation > generation
+        await event.wait()
 
-    assert (await kernel.execute("import os; os._exit(1)", Shown())).status == "died"
-    assert (await kernel.execute("1", Shown())).status == "ok"
-    await kernels.shutdown("a.ipynb")
+
+async def test_code_runs_fails_and_keeps_its_order(place: Place) -> None:
+    kernel, language, shown, failed = await place.kernel(), place.language, Shown(), Shown()
+    first, second, third, fourth = await asyncio.gather(
+        kernel.execute(language.hello, shown),
+        kernel.execute(language.fail, failed),
+        kernel.execute(language.set, Shown()),
+        kernel.execute(language.get, got := Shown()),
+    )
+    assert [reply.status for reply in (first, second, third, fourth)] == ["ok", "error", "ok", "ok"]
+    assert shown.text.split() == ["hello"]
+    assert failed.kinds() == ["error"]
+    assert got.text.split() == ["7"]
+    assert kernel.language == language.name
+    assert language.told in await variables(kernel)
+
+
+async def test_an_interrupt_ends_the_code_and_nothing_else(place: Place) -> None:
+    kernel, language, shown = await place.kernel(), place.language, Shown()
+    await kernel.execute(language.set, Shown())
+    execution = kernel.execute(language.wait, shown)
+    await soon(shown.printed)
+    assert (kernel.state, "busy" in await variables(kernel)) == ("busy", True)
+    await execution.interrupt()
+    assert (await execution).status == "interrupted"
+    await kernel.execute(language.get, got := Shown())
+    assert got.text.split() == ["7"]
+
+
+async def test_after_a_timeout_the_code_is_interrupted(place: Place) -> None:
+    kernel = await place.kernel()
+    reply = await kernel.execute(place.language.wait, Shown(), timeout=0.5)
+    assert reply.status == "timeout"
+    assert (await kernel.execute(place.language.hello, Shown())).status == "ok"
+
+
+@pytest.mark.parametrize("who", ["we", "a person"])
+async def test_k3_a_restart_ends_the_code_and_forgets_the_variables(place: Place, who: str) -> None:
+    kernel, language, shown = await place.kernel(), place.language, Shown()
+    await kernel.execute(language.set, Shown())
+    life = kernel.life
+    execution = kernel.execute(language.wait, shown)
+    await soon(shown.printed)
+    if who == "we":
+        await kernel.restart()
+    else:
+        answered = await place.app.kernel_manager.restart_kernel(kernel.id)
+        if answered is not None:
+            await answered
+    async with asyncio.timeout(20):
+        assert (await execution).status == "restarted"
+    await kernel.execute(language.get, got := Shown())
+    assert "7" not in got.text
+    assert kernel.life != life
+
+
+async def test_k1_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(place: Place) -> None:
+    kernel, language, shown = await place.kernel(), place.language, Shown()
+    life = kernel.life
+    async with asyncio.timeout(40):
+        assert (await kernel.execute(language.die, shown)).status == "died"
+        assert shown.text.split() == ["on"]
+        assert (await kernel.execute(language.hello, Shown())).status == "ok"
+    assert kernel.life != life
+
+
+async def test_a_shutdown_during_a_run_ends_it(place: Place) -> None:
+    kernel, shown = await place.kernel(), Shown()
+    execution = kernel.execute(place.language.wait, shown)
+    await soon(shown.printed)
+    await place.kernels.shutdown("a.ipynb")
+    async with asyncio.timeout(20):
+        assert (await execution).status == "restarted"
     assert kernel.state == "dead"
-    await kernels.close()
+    with pytest.raises(KernelUnavailable, match="Start it again"):
+        await kernel.execute(place.language.hello, Shown())
+
+
+async def test_k5_input_fails_at_once_with_a_reason(place: Place) -> None:
+    if place.language is not PYTHON:
+        return  # bash reads from its terminal: it asks nobody
+    kernel = await place.kernel()
+    reply = await kernel.execute("import getpass; getpass.getpass()", Shown())
+    assert reply.error is not None
+    assert "does not support input" in reply.error["evalue"]

@@ -39,7 +39,7 @@ def odd(install: Install) -> str:
     return "odd"
 
 
-async def test_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: str) -> None:
+async def test_k9_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
     reply = await asyncio.wait_for(kernel.execute("idle is lost", shown), 20)
@@ -47,14 +47,14 @@ async def test_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: s
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
 
 
-async def test_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: str) -> None:
+async def test_k9_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
     await kernel.execute("outputs come late", shown)
     assert shown.text == "ours late"
 
 
-async def test_outputs_of_others_are_not_taken_but_updates_of_displays_are(
+async def test_k9_outputs_of_others_are_not_taken_but_updates_of_displays_are(
     kernels: Kernels, odd: str
 ) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
@@ -82,7 +82,7 @@ async def test_a_kernel_without_a_list_of_variables_is_asked_by_name(
     assert await variables(kernel, ["x"]) == "x: not defined"
 
 
-async def test_a_kernel_that_never_answers_is_given_up(
+async def test_k7_a_kernel_that_never_answers_is_given_up(
     jp_serverapp: ServerApp, install: Install
 ) -> None:
     install("deaf", sys.executable, "-c", "import time; time.sleep(600)")
@@ -98,7 +98,7 @@ async def test_a_kernel_that_never_answers_is_given_up(
     await kernels.close()
 
 
-async def test_a_kernel_that_cannot_start_is_answered_with_those_installed(
+async def test_k7_a_kernel_that_cannot_start_is_answered_with_those_installed(
     kernels: Kernels, install: Install
 ) -> None:
     install("broken", "/nowhere/to/be/found")

@@ -61,13 +61,6 @@ async def test_an_error_is_an_output_and_part_of_the_reply(kernels: Kernels) -> 
     assert shown.kinds() == ["error"]
 
 
-async def test_input_fails_at_once_with_a_reason(kernels: Kernels) -> None:
-    kernel = await kernels.get("a.ipynb")
-    reply = await kernel.execute("input('name? ')", Shown())
-    assert reply.error is not None
-    assert "does not support input" in reply.error["evalue"]
-
-
 async def test_a_flood_of_outputs_arrives_whole(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     shown = Shown()
@@ -107,15 +100,6 @@ async def test_cancelling_who_waits_does_not_stop_the_code(kernels: Kernels) -> 
     assert shown.text == "still here\n"
 
 
-async def test_our_interrupt_ends_the_code_as_interrupted(kernels: Kernels) -> None:
-    kernel = await kernels.get("a.ipynb")
-    shown = Shown()
-    execution = kernel.execute("print('on', flush=True)\nimport time\ntime.sleep(60)", shown)
-    await soon(shown.printed)
-    await execution.interrupt()
-    assert (await execution).status == "interrupted"
-
-
 async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     reply = await kernel.execute("while True: pass", Shown(), timeout=0.3)
@@ -123,7 +107,7 @@ async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None
     assert (await kernel.execute("1", Shown())).status == "ok"
 
 
-async def test_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
+async def test_k2_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
     kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.kernel.run._GRACE", 0.3)
@@ -140,21 +124,6 @@ async def test_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
     assert (await kernel.execute("1", Shown())).status == "ok"
 
 
-async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(
-    kernels: Kernels,
-) -> None:
-    kernel = await kernels.get("a.ipynb")
-    shown = Shown()
-    generation = kernel.generation
-    code = "print('last words', flush=True)\nimport os, time\ntime.sleep(0.3)\nos._exit(1)"
-    reply = await kernel.execute(code, shown)
-    assert reply.status == "died"
-    assert shown.text == "last words\n"
-    after = await kernel.execute("1", Shown())
-    assert (after.status, after.execution_count) == ("ok", 1)
-    assert kernel.generation > generation
-
-
 async def test_code_queued_behind_a_death_never_starts(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     shown = Shown()
@@ -164,32 +133,6 @@ async def test_code_queued_behind_a_death_never_starts(kernels: Kernels) -> None
     reply = await second
     assert (reply.status, reply.note) == ("died", "The code never started.")
     assert not shown.begun.is_set()
-
-
-async def test_a_restart_by_a_person_ends_the_code_as_restarted(
-    kernels: Kernels, jp_serverapp: ServerApp
-) -> None:
-    kernel = await kernels.get("a.ipynb")
-    shown = Shown()
-    generation = kernel.generation
-    execution = kernel.execute("print('on', flush=True)\nimport time\ntime.sleep(60)", shown)
-    await soon(shown.printed)
-    answered = await jp_serverapp.kernel_manager.restart_kernel(kernel.id)
-    await answered
-    assert (await execution).status == "restarted"
-    assert kernel.generation > generation
-    assert (await kernel.execute("1", Shown())).execution_count == 1
-
-
-async def test_a_restart_of_ours_forgets_the_variables(kernels: Kernels) -> None:
-    kernel = await kernels.get("a.ipynb")
-    await kernel.execute("x = 1", Shown())
-    generation = kernel.generation
-    await kernel.restart()
-    assert kernel.generation > generation
-    reply = await kernel.execute("x", Shown())
-    assert reply.error is not None
-    assert reply.error["ename"] == "NameError"
 
 
 class Person:
@@ -207,7 +150,7 @@ class Person:
         self.client.stop_channels()
 
 
-async def test_a_persons_own_cell_goes_first_and_is_not_interrupted(
+async def test_k8_a_persons_own_cell_goes_first_and_is_not_interrupted(
     kernels: Kernels, jp_serverapp: ServerApp
 ) -> None:
     kernel = await kernels.get("a.ipynb")
@@ -253,7 +196,7 @@ async def test_a_kernel_that_was_busy_before_we_came_is_waited_for(
     person.close()
 
 
-async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
+async def test_k7_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
     kernels: Kernels,
 ) -> None:
     with pytest.raises(
@@ -274,17 +217,6 @@ async def test_a_shut_down_kernel_is_gone_and_the_next_is_a_new_one(kernels: Ker
     assert await kernels.find("a.ipynb") is None
     second = await kernels.get("a.ipynb")
     assert second.id != first.id
-
-
-async def test_a_shutdown_during_a_run_ends_it(kernels: Kernels) -> None:
-    kernel = await kernels.get("a.ipynb")
-    shown = Shown()
-    execution = kernel.execute("print('on', flush=True)\nimport time; time.sleep(60)", shown)
-    await soon(shown.printed)
-    await kernels.shutdown("a.ipynb")
-    assert (await execution).status == "restarted"
-    with pytest.raises(KernelUnavailable, match="Start it again"):
-        await kernel.execute("1", Shown())
 
 
 async def test_calls_side_by_side_start_one_kernel(kernels: Kernels) -> None:

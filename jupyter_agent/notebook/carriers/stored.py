@@ -130,7 +130,8 @@ def _odd_cell(cell: Any) -> str:
         return "has no text"
     if not isinstance(cell.get("metadata"), dict):
         return "has no metadata"
-    if not isinstance(cell.get("attachments") or {}, dict):
+    attached = cell.get("attachments") or {}
+    if not isinstance(attached, dict) or not all(map(_is_bundle, attached.values())):
         return "has malformed attachments"
     if cell["cell_type"] == "code":
         if not _is_count(cell.get("execution_count")):
@@ -167,16 +168,18 @@ def _is_output(output: Any) -> bool:
                 and _is_text(output["traceback"])
             )
         case "display_data" | "execute_result":
-            return isinstance(output.get("data"), dict) and all(
-                _is_text(item) for kind, item in output["data"].items() if _is_plain(kind)
-            )
+            return _is_bundle(output.get("data"))
         case kind:
             return isinstance(kind, str)
 
 
-def _is_plain(kind: str) -> bool:
-    """Whether the data of that mimetype are text; of JSON they may be anything."""
-    return kind.startswith(("text/", "image/")) and not kind.endswith("json")
+def _is_bundle(data: Any) -> bool:
+    """Whether it is data by mimetype: text and pictures are text, JSON may be anything."""
+    return isinstance(data, dict) and all(
+        _is_text(item)
+        for kind, item in data.items()
+        if kind.startswith(("text/", "image/")) and not kind.endswith("json")
+    )
 
 
 # ---- ids

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from jupyter_agent import __version__
+from jupyter_agent import __version__, blame
 from jupyter_agent.demo import headless, lab
 
 
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo.set_defaults(
         command=lambda given: (headless if given.headless else lab)(given.model, given.server)
     )
+    blame.add_to(commands)
     given = parser.parse_args(arguments)
     code: int = given.command(given)
     return code

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_agent.conversations.blame import Blame, CellText, blame
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.notebook.cell import Change
 
@@ -56,6 +57,10 @@ class Journal:
             "SELECT * FROM changes WHERE turn_id = ? ORDER BY id", turn_id
         )
         return [Entry(row["id"], _change(row)) for row in rows]
+
+    async def blame(self, notebook: str, cells: Sequence[CellText], owner: str) -> list[Blame]:
+        """Who last changed each of these cells."""
+        return await self._database.run(lambda db: blame(db, [notebook], cells, owner))
 
     async def mark_undone(self, ids: Sequence[int]) -> None:
         """These were taken back."""

@@ -14,7 +14,17 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.models.registry import Models
 from jupyter_agent.notebook.carriers.tab import Tabs
-from jupyter_agent.server import chat, conversations, notebooks, status, tab, tools, turns, verify
+from jupyter_agent.server import (
+    blame,
+    chat,
+    conversations,
+    notebooks,
+    status,
+    tab,
+    tools,
+    turns,
+    verify,
+)
 from jupyter_agent.server.openapi import describe
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.workspace import Rooms
@@ -79,6 +89,7 @@ def routes(
         Route("notebooks/{path}/cells", notebooks.CellsHandler, document),
         Route("notebooks/{path}/run", notebooks.RunCellsHandler, document),
         Route("notebooks/{path}/verify", verify.VerifyHandler, document),
+        Route("notebooks/{path}/blame", blame.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),
         Route("runs/{run_id}", notebooks.RunHandler, document),

@@ -1,0 +1,151 @@
+"""D16: every character arrives as it was, whichever way a cell is edited."""
+
+from __future__ import annotations
+
+import json
+import random
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.notebook.changes import undo
+from jupyter_agent.notebook.document import Notebook
+
+from .browser import Tab
+from .conftest import code, markdown
+
+Write = Callable[..., Path]
+TEXTS = {
+    "CRLF": "a\r\nb\r\n",
+    "lone CR": "a\rb\r",
+    "mixed line ends": "a\nb\r\nc\rd\x0be\x0cf\x1cg\x85h",
+    "line and paragraph separators": "a\u2028b\u2029c",
+    "combining": "e\u0301 n\u0303 " + "o" + "\u0302\u0323" * 20,
+    "not normalised": "\u212b \u00c5 A\u030a \ufb01",
+    "astral": "😀 𝒳 = 𠀀 # 🏳️‍🌈👩‍👩‍👧",
+    "right to left": "x = 'שלום' # مرحبا \u202etxt\u202c\u200f",
+    "zero width": "a\u200bb\u200dc\ufeffd",
+    "NUL and escapes": "a\x00b\x1b[31mc\x7f",
+    "no characters": "\uffff\ufffe\U0010ffff",
+    "private use": "\ue000\U000f0000",
+    "indented by tabs": "\tif x:\n\t\ty\u00a0= 1",
+    "empty lines": "\n\n\n",
+}
+ALPHABET = "ab \n\r\t\u2028\u0301é😀𝒳שم\u200d\x00\x85\uffff"
+
+
+def stored(path: Path) -> dict[str, str]:
+    """The sources in the file, by cell id; read as bytes, so that nothing is translated."""
+    cells = json.loads(path.read_bytes().decode())["cells"]
+    return {cell["id"]: "".join(cell["source"]) for cell in cells}
+
+
+async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
+    """Bring the text into cells by every edit there is, and look at each in the file."""
+    made = await notebook.insert(source=text, index=0)
+    assert made.cell is not None
+    cell_id = made.cell.id
+    assert stored(path)[cell_id] == text
+
+    await notebook.update("a", source=text, base=notebook.peek("a").source)
+    assert stored(path)["a"] == text
+
+    await notebook.update("b", old_string="HERE", new_string=text)
+    assert stored(path)["b"] == f"é😀{text}😀é"
+    await notebook.update("b", old_string=f"😀{text}😀", new_string="HERE")
+    assert stored(path)["b"] == "éHEREé"
+
+    # Somebody added a line at the end since; both are in it.
+    base = f"one\ntwo\n{text}"
+    await notebook.update("c", source=base, base=notebook.peek("c").source)
+    await notebook.update("c", source=f"{base}\nend", base=base)
+    merged = await notebook.update("c", source=f"{text}\ntwo\n{text}", base=base)
+    assert merged.merged
+    assert stored(path)["c"] == f"{text}\ntwo\n{text}\nend"
+
+    for kind in ("markdown", "raw", "code"):
+        await notebook.update("a", type=kind)
+        assert stored(path)["a"] == text
+    await notebook.move("a", index=0)
+    assert stored(path)["a"] == text
+
+    gone = await notebook.delete("a")
+    assert "a" not in stored(path)
+    assert (await undo(notebook, gone.changes)).conflicts == []
+    assert stored(path)["a"] == text
+
+    replaced = await notebook.update("a", source="other", base=text)
+    assert (await undo(notebook, replaced.changes)).conflicts == []
+    assert stored(path)["a"] == text
+
+    outputs = notebook.outputs("a")
+    outputs.start()
+    outputs.display({"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}})
+    outputs.finish(1)
+    await notebook.save()
+    assert notebook.peek("a").outputs[0]["data"]["text/plain"] == text
+    assert notebook.peek(cell_id).source == text
+
+
+@pytest.mark.parametrize("name", list(TEXTS))
+async def test_d16_a_text_survives_every_edit_of_the_file(
+    notebooks: Notebooks, write: Write, name: str
+) -> None:
+    cells = [code("a", "x"), code("b", "é😀HERE😀é"), markdown("c", "", metadata={"k": "é😀"})]
+    path = write("a.ipynb", cells)
+    await through_all_edits(await notebooks.get("a.ipynb"), TEXTS[name], path)
+
+
+@pytest.mark.parametrize("name", list(TEXTS))
+async def test_d16_a_text_survives_every_edit_in_a_tab(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write, name: str
+) -> None:
+    path = write("a.ipynb", [code("a", "x"), code("b", "é😀HERE😀é"), markdown("c", "")])
+    tab = await Tab(tabs, contents, "a.ipynb").open()
+    notebook = await notebooks.get("a.ipynb")
+    await through_all_edits(notebook, TEXTS[name], path)
+    assert notebook.carrier == "tab"
+    assert tab.source("a") == TEXTS[name]
+
+
+async def test_d16_a_file_with_these_texts_is_read_and_written_as_it_is(
+    notebooks: Notebooks, write: Write
+) -> None:
+    path = write("a.ipynb", [code(f"t{n}", text) for n, text in enumerate(TEXTS.values())])
+    before = path.read_bytes()
+    notebook = await notebooks.get("a.ipynb")
+    assert [cell.source for cell in await notebook.read()] == list(TEXTS.values())
+    await notebook.save()
+    assert path.read_bytes() == before
+    await notebook.insert(source="new")
+    lines = set(path.read_bytes().splitlines())
+    assert all(
+        line.rstrip(b",") in {kept.rstrip(b",") for kept in lines} for line in before.splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("seed", "times"), [(1, 25), pytest.param(2, 3000, marks=pytest.mark.long)]
+)
+async def test_d16_texts_made_at_random(contents: Any, write: Write, seed: int, times: int) -> None:
+    """Rewrites of one random text into another, whose parts are alike: small operations."""
+    source = random.Random(seed)
+    path = write("a.ipynb", [code("a", "")])
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    text = ""
+    for number in range(times):
+        kept = "".join(char for char in text if source.random() < 0.8)
+        at = source.randrange(len(kept) + 1)
+        new = kept[:at] + "".join(source.choices(ALPHABET, k=source.randrange(12))) + kept[at:]
+        if source.random() < 0.1:
+            new = unicodedata.normalize(source.choice(["NFC", "NFD"]), new)
+        await notebook.update("a", source=new, base=text)
+        assert stored(path)["a"] == new, f"seed {seed}, step {number}: {text!r} -> {new!r}"
+        text = new[:200]
+        await notebook.update("a", source=text, base=new)
+    await notebooks.close()

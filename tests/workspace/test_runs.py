@@ -3,73 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import nbformat
 import pytest
-from jupyter_server.serverapp import ServerApp
+from conftest import Room
+from printed import printed
 
 from jupyter_agent.errors import Busy, InvalidInput
-from jupyter_agent.kernel.session import Kernel, Kernels
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.carriers.tab import Tabs
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.workspace.runs import Run, Runs
-
-
-@dataclass
-class Room:
-    """A notebook on disk, its kernel, and the runs of the server."""
-
-    notebook: Notebook
-    kernel: Kernel
-    runs: Runs
-    file: Path
-
-    async def run(self, source: str, **options: Any) -> Run:
-        """A new cell, started."""
-        edit = await self.notebook.insert(source=source)
-        assert edit.cell is not None
-        return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
-
-    def on_disk(self, cell_id: str) -> Any:
-        cells = json.loads(self.file.read_text())["cells"]
-        return next(cell for cell in cells if cell["id"] == cell_id)
-
-
-@pytest.fixture
-def room(
-    jp_serverapp: ServerApp, jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
-) -> Iterator[Room]:
-    file = jp_root_dir / "a.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(), file)
-    kernels = Kernels(
-        jp_serverapp.session_manager, jp_serverapp.kernel_manager, jp_serverapp.kernel_spec_manager
-    )
-    notebooks, runs = Notebooks(jp_serverapp.contents_manager, Tabs()), Runs()
-
-    async def opened() -> Room:
-        notebook = await notebooks.get("a.ipynb")
-        return Room(notebook, await kernels.get("a.ipynb"), runs, file)
-
-    async def closed() -> None:
-        await runs.close()
-        await notebooks.close()
-        await kernels.close()
-
-    yield jp_asyncio_loop.run_until_complete(opened())
-    jp_asyncio_loop.run_until_complete(closed())
-
-
-async def printed(run: Run, text: str) -> None:
-    """Wait until the run has put out that text."""
-    async for _ in run.news(20):
-        if any(text in output.get("text", "") for output in run.outputs()):
-            return
 
 
 async def test_a_run_leaves_its_outputs_and_count_in_the_file(room: Room) -> None:
@@ -165,7 +104,9 @@ async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
     assert (theirs.status, ours.status) == ("ok", "interrupted")
 
 
-async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(room: Room) -> None:
+async def test_k1_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
+    room: Room,
+) -> None:
     code = "print('last words', flush=True)\nimport os, time; time.sleep(0.3); os._exit(1)"
     run = await room.run(code)
     assert await run.wait(20)

@@ -1,0 +1,67 @@
+"""A notebook on disk with a real kernel, and the runs of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_server.serverapp import ServerApp
+
+from jupyter_agent.kernel.session import Kernel, Kernels
+from jupyter_agent.notebook.carriers.choose import Notebooks
+from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.workspace.runs import Run, Runs
+
+
+@dataclass
+class Room:
+    """A notebook on disk, its kernel, and the runs of the server."""
+
+    notebook: Notebook
+    kernel: Kernel
+    runs: Runs
+    file: Path
+    kernels: Kernels
+    notebooks: Notebooks
+
+    async def run(self, source: str, **options: Any) -> Run:
+        """A new cell, started."""
+        edit = await self.notebook.insert(source=source)
+        assert edit.cell is not None
+        return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
+
+    def on_disk(self, cell_id: str) -> Any:
+        cells = json.loads(self.file.read_text())["cells"]
+        return next(cell for cell in cells if cell["id"] == cell_id)
+
+
+@pytest.fixture
+def room(
+    jp_serverapp: ServerApp, jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Iterator[Room]:
+    file = jp_root_dir / "a.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), file)
+    kernels = Kernels(
+        jp_serverapp.session_manager, jp_serverapp.kernel_manager, jp_serverapp.kernel_spec_manager
+    )
+    notebooks, runs = Notebooks(jp_serverapp.contents_manager, Tabs()), Runs()
+
+    async def opened() -> Room:
+        notebook = await notebooks.get("a.ipynb")
+        kernel = await kernels.get("a.ipynb")
+        return Room(notebook, kernel, runs, file, kernels, notebooks)
+
+    async def closed() -> None:
+        await runs.close()
+        await notebooks.close()
+        await kernels.close()
+
+    yield jp_asyncio_loop.run_until_complete(opened())
+    jp_asyncio_loop.run_until_complete(closed())

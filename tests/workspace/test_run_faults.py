@@ -1,0 +1,144 @@
+"""Runs where kernels, processes and people do what they should not (FAULTS.md, K and N)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from typing import Any
+
+import nbformat
+import pytest
+from conftest import Room
+from jupyter_server.serverapp import ServerApp
+from printed import printed
+
+from jupyter_agent.workspace.runs import Run
+
+
+async def text(run: Run) -> str:
+    assert await run.wait(30)
+    return "".join(output.get("text", "") for output in run.outputs())
+
+
+async def saved(room: Room, run: Run, text: str) -> None:
+    """Wait until the file has it."""
+    async with asyncio.timeout(20):
+        while text not in str(room.on_disk(run.cell_id)["outputs"]):
+            await asyncio.sleep(0.02)
+
+
+async def test_k9_what_comes_after_its_cell_goes_into_that_cell(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.late.SAVE_EVERY", 0.2)
+    run = await room.run(
+        "import asyncio\ngo = asyncio.Event()\n"
+        "async def late():\n    await go.wait()\n    print('late')\n    display('too')\n"
+        "task = asyncio.create_task(late())\nprint('in time')"
+    )
+    assert await text(run) == "in time\n"
+    other = await room.run("go.set(); await task; print('other')")
+    assert await text(other) == "other\n"
+    await saved(room, run, "too")
+    assert await text(run) == "in time\nlate\n"
+    assert room.on_disk(run.cell_id)["execution_count"] == 1
+
+
+async def test_k9_what_a_thread_prints_late_is_saved_when_the_server_stops(room: Room) -> None:
+    run = await room.run(
+        "import threading\nt = threading.Timer(0.3, lambda: print('late')); t.start()\nprint('on')"
+    )
+    await run.wait()
+    async with asyncio.timeout(20):
+        while "late" not in await text(run):
+            await asyncio.sleep(0.01)
+    await room.runs.close()
+    assert "late\n" in room.on_disk(run.cell_id)["outputs"][0]["text"]
+
+
+async def test_k11_two_notebooks_on_one_kernel_take_turns(
+    room: Room, jp_serverapp: ServerApp
+) -> None:
+    shutil.copy(room.file, room.file.with_name("b.ipynb"))
+    await jp_serverapp.session_manager.create_session(
+        path="b.ipynb", name="b.ipynb", type="notebook", kernel_id=room.kernel.id
+    )
+    other = replace(room, notebook=await room.notebooks.get("b.ipynb"))
+    other.file = room.file.with_name("b.ipynb")
+    assert await room.kernels.get("b.ipynb") is room.kernel
+    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.3); x = ['a']")
+    second = await other.run("x.append('b'); print(x)")
+    third = await room.run("x.append('c'); print(x)")
+    await printed(first, "on")
+    blocked = third.describe()
+    assert (blocked["blocked_by"], blocked["busy_cells"]) == (first.id, [first.cell_id])
+    assert blocked["queued"] == [second.id]
+    assert (await text(second), await text(third)) == ("['a', 'b']\n", "['a', 'b', 'c']\n")
+    assert other.on_disk(second.cell_id)["outputs"][0]["text"] == ["['a', 'b']\n"]
+    assert [cell.id for cell in await room.notebook.read()] == [first.cell_id, third.cell_id]
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("import subprocess\np = subprocess.Popen(['sleep', '60'])\nprint('done')", "done\n"),
+        (
+            "import os, time\npid = os.fork()\n"
+            "if pid == 0:\n    time.sleep(60); os._exit(0)\nprint('parent')",
+            "parent\n",
+        ),
+        (
+            "import os\npid = os.fork()\n"
+            "if pid == 0:\n    print('child', flush=True); os._exit(0)\n"
+            "os.waitpid(pid, 0); print('parent')",
+            "child\nparent\n",
+        ),
+        ("!printf '10%%\\r20%%\\r\\033[1mdone\\033[0m\\n'", "\x1b[1mdone\x1b[0m\n"),
+    ],
+    ids=["subprocess", "fork", "fork that prints", "progress of a shell"],
+)
+async def test_k12_children_that_keep_stdout_hold_nothing_up(
+    room: Room, code: str, shown: str
+) -> None:
+    run = await room.run(code)
+    assert sorted((await text(run)).split("\n")) == sorted(shown.split("\n"))
+    assert run.status == "ok"
+    after = "import os, signal\nif 'p' in dir(): p.kill()\nif globals().get('pid'):\n    try: "
+    await (await room.run(after + "os.kill(pid, 9)\n    except OSError: pass")).wait(20)
+
+
+async def test_n3_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
+    code = "open('effects', 'a').write('once ')\nimport os; os._exit(1)"
+    run = await room.run(code)
+    behind = await room.run("open('effects', 'a').write('behind ')")
+    assert await run.wait(30)
+    assert await behind.wait(30)
+    assert (run.status, behind.status) == ("died", "died")
+    assert behind.note == "The code never started."
+    again = await room.run("print(open('effects').read())")
+    assert await text(again) == "once \n"
+
+
+@pytest.mark.parametrize("how", ["ok", "error", "interrupted", "timeout", "died", "restarted"])
+async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
+    wait = "print('on', flush=True)\nimport time; time.sleep(60)"
+    code = {"ok": "1", "error": "1 / 0", "died": "import os; os._exit(1)"}.get(how, wait)
+    options: dict[str, Any] = {"timeout": 0.3} if how == "timeout" else {}
+    run = await room.run(code, **options)
+    if how in ("interrupted", "restarted"):
+        await printed(run, "on")
+        await (run.interrupt() if how == "interrupted" else room.kernel.restart())
+    assert await run.wait(30)
+    assert run.status == how
+    cell = nbformat.from_dict(room.on_disk(run.cell_id))
+    assert "execution_state" not in cell
+    assert len(run.report()) == 1
+
+
+async def test_n5_what_a_kernel_shows_while_nobody_looks_is_in_the_file(room: Room) -> None:
+    run = await room.run("print('seen', flush=True)\nimport time; time.sleep(0.2); print('unseen')")
+    await printed(run, "seen")
+    await room.notebook.close()  # nobody has it open any more
+    assert await run.wait(20)
+    assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["seen\n", "unseen\n"]

@@ -52,7 +52,10 @@ def line(value: Any) -> str:
     for known, tell in tellers():
         if kind is known:
             return f"{kind.__name__} {tell(value)}"
-    return brief(value) if is_scalar(value) else f"{kind.__module__}.{kind.__qualname__}"
+    if is_scalar(value):
+        told = brief(value)
+        return told if value is None or told.startswith("int of") else f"{kind.__name__} {told}"
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
@@ -122,7 +125,8 @@ def columns(names: Iterable[Any], kinds: Iterable[Any]) -> str:
 
 def tell_frame(value: Any) -> str:
     rows, count = value.shape
-    lines = [f"{rows}x{count}: {columns(value.columns, value.dtypes)}"]
+    held = size(int(value.memory_usage().sum()))
+    lines = [f"{rows}x{count}, {held}: {columns(value.columns, value.dtypes)}"]
     for row in range(min(rows, ROWS)):
         cells = [brief(value.iat[row, column]) for column in range(min(count, COLUMNS))]
         lines.append(f"  {brief(value.index[row])} | {', '.join(cells)}")
@@ -131,12 +135,21 @@ def tell_frame(value: Any) -> str:
 
 def tell_series(value: Any) -> str:
     head = ", ".join(brief(value.iat[place]) for place in range(min(len(value), ITEMS)))
-    return f"{len(value)} {value.dtype} {brief(value.name)}: {head}"
+    return f"{len(value)} {value.dtype}, {size(value.nbytes)}, {brief(value.name)}: {head}"
 
 
 def tell_polars(value: Any) -> str:
-    return f"{value.height}x{value.width}: {columns(value.columns, value.dtypes)}"
+    held = size(value.estimated_size())
+    lines = [f"{value.height}x{value.width}, {held}: {columns(value.columns, value.dtypes)}"]
+    for row in value.head(ROWS).rows():
+        lines.append(f"  {', '.join(brief(item) for item in row[:COLUMNS])}")
+    return "\n".join(lines)
 
 
 def tell_tensor(value: Any) -> str:
-    return f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}"
+    held = size(value.numel() * value.element_size())
+    told = f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}, {held}"
+    if value.device.type != "cpu":  # asking another device waits for it
+        return told
+    head = value.detach().reshape(-1)[:ITEMS].tolist()
+    return f"{told}: {', '.join(brief(item) for item in head)}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import html
 import json
 import re
@@ -12,6 +10,8 @@ from itertools import groupby
 from typing import Any
 
 from jupyter_agent.notebook.cell import Output
+from jupyter_agent.notebook.pictures import Picture, bytes_told, pictures_in, told
+from jupyter_agent.notebook.tables import frame_text
 
 _ESCAPES = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # commands to the terminal: titles, links
@@ -23,28 +23,36 @@ _INVISIBLE = re.compile(
     "[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 """Control, direction and tag characters: they show nothing, and could hide text from a person."""
-_IMAGES = ("image/png", "image/jpeg")
 _OBJECT = re.compile(r"<.*>", re.DOTALL)
 """A `text/plain` that names an object; other representations tell more."""
 _INSTEAD = ("text/markdown", "text/latex", "text/html", "application/json")
-_OWN_FRAME = ("Cell In", "Input In", "File <ipython-input", "  Cell In")
+_FRAME = re.compile(r"\s*(?:Cell In|Input In|File )")
+_LIBRARY = re.compile(
+    r"\s*File (?:\S*(?:site|dist)-packages|\S*/lib/python3|\S*[\\/]Lib[\\/]|<(?!ipython))"
+)
+"""Frames of installed code; all others are in the person's own cells and modules."""
+_NO_FRAME = re.compile(r"[-\s]*$|.*Traceback \(most recent call|\s*\[\.\.\. skipping")
 _FRAME_CHARS = 1_500
-_SIDE = {
-    side: re.compile(rf"<svg\b[^>]*\s{side}\s*=\s*['\"]([\d.]+)") for side in ("width", "height")
-}
-_HEADER_BYTES = 65_536
-"""Where a picture tells its size, at the latest."""
+_OWN_FRAMES = 3
+_TABLE_CHARS = 500_000
+"""HTML that is worth parsing for a few rows."""
+ROWS = 12
+"""Of a data frame, where it is not read for itself."""
+_EMBEDDED = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=]{200,})")
 _HEAD = 0.6
 """Share of a long text that is taken from its beginning; the rest is its end."""
 
 
-def output_text(outputs: Sequence[Output], *, limit: int = 12_000, start: int = 0) -> str:
+def output_text(
+    outputs: Sequence[Output], *, limit: int = 12_000, start: int = 0, rows: int | None = ROWS
+) -> str:
     """What the outputs of a cell show, from character `start` on, at most `limit` characters.
 
     What is left out is said, with how to read on. Streams are merged, pictures named with their
-    size, an error is its name, its message and the frames that matter.
+    size, data frames are tables of at most `rows` rows, an error is its name, its message and the
+    frames that matter.
     """
-    text = "\n".join(_pieces(outputs))[start:]
+    text = without_data("\n".join(_pieces(outputs, rows)))[start:]
     left = len(text) - limit
     if left <= 0:
         return text
@@ -55,14 +63,9 @@ def output_text(outputs: Sequence[Output], *, limit: int = 12_000, start: int = 
     return f"{text[:head]}\n... {left:,} characters left out: output_from={head} ...\n{end}"
 
 
-def images(outputs: Sequence[Output]) -> list[tuple[str, str]]:
-    """(media type, base64) of the pictures that models can look at: PNG and JPEG."""
-    return [
-        (kind, "".join(joined(output["data"][kind]).split()))
-        for output in outputs
-        for kind in _IMAGES
-        if kind in output.get("data", {})
-    ]
+def images(outputs: Sequence[Output]) -> list[Picture]:
+    """The pictures that models can look at, as they are: PNG and JPEG."""
+    return [picture for output in outputs for picture in pictures_in(output.get("data", {}))]
 
 
 def plain(text: str) -> str:
@@ -71,6 +74,14 @@ def plain(text: str) -> str:
     if "\r" in text or "\b" in text:
         text = "\n".join(_overwritten(line) for line in text.split("\n"))
     return _INVISIBLE.sub("", text)
+
+
+def without_data(text: str) -> str:
+    """The text with its embedded files (`data:image/png;base64,...`) named instead of spelled."""
+    return _EMBEDDED.sub(
+        lambda found: f"data:{found[1]};base64,<{bytes_told(len(found[2]) * 3 // 4)} left out>",
+        text,
+    )
 
 
 def _overwritten(line: str) -> str:
@@ -87,18 +98,21 @@ def _overwritten(line: str) -> str:
     return "".join(shown)
 
 
-def _pieces(outputs: Sequence[Output]) -> Iterator[str]:
+def _pieces(outputs: Sequence[Output], rows: int | None) -> Iterator[str]:
     for kind, group in groupby(outputs, key=lambda output: output["output_type"]):
         if kind == "stream":
             yield plain("".join(joined(output["text"]) for output in group)).rstrip("\n")
         elif kind == "error":
             yield from map(_error, group)
         else:
-            yield from (_bundle(output.get("data", {})) for output in group)
+            yield from (_bundle(output.get("data", {}), rows) for output in group)
 
 
-def bundle_text(data: Mapping[str, Any]) -> str:
+def bundle_text(data: Mapping[str, Any], rows: int | None = None) -> str:
     """What a bundle says besides its pictures: what tells most in the fewest characters."""
+    page = joined(data.get("text/html", ""))
+    if len(page) < _TABLE_CHARS and (table := frame_text(page, rows)) is not None:
+        return plain(table)
     pictures = any(kind.startswith("image/") for kind in data)
     text = plain(joined(data.get("text/plain", "")))
     if _OBJECT.fullmatch(text.strip()):
@@ -106,16 +120,16 @@ def bundle_text(data: Mapping[str, Any]) -> str:
         if instead is not None:
             return _as_text(instead, data[instead])
         return "" if pictures else text
-    if "dataframe" in joined(data.get("text/html", "")):
+    if "dataframe" in page:
         text = re.sub(" {3,}", "  ", text)
     if not text and not pictures:
         return "\n".join(_as_text(kind, value) for kind, value in data.items())
     return text
 
 
-def _bundle(data: Mapping[str, Any]) -> str:
-    pictures = [_picture(kind, joined(data[kind])) for kind in data if kind.startswith("image/")]
-    return "\n".join(filter(None, [*pictures, bundle_text(data)]))
+def _bundle(data: Mapping[str, Any], rows: int | None) -> str:
+    pictures = [told(kind, joined(data[kind])) for kind in data if kind.startswith("image/")]
+    return "\n".join(filter(None, [*pictures, bundle_text(data, rows)]))
 
 
 def _as_text(kind: str, value: Any) -> str:
@@ -126,7 +140,7 @@ def _as_text(kind: str, value: Any) -> str:
     if kind.startswith("text/"):
         return plain(joined(value))
     size = len(value if isinstance(value, str) else json.dumps(value))
-    return f"<{kind} {_size(size)}>"
+    return f"<{kind} {bytes_told(size)}>"
 
 
 def _without_tags(text: str) -> str:
@@ -138,57 +152,29 @@ def _without_tags(text: str) -> str:
 
 
 def _error(output: Output) -> str:
-    """Name and message, the frames in the notebook's own cells, and the last one."""
+    """Name and message, the frames in the person's own code, the last one, and what caused it."""
     message = plain(f"{output['ename']}: {output['evalue']}")
-    frames = [plain(frame).strip("\n") for frame in output.get("traceback", ())]
-    frames = [
-        frame
-        for frame in frames
-        if frame.strip("- ") and frame != message and "Traceback (most recent call" not in frame
+    entries = [plain(entry).strip("\n") for entry in output.get("traceback", ())]
+    entries = [
+        entry
+        for entry in entries
+        if not _NO_FRAME.match(entry) and entry.strip() != message.strip()
     ]
-    own = [place for place, frame in enumerate(frames) if frame.startswith(_OWN_FRAME)]
-    kept = sorted({*own[-2:], len(frames) - 1}) if frames else []
+    frames = [place for place, entry in enumerate(entries) if _FRAME.match(entry)]
+    own = [place for place in frames if not _LIBRARY.match(entries[place])]
+    kept = {*own[:1], *own[-_OWN_FRAMES:], *frames[-1:]}
+    if not frames:  # not Python's: what is last tells most
+        kept = set(range(len(entries))[-2:])
     lines = [message]
-    for place, before in zip(kept, [-1, *kept], strict=False):
-        if place - before > 1:
-            lines.append(f"... {place - before - 1} frames left out ...")
-        lines.append(frames[place][-_FRAME_CHARS:])
+    left_out = 0
+    for place, entry in enumerate(entries):
+        if place in kept or (frames and place not in frames):
+            lines += [f"... {left_out} frames left out ..."] if left_out else []
+            lines.append(entry[-_FRAME_CHARS:])
+            left_out = 0
+        else:
+            left_out += 1
     return "\n".join(lines)
-
-
-def _picture(kind: str, value: str) -> str:
-    size = pixels(kind, value)
-    count = len(value) if kind.startswith("image/svg") else len(value) * 3 // 4
-    return f"<{kind} {f'{size[0]}x{size[1]} ' if size else ''}{_size(count)}>"
-
-
-def pixels(kind: str, value: str) -> tuple[int, int] | None:
-    """Width and height of a PNG or JPEG in base64 or of an SVG; None where it does not tell."""
-    if kind.startswith("image/svg"):
-        sides = [_SIDE[side].search(value[:_HEADER_BYTES]) for side in ("width", "height")]
-        found = [round(float(side.group(1))) for side in sides if side]
-        return (found[0], found[1]) if len(found) == 2 else None
-    start = "".join(value[: _HEADER_BYTES * 4 // 3].split())
-    try:
-        header = base64.b64decode(start[: len(start) // 4 * 4])
-    except binascii.Error:
-        return None
-    if header.startswith(b"\x89PNG"):
-        return int.from_bytes(header[16:20]), int.from_bytes(header[20:24])
-    # A JPEG is a row of segments, each with its length; start-of-frame segments hold the size.
-    place = 2 if header.startswith(b"\xff\xd8") else len(header)
-    while place + 9 < len(header):
-        if 0xC0 <= header[place + 1] <= 0xCF and header[place + 1] not in (0xC4, 0xC8, 0xCC):
-            height, width = header[place + 5 : place + 7], header[place + 7 : place + 9]
-            return int.from_bytes(width), int.from_bytes(height)
-        place += 2 + int.from_bytes(header[place + 2 : place + 4])
-    return None
-
-
-def _size(count: int) -> str:
-    if count < 1_000:
-        return f"{count} B"
-    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
 def joined(value: Any) -> str:

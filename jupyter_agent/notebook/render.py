@@ -7,27 +7,40 @@ people do, then its source as it is, then what its outputs show after `->`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from typing import Any
 
 from jupyter_agent.errors import CellNotFound, InvalidInput
 from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.output_text import images, output_text, plain
+from jupyter_agent.notebook.output_text import images, output_text, plain, without_data
+from jupyter_agent.notebook.pictures import Picture, pictures_in, told
+from jupyter_agent.notebook.sections import Sections
 
 __all__ = [
+    "MOST",
     "Rendered",
     "head",
     "hidden",
     "images",
     "output_text",
+    "pictures",
     "render",
     "render_cells",
     "search",
+    "whole",
 ]
 
 HIDDEN = "agent-hidden"
 """Tag of cells that are kept from models."""
+BUDGET = 24_000
+"""Characters of the overview of a notebook: 6,000 tokens, at 4 characters each."""
+MOST = 31_000
+"""The most that it may be asked for: below 12,500 tokens even where a token has 2.5 characters."""
+OUTLINE_BUDGET = 6_000
+_FAR = "(A line [from-to id] stands for a section: name that id as focus, or search.)"
+_PROSE_CHARS = 240
+"""Of a Markdown cell away from the focus."""
 _OUTPUT_CHARS = 2_000
 """Characters of one cell's outputs in the overview; `read_cells` shows more."""
 _LINE_CHARS = 100
@@ -50,46 +63,77 @@ def hidden(cell: Cell) -> bool:
     return HIDDEN in cell.tags
 
 
+def whole(cell: Cell) -> bool:
+    """Whether a cell is shown with every character of its source, so that it can be rewritten."""
+    return not hidden(cell) and without_data(cell.source) == cell.source
+
+
+def pictures(cell: Cell) -> list[Picture]:
+    """What models can look at in the cell: its attached pictures and those of its outputs."""
+    if hidden(cell):
+        return []
+    attached = (cell.attachments or {}).values()
+    return [
+        *(picture for data in attached for picture in pictures_in(data)),
+        *images(cell.outputs),
+    ]
+
+
 def render(
     cells: Sequence[Cell],
     *,
     stale: Collection[str] = (),
     focus: str | None = None,
-    budget: int = 48_000,
+    budget: int | None = None,
     outline: bool = False,
 ) -> Rendered:
     """A line per cell, and full cells outward from the focus within `budget` characters.
 
-    Without a focus it is the first cell. Lines of cells far from it are left out too where they
-    would take more than half of the budget. Raises CellNotFound for a focus that is not there.
+    Without a focus it is the first cell. Of long prose elsewhere only the beginning is shown. An
+    `outline` has the lines only, under their headings. Where lines take more than half of the
+    budget (of an outline: all of it) a line for each section stands for the cells far from the
+    focus. Raises CellNotFound for a focus that is not there.
     """
     if not cells:
         return Rendered(text="(no cells)", full=frozenset())
+    budget = budget or (OUTLINE_BUDGET if outline else BUDGET)
     outward = _outward(cells, focus)
     shown = {cell.id: _line(cell, cell.id in stale) for cell in cells}
-    left = budget // 2
+    sections = Sections(cells, stale, budget // 3)
+    if outline:
+        shown = {cell.id: sections.indented(cell, shown[cell.id]) for cell in cells}
+    left = budget if outline else budget // 2
     far: set[str] = set()
-    for cell in outward:
-        left -= len(shown[cell.id]) + 1
-        if left < 0:
-            far.add(cell.id)
+    if sum(len(line) + 1 for line in shown.values()) > left:
+        left -= sections.size
+        for cell in outward:
+            left -= len(shown[cell.id]) + 1
+            if left < 0:
+                far.add(cell.id)
     full: set[str] = set()
-    left = max(left, 0) + budget - budget // 2
+    left = budget - sum(len(line) + 1 for line in sections.collapsed(shown, far))
     for cell in () if outline else outward:
-        text = _full(cell, cell.id in stale, output_from=0, output_chars=_OUTPUT_CHARS) + "\n"
+        text, is_whole = _overview(cell, cell.id in stale, near=cell is outward[0])
         cost = len(text) - len(shown[cell.id])
         if hidden(cell) or cell.id in far or cost > left:
             continue
         left -= cost
         shown[cell.id] = text
-        full.add(cell.id)
-    return Rendered(text="\n".join(_collapsed(cells, shown, far)), full=frozenset(full))
+        if is_whole:
+            full.add(cell.id)
+    lines = [*sections.collapsed(shown, far), *([_FAR] if far else [])]
+    return Rendered(text="\n".join(lines), full=frozenset(full))
 
 
 def render_cells(cells: Sequence[Cell], *, output_from: int = 0, output_chars: int = 12_000) -> str:
     """These cells in full; `output_from` and `output_chars` page through the outputs of each."""
     return "\n\n".join(
-        _full(cell, False, output_from=output_from, output_chars=output_chars) for cell in cells
+        _full(
+            cell,
+            False,
+            output_text(cell.outputs, limit=output_chars, start=output_from, rows=None),
+        )
+        for cell in cells
     )
 
 
@@ -104,7 +148,10 @@ def search(cells: Sequence[Cell], query: str, regex: bool) -> str:
     for cell in cells:
         if hidden(cell):
             continue
-        lines = [*_matches(cell.source, pattern, ""), *_matches(_shown(cell), pattern, "-> ")]
+        lines = [
+            *_matches(without_data(cell.source), pattern, ""),
+            *_matches(_shown(cell), pattern, "-> "),
+        ]
         if lines:
             found += [head(cell, False), *lines[: max(_HITS - hits, 0)]]
             hits += len(lines)
@@ -121,19 +168,6 @@ def _outward(cells: Sequence[Cell], focus: str | None) -> list[Cell]:
         raise CellNotFound(focus, known=list(places))
     middle = places[focus] if focus is not None else 0
     return sorted(cells, key=lambda cell: abs(places[cell.id] - middle))
-
-
-def _collapsed(cells: Sequence[Cell], shown: dict[str, str], far: Collection[str]) -> Iterator[str]:
-    for is_far, group in groupby(cells, key=lambda cell: cell.id in far):
-        run = list(group)
-        if is_far:
-            first, last = run[0], run[-1]
-            yield (
-                f"... cells {first.index + 1} (`{first.id}`) to {last.index + 1} (`{last.id}`): "
-                "name one as focus, or search ..."
-            )
-        else:
-            yield from (shown[cell.id] for cell in run)
 
 
 def head(cell: Cell, stale: bool = False) -> str:
@@ -169,20 +203,36 @@ def _brief(cell: Cell) -> str:
     return ", ".join(dict.fromkeys(kinds))
 
 
-def _full(cell: Cell, stale: bool, *, output_from: int, output_chars: int) -> str:
+def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
+    """The cell in the overview, and whether its whole source is in it."""
+    outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
+    if near or cell.type != "markdown" or len(cell.source) <= _PROSE_CHARS:
+        return f"{_full(cell, stale, outputs)}\n", whole(cell)
+    begin, left = cell.source[:_PROSE_CHARS], len(cell.source) - _PROSE_CHARS
+    begin = f"{without_data(begin)}... ({left:,} more characters)"
+    return f"{_full(cell, stale, outputs, begin)}\n", False
+
+
+def _full(cell: Cell, stale: bool, outputs: str, source: str | None = None) -> str:
     if hidden(cell):
         return _line(cell, False)
-    parts = [head(cell, stale)]
-    if cell.source:
-        parts.append(cell.source)
-    if cell.outputs:
-        text = output_text(cell.outputs, limit=output_chars, start=output_from)
-        parts.append(f"->{chr(10) if chr(10) in text else ' '}{text}")
-    return "\n".join(parts)
+    parts = [head(cell, stale), without_data(cell.source) if source is None else source]
+    if cell.attachments:
+        parts.append(f"(attached: {', '.join(_attached(cell.attachments))})")
+    if outputs:
+        parts.append(f"->{chr(10) if chr(10) in outputs else ' '}{outputs}")
+    return "\n".join(filter(None, parts))
+
+
+def _attached(attachments: Mapping[str, Any]) -> Iterator[str]:
+    """Name, kind and size of each file: what it holds is never text."""
+    for name, data in attachments.items():
+        kinds = data.items() if isinstance(data, Mapping) else ()
+        yield " ".join([name, *(told(kind, "".join(value)) for kind, value in kinds)])
 
 
 def _shown(cell: Cell) -> str:
-    return output_text(cell.outputs, limit=1_000_000)
+    return output_text(cell.outputs, limit=1_000_000, rows=None)
 
 
 def _matches(text: str, pattern: re.Pattern[str], mark: str) -> Iterator[str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.render import hidden, images, render, render_cells, search
+from jupyter_agent.notebook.pictures import fitting
+from jupyter_agent.notebook.render import MOST, pictures, render, render_cells, search, whole
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
 from jupyter_agent.workspace.workspace import Workspace
 
-BUDGET = 48_000
-"""Characters of a notebook's text: about 12,000 tokens."""
+_PICTURES = 5
 
 
 class ReadTool(Tool):
@@ -34,7 +35,7 @@ class GetNotebookState(ReadTool):
     budget: int | None = None
     """Most characters"""
     outline: bool | None = None
-    """A line per cell only"""
+    """A line per cell only, by headings"""
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         state = await work.state(self.notebook)
@@ -42,7 +43,7 @@ class GetNotebookState(ReadTool):
             state.cells,
             stale=state.stale,
             focus=self.focus,
-            budget=min(self.budget or BUDGET, BUDGET),
+            budget=self.budget and min(max(self.budget, 1), MOST),
             outline=bool(self.outline),
         )
         work.remember(state.notebook, [cell for cell in state.cells if cell.id in shown.full])
@@ -69,18 +70,17 @@ class ReadCells(ReadTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         notebook = await work.notebook(self.notebook)
         cells = _chosen(await notebook.read(), self.cell_ids)
-        shown = [cell for cell in cells if not hidden(cell)]
-        work.remember(notebook, shown)
+        work.remember(notebook, [cell for cell in cells if whole(cell)])
         text = render_cells(
             cells,
             output_from=self.output_from or 0,
             output_chars=min(self.output_chars or 12_000, 50_000),
         )
-        pictures = [image for cell in shown for image in images(cell.outputs)]
+        shown = [picture for cell in cells for picture in pictures(cell)] if self.images else []
         return Result(
             text=text,
             facts={"notebook": notebook.path, "cell_ids": self.cell_ids},
-            images=pictures[-5:] if self.images else (),
+            images=await asyncio.to_thread(fitting, shown[-_PICTURES:]),
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.notebook.cell import Cell, Output
+from jupyter_agent.notebook.pictures import fitting
 from jupyter_agent.notebook.render import images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
@@ -187,7 +188,7 @@ async def result_of(run: Run, work: Workspace) -> Result:
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
         facts=_told(run, KEPT_CHARACTERS),
-        images=images(run.outputs())[-3:],
+        images=await asyncio.to_thread(fitting, images(run.outputs())[-3:]),
         changes=run.report(),
     )
 

@@ -29,7 +29,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jupyter_agent.notebook.cell import Output
-from jupyter_agent.notebook.output_text import bundle_text, joined, pixels, plain
+from jupyter_agent.notebook.output_text import bundle_text, joined, plain
+from jupyter_agent.notebook.pictures import pixels
 
 _RELATIVE = 1e-3
 _ABSOLUTE = 1e-8

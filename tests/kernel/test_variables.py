@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from shown import Shown
 
@@ -29,10 +30,10 @@ async def test_variables_are_told_with_type_size_and_head(kernels: Kernels) -> N
     kernel = await kernels.get("a.ipynb")
     await kernel.execute(SETUP, Shown())
     told = await variables(kernel)
-    assert "count: 3\n" in told
+    assert "count: int 3\n" in told
     assert "... (100)" in told
     assert "items: list of 6: 1, 2.5, 'three', None, <object>, ...\n" in told
-    assert "frame: DataFrame 2x2: 'a' int64, 'b' " in told
+    assert re.search(r"frame: DataFrame 2x2, \d+ B: 'a' int64, 'b' ", told)
     assert "  0 | 1, 'p'\n" in told
     assert "grid: ndarray 2x3 float64, 48 B: 0.0, 0.0, 0.0, 0.0, 0.0\n" in told
     assert "loud: __main__.Loud\n" in told
@@ -52,7 +53,7 @@ async def test_asking_leaves_no_trace_in_the_kernel(kernels: Kernels) -> None:
 async def test_a_name_that_is_not_there_is_said_so(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     await kernel.execute("here = 1", Shown())
-    assert await variables(kernel, ["here", "there"]) == "here: 1\nthere: not defined"
+    assert await variables(kernel, ["here", "there"]) == "here: int 1\nthere: not defined"
 
 
 async def test_while_a_cell_runs_the_answer_is_busy(kernels: Kernels) -> None:

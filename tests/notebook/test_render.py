@@ -11,7 +11,14 @@ import pytest
 
 from jupyter_agent.errors import CellNotFound, InvalidInput
 from jupyter_agent.notebook.cell import Cell, Output
-from jupyter_agent.notebook.render import images, output_text, render, render_cells, search
+from jupyter_agent.notebook.render import (
+    images,
+    output_text,
+    pictures,
+    render,
+    render_cells,
+    search,
+)
 
 
 def cell(index: int, source: str, **fields: Any) -> Cell:
@@ -66,7 +73,8 @@ class TestNotebook:
         shown = render(cells, focus="c1500", budget=10_000)
         assert len(shown.text) <= 10_500
         assert "[1501 code c1500" in shown.text
-        assert "... cells 1 (`c0`) to " in shown.text
+        assert shown.text.startswith("[1-1478 c0] 1478 cells\n")
+        assert shown.text.endswith("name that id as focus, or search.)")
 
     def test_a_cell_larger_than_the_budget_does_not_count_as_read(self) -> None:
         shown = render([cell(0, "x" * 5000), cell(1, "y")], budget=1000)
@@ -89,6 +97,74 @@ class TestNotebook:
     def test_locked_and_running_cells_say_so(self) -> None:
         shown = render([cell(0, "x", running=True, metadata={"editable": False})])
         assert shown.text.startswith("[1 code c0 In[*] locked]")
+
+    def test_an_outline_is_grouped_by_headings(self) -> None:
+        cells = [
+            cell(0, "import os"),
+            cell(1, "# Sales\nof May", type="markdown"),
+            cell(2, "load()"),
+            cell(3, "plain words", type="markdown"),
+        ]
+        assert render(cells, outline=True).text.split("\n") == [
+            "[1 code c0 In[ ]] import os",
+            "[2 markdown c1] # Sales (+1 lines)",
+            "  [3 code c2 In[ ]] load()",
+            "  [4 markdown c3] plain words",
+        ]
+
+    def test_a_long_outline_has_a_line_for_each_section_far_from_the_focus(self) -> None:
+        failed = {"output_type": "error", "ename": "KeyError", "evalue": "'a'", "traceback": []}
+        cells = [
+            cell(index, f"## Part {index // 10}", type="markdown")
+            if index % 10 == 0
+            else cell(index, f"value_{index} = 1", outputs=[failed] if index == 42 else ())
+            for index in range(300)
+        ]
+        shown = render(cells, outline=True, focus="c155", budget=4_000, stale={"c43", "c44"})
+        lines = shown.text.split("\n")
+        assert len(shown.text) <= 4_100
+        assert lines[0] == "[1-10 c0] ## Part 0: 10 cells"
+        assert "[41-50 c40] ## Part 4: 10 cells, 1 with an error, 2 stale" in lines
+        assert "[151 markdown c150] ## Part 15" in lines
+        assert "  [156 code c155 In[ ]] value_155 = 1" in lines
+        assert "focus" in lines[-1]
+
+    def test_where_there_are_too_many_headings_the_upper_ones_count(self) -> None:
+        cells = [
+            cell(index, f"{'#' if index % 100 == 0 else '###'} Part {index}", type="markdown")
+            for index in range(1000)
+        ]
+        lines = render(cells, outline=True, budget=3_000).text.split("\n")
+        assert "[901-1000 c900] # Part 900: 100 cells" in lines
+        assert len("\n".join(lines)) <= 3_100
+
+    def test_of_long_prose_away_from_the_focus_the_beginning_is_shown(self) -> None:
+        cells = [cell(0, "x"), cell(1, "word " * 200, type="markdown")]
+        shown = render(cells)
+        assert "... (760 more characters)" in shown.text
+        assert shown.full == {"c0"}
+        assert render(cells, focus="c1").full == {"c0", "c1"}
+
+    def test_attached_and_embedded_files_are_named_and_never_spelled(self) -> None:
+        embedded = f"![](data:image/png;base64,{'A' * 40_000}) and more"
+        cells = [
+            cell(
+                0,
+                "![](attachment:a.png)",
+                type="markdown",
+                attachments={"a.png": {"image/png": PNG}},
+            ),
+            cell(1, embedded, type="markdown"),
+            cell(2, "show()", outputs=[display(text__markdown=embedded)]),
+        ]
+        for text in (render(cells, focus="c1").text, render_cells(cells)):
+            assert "(attached: a.png <image/png 640x480 24 B>)" in text
+            assert text.count("data:image/png;base64,<30 kB left out>") == 2
+            assert "AAAA" not in text
+            assert PNG not in text
+        assert "AAAA" not in search(cells, "and more", regex=False)
+        assert render(cells, focus="c1").full == {"c0", "c2"}
+        assert pictures(cells[0]) == [("image/png", PNG)]
 
     def test_an_empty_notebook_says_so(self) -> None:
         assert render([]).text == "(no cells)"
@@ -148,7 +224,10 @@ class TestOutputs:
         assert told in output_text([output])
 
     def test_an_error_keeps_the_frames_of_the_notebook_and_the_last(self) -> None:
-        library = [f"File /lib/pandas/core.py:{line}, in f\n    x" for line in range(9)]
+        library = [
+            f"File /opt/lib/python3.11/site-packages/pandas/core.py:{line}, in f\n    x"
+            for line in range(9)
+        ]
         traceback = [
             "-" * 75,
             "KeyError      Traceback (most recent call last)",
@@ -167,8 +246,47 @@ class TestOutputs:
             "Cell In[4], line 2",
             "----> 2 df['nope']",
             "... 8 frames left out ...",
-            "File /lib/pandas/core.py:8, in f",
+            "File /opt/lib/python3.11/site-packages/pandas/core.py:8, in f",
             "    x",
+        ]
+
+    def test_frames_of_the_persons_own_modules_and_causes_stay(self) -> None:
+        traceback = [
+            "-" * 75,
+            "KeyError    Traceback (most recent call last)",
+            "File /opt/lib/python3.11/site-packages/lib.py:7, in get\n      7 x",
+            "KeyError: 'a'",
+            "\nThe above exception was the direct cause of the following exception:\n",
+            "ValueError    Traceback (most recent call last)",
+            "Cell In[4], line 2\n----> 2 load()",
+            "File ~/project/loading.py:3, in load()\n----> 3 fail()",
+            "    [... skipping hidden 1 frame]",
+            "File /usr/lib/python3.11/json/decoder.py:355, in raw\n    355 raise",
+            "File /usr/lib/python3.11/json/decoder.py:356, in raw\n    356 raise",
+            "ValueError: no",
+        ]
+        error = {"output_type": "error", "ename": "ValueError", "evalue": "no"}
+        assert output_text([{**error, "traceback": traceback}]).split("\n") == [
+            "ValueError: no",
+            "... 1 frames left out ...",
+            "KeyError: 'a'",
+            "The above exception was the direct cause of the following exception:",
+            "Cell In[4], line 2",
+            "----> 2 load()",
+            "File ~/project/loading.py:3, in load()",
+            "----> 3 fail()",
+            "... 1 frames left out ...",
+            "File /usr/lib/python3.11/json/decoder.py:356, in raw",
+            "    356 raise",
+        ]
+
+    def test_tracebacks_of_other_languages_keep_their_end(self) -> None:
+        lines = [f"{number}: f{number}()" for number in range(30)]
+        error = {"output_type": "error", "ename": "ERROR", "evalue": "no", "traceback": lines}
+        assert output_text([error]).split("\n")[1:] == [
+            "... 28 frames left out ...",
+            "28: f28()",
+            "29: f29()",
         ]
 
     def test_long_output_is_told_by_its_ends_and_how_to_read_on(self) -> None:

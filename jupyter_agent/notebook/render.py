@@ -18,6 +18,7 @@ from jupyter_agent.notebook.pictures import Picture, pictures_in, told
 from jupyter_agent.notebook.sections import Sections
 
 __all__ = [
+    "BUDGET",
     "MOST",
     "Rendered",
     "head",

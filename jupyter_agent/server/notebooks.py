@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jupyter_agent.errors import Conflict, RequestError, ToolError
 from jupyter_agent.notebook.cell import Cell, CellType
 from jupyter_agent.notebook.document import Edit
-from jupyter_agent.notebook.render import output_text, render
+from jupyter_agent.notebook.render import BUDGET, output_text, render
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Rooms, Workspace
@@ -122,7 +122,7 @@ class NotebookHandler(DocumentHandler):
         if self.choice("format", ("json", "text")) == "text":
             focus = self.get_query_argument("focus", None)
             shown = render(
-                state.cells, stale=state.stale, focus=focus, budget=self.number("budget", 48_000)
+                state.cells, stale=state.stale, focus=focus, budget=self.number("budget", BUDGET)
             )
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return

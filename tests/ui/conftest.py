@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
@@ -41,15 +41,25 @@ def jp_server_cleanup() -> None:
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """Chromium, for this folder only: while it is there no other event loop can run."""
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
+def chromium() -> str:
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if found is None:
         pytest.skip("no Chromium: install it, or say where one is with CHROMIUM=/path/to/it")
+    return found
+
+
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    """For this folder only: while it is there no other event loop can run."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
+        yield playwright
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright, chromium: str) -> Iterator[Browser]:
+    browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="package")

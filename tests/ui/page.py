@@ -40,16 +40,20 @@ window.WebSocket = class extends WebSocket {
 """
 
 
-DEAF = """() => {
+HOLD = """() => {
   const socket = agentSockets.at(-1);
   const deliver = socket.onmessage;
-  window.agentUnheard = 0;
+  window.agentHeld = [];
   socket.onmessage = event => {
-    if (window.agentUnheard || typeof event.data !== 'string') {
-      window.agentUnheard += 1;
+    if (agentHeld.length || typeof event.data !== 'string') {
+      agentHeld.push(event);
     } else {
       deliver(event);
     }
+  };
+  window.agentLetGo = () => {
+    socket.onmessage = deliver;
+    agentHeld.forEach(deliver);
   };
 }"""
 
@@ -138,6 +142,10 @@ class OpenNotebook:
     def dirty(self) -> bool:
         return bool(self._evaluate("agentTest.notebook(path).model.dirty"))
 
+    def dialogs(self) -> list[str]:
+        """What Lab asks in front of everything."""
+        return self.page.locator(".jp-Dialog").all_inner_texts()
+
     # ---- what is on disk
 
     def on_disk(self) -> Any:
@@ -219,13 +227,17 @@ class OpenNotebook:
         """The network is back: the page does not sit out its pause."""
         self.page.evaluate("() => void window.dispatchEvent(new Event('online'))")
 
-    def be_deaf(self) -> None:
-        """From now on the bridge hears nothing of what the server changes."""
-        self.page.evaluate(DEAF)
+    def hold_changes(self) -> None:
+        """From the next change that the server makes on, the page hears nothing of it."""
+        self.page.evaluate(HOLD)
 
-    def unheard(self) -> int:
-        """How many changes it did not hear."""
-        return int(self.page.evaluate("() => window.agentUnheard"))
+    def held(self) -> int:
+        """How much it has not heard."""
+        return int(self.page.evaluate("() => agentHeld.length"))
+
+    def let_go(self) -> None:
+        """It hears all of it now."""
+        self.page.evaluate("() => agentLetGo()")
 
     # ---- how
 

@@ -5,100 +5,21 @@ did are both there, once (FAULTS.md, D12).
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
 
 from tests.ui.conftest import OpenPage
-from tests.ui.lab import Lab
+from tests.ui.counting import CELL, Counting, Person
 from tests.ui.page import OpenNotebook, eventually
 
 CUTS = 20
 
 
-class Counting:
-    """An agent that appends one number after the other to the list in cell `c0`."""
-
-    CELL = "agent = [0]\nperson = 0"
-
-    def __init__(self, lab: Lab, path: str) -> None:
-        self._lab = lab
-        self._path = path
-        self._next = 1
-        self.done = [0]
-        """The numbers of which the tool said that they are there."""
-        self.refused: dict[int, str] = {}
-        """Those of which it said that they are not, with what it said."""
-        self.unknown: dict[int, str] = {}
-        """Those of which it said that nobody knows, or of which the server could say nothing."""
-
-    def append(self) -> None:
-        number, self._next = self._next, self._next + 1
-        change = {"cell_id": "c0", "old_string": "]", "new_string": f", {number}]"}
-        try:
-            answer = self._call("update_cell", change)
-        except OSError as error:  # the server is gone in the middle of the call
-            self.unknown[number] = str(error)
-            return
-        if not answer["is_error"]:
-            self.done.append(number)
-        elif answer["reason"] == "not_confirmed":
-            self.unknown[number] = answer["text"]
-        else:
-            assert answer["reason"] == "busy", answer
-            self.refused[number] = answer["text"]
-
-    def until(self, ended: Callable[[], bool]) -> None:
-        while not ended():
-            self.append()
-
-    def told_the_truth(self, source: str, typed: str) -> None:
-        """In the cell is what the person typed, and each number that the agent was told is."""
-        found = re.fullmatch(r"agent = \[([\d, ]+)\]\nperson = 0(.*)", source)
-        assert found, source
-        assert found[2] == typed
-        numbers = [int(number) for number in found[1].split(", ")]
-        assert len(set(numbers)) == len(numbers), source
-        assert set(self.done) <= set(numbers) <= {*self.done, *self.unknown}, (numbers, vars(self))
-
-    def _call(self, tool: str, values: dict[str, Any]) -> Any:
-        body = {"notebook": self._path, "mode": "auto", "input": values}
-        return self._lab.call("POST", f"tools/{tool}", body).body
-
-
-class Person:
-    """Types on at the end of cell `c0`."""
-
-    def __init__(self, notebook: OpenNotebook) -> None:
-        self.notebook = notebook
-        self.typed = ""
-        notebook.edit("c0")
-
-    def type(self, text: str) -> None:
-        for key in text:
-            self.notebook.type(key)
-            self.typed += key
-
-
-def beside(work: Callable[[Callable[[], bool]], None], act: Callable[[], None]) -> None:
-    """Have the agent `work` until the person has acted."""
-    acted: Future[None] = Future()
-    with ThreadPoolExecutor(1) as thread:
-        working = thread.submit(work, acted.done)
-        try:
-            act()
-        finally:
-            acted.set_result(None)
-        working.result()
-
-
 @pytest.fixture
 def counted(open_page: OpenPage) -> OpenNotebook:
-    notebook = open_page([Counting.CELL, "other = 1"])
+    notebook = open_page([CELL, "other = 1"])
     notebook.wait_until_linked()
     return notebook
 
@@ -109,7 +30,7 @@ def test_d12_twenty_cuts_while_typing_lose_and_double_nothing(
     agent, person = Counting(counted.lab, counted.path), Person(counted)
     choose = random.Random(seed)
 
-    def type_and_cut() -> None:
+    with agent.at_work():
         for number in range(CUTS):
             word = f" + A{number}"
             before = choose.randrange(len(word))
@@ -118,10 +39,8 @@ def test_d12_twenty_cuts_while_typing_lose_and_double_nothing(
             counted.cut_socket()
             person.type(word[before:])
             eventually(counted.sockets, lambda now, before=sockets: now > before)  # type: ignore[misc]
-
-    beside(agent.until, type_and_cut)
     agent.append()
-    assert agent.done[-1] == agent._next - 1
+    assert agent.done[-1] == agent.last
     agent.told_the_truth(counted.sources()["c0"], person.typed)
     assert counted.ids() == ["c0", "c1"]
     seen = counted.lab.notebook(counted.path)["cells"][0]["source"]
@@ -136,20 +55,18 @@ def test_d12_a_server_killed_and_started_again_finds_the_tab_as_it_is(
     lab = counted.lab
     agent, person = Counting(lab, counted.path), Person(counted)
 
-    def type_while_it_dies() -> None:
+    with agent.at_work():
         person.type(" + before")
         eventually(lambda: len(agent.done) > 3, bool)
         lab.kill()
         person.type(" + meanwhile")
-
-    beside(agent.until, type_while_it_dies)
     assert agent.unknown  # the call in which the server died was never reported as done
     lab.start()
     person.type(" + after")
     counted.come_back()
     counted.wait_until_linked()
     agent.append()
-    assert agent.done[-1] == agent._next - 1
+    assert agent.done[-1] == agent.last
     agent.told_the_truth(counted.sources()["c0"], person.typed)
     assert counted.ids() == ["c0", "c1"]
     assert counted.saved() == counted.sources()
@@ -162,10 +79,10 @@ def test_an_edit_that_a_closing_tab_never_confirmed_is_not_reported_as_done(
     person.type(" + saved")
     agent.append()
     person.type(" + never saved")
-    counted.be_deaf()
+    counted.hold_changes()
 
     def close() -> None:
-        eventually(counted.unheard, bool)
+        eventually(counted.held, bool)
         counted.page.close()
 
     with ThreadPoolExecutor(1) as thread:
@@ -212,7 +129,7 @@ def test_two_tabs_with_work_of_their_own_both_keep_it(
         agent.append()
     assert agent.done == [0, 1, 2, 3]
     agent.told_the_truth(counted.saved()["c0"], person.typed)
-    assert other.sources() == {"c0": Counting.CELL, "c1": "other = 1 + unsaved"}
+    assert other.sources() == {"c0": CELL, "c1": "other = 1 + unsaved"}
     other.page.bring_to_front()
     other.page.keyboard.press("Control+s")  # Jupyter asks; nothing is written over
     question = other.page.get_by_role("dialog")

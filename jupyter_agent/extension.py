@@ -108,6 +108,18 @@ class JupyterAgent(ExtensionApp):
         config=True,
         help="Seconds that all cells of a notebook together may take when it is verified.",
     )
+    output_limit = Int(
+        2_000_000,
+        min=10_000,
+        config=True,
+        help="Characters of a run's outputs that its cell keeps; of more, beginning and end.",
+    )
+    result_chars = Int(
+        12_000,
+        min=1_000,
+        config=True,
+        help="Characters of a run's outputs that the model is told.",
+    )
     open_panel = Bool(False, config=True, help="Whether JupyterLab starts with the panel open.")
 
     @default("store_dir")
@@ -149,7 +161,7 @@ class JupyterAgent(ExtensionApp):
                 server.kernel_spec_manager,
                 start_timeout=self.kernel_start_timeout,
             ),
-            runs=Runs(),
+            runs=Runs(output_limit=self.output_limit, result_chars=self.result_chars),
             files=Files(server.contents_manager),
             fresh=FreshKernels(
                 server.session_manager,

@@ -89,7 +89,7 @@ async def test_k6_five_hundred_displays_are_all_there(room: Room) -> None:
 async def test_k6_what_is_too_large_to_be_read_is_refused(
     room: Room, code: str, megabytes: int
 ) -> None:
-    run = await room.run("print('before')\n" + code.format(megabytes * 1_000_000))
+    run = await room.run("print('before', flush=True)\n" + code.format(megabytes * 1_000_000))
     before, *after = await ended(run)
     assert before["text"] == "before\n"
     assert "MB in one output: too much for a notebook, left out" in json.dumps(after)

@@ -1,0 +1,32 @@
+"""How much of a run's outputs a cell keeps and a model is told is the administrator's choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from .conftest import PATH, Call
+
+
+@pytest.fixture
+def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
+    jp_server_config["JupyterAgent"].update(output_limit=20_000, result_chars=1_000)
+    return jp_server_config
+
+
+async def test_long_outputs_are_cut_in_the_cell_and_for_the_model(
+    call: Call, notebook: Path
+) -> None:
+    source = {"source": "for i in range(10_000): print(i)"}
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
+    body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2"}}
+    told = (await call("POST", "tools", "run_cell", body=body)).body["text"]
+    assert 1_000 < len(told) < 1_300
+    assert told.endswith("9998\n9999")
+    assert "characters left out" in told
+    head, note, tail = nbformat.read(notebook, as_version=4).cells[1].outputs
+    assert len(head.text) + len(tail.text) == 20_000
+    assert "lines) left out of 10,000 lines in all; a cell keeps 20,000 characters" in note.text

@@ -1,0 +1,272 @@
+"""Runs through chat and REST: slow cells, busy kernels, lost kernels, closed tabs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import Reply
+from jupyter_agent.workspace.runs import Run
+from tests.notebook.browser import Tab
+
+from .conftest import PATH, Call, ask, frames
+
+TEN_MINUTES = """import time
+for epoch in range(600):
+    print('epoch', epoch, flush=True)
+    time.sleep(1)
+"""
+
+
+async def until(true: Callable[[], Any]) -> Any:
+    """Let the event loop go on until it is so; what it is."""
+    async with asyncio.timeout(20):
+        while not (value := true()):
+            await asyncio.sleep(0.01)
+    return value
+
+
+def runs(agent: JupyterAgent) -> list[Run]:
+    return list(agent.rooms.runs._runs.values())
+
+
+def told(request: dict[str, Any]) -> str:
+    """What the last message of a request to the model says."""
+    return json.dumps(request["messages"][-1], ensure_ascii=False)
+
+
+async def change(call: Call, cell_id: str, source: str) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", cell_id, body={"source": source})
+
+
+@asynccontextmanager
+async def persons_cell(call: Call, agent: JupyterAgent, gate: Path) -> AsyncIterator[Any]:
+    """A cell that a person runs in a browser until the file `gate` is there; gives its reply."""
+    await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
+    (session,) = await agent.serverapp.session_manager.list_sessions()
+    client = agent.serverapp.kernel_manager.get_kernel(session["kernel"]["id"]).client()
+    client.start_channels(stdin=False, hb=False)
+    await client.wait_for_ready(timeout=20)
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    reply = asyncio.ensure_future(client.execute(code, reply=True, timeout=60))
+    kernel = await agent.rooms.kernels.get(PATH)
+    await until(lambda: kernel.state == "busy")
+    yield reply
+    gate.touch()
+    await reply
+    client.stop_channels()
+
+
+async def test_a_ten_minute_cell_does_not_end_the_turn(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    await change(call, "b2", TEN_MINUTES)
+    replies.append([calls("run_cell", cell_id="b2", wait=2.0)])
+    turn = asyncio.create_task(
+        call("POST", "chat", body=ask("Train it.", allow=["interrupt_kernel"]))
+    )
+    run = (await until(lambda: runs(agent)))[0]
+    replies += [
+        [calls("wait_for_run", run_id=run.id, wait=1.0)],
+        [calls("interrupt_kernel")],
+        [says("Stopped, as you wanted.")],
+    ]
+    chunks = frames((await asyncio.wait_for(turn, 60)).text)
+
+    _, handle, again, stopped = [told(request) for request in fake.requests]
+    for text in (handle, again):
+        assert "is running (" in text
+        assert f"run_id `{run.id}`" in text
+        assert "wait_for_run" in text
+        assert "interrupt_kernel" in text
+        assert "epoch 0" in text
+    assert again.count("epoch") >= handle.count("epoch")
+    assert "Interrupted. The kernel is idle." in stopped
+    assert f"Cell `b2` [1]: interrupted, {run.seconds:.1f} s." in stopped
+    assert chunks[-2]["type"] == "finish"
+    shown = [
+        chunk["output"]
+        for chunk in chunks
+        if chunk["type"] == "tool-output-available" and chunk.get("preliminary")
+    ]
+    assert any("epoch 0" in json.dumps(output["outputs"]) for output in shown)
+    assert (await call("GET", "runs", run.id)).body["status"] == "interrupted"
+
+
+async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    await change(call, "b2", TEN_MINUTES)
+    started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
+    run = agent.rooms.runs.get(started.body["run_id"], "local")
+    assert run is not None
+    await until(lambda: "epoch 1" in json.dumps(run.outputs()))
+    replies += [
+        [calls("read_cells", cell_ids=["b2"]), calls("inspect_variables")],
+        [calls("update_cell", cell_id="c3", old_string="x is", new_string="x =")],
+        [says("It counts epochs.")],
+    ]
+    async with asyncio.timeout(20):
+        chunks = frames((await call("POST", "chat", body=ask("Explain the log so far."))).text)
+    assert chunks[-2]["type"] == "finish"
+    assert "epoch 1" in told(fake.requests[1])
+    assert "The kernel is busy: a cell has been running for" in told(fake.requests[1])
+    assert "Edited cell `c3`" in told(fake.requests[2])
+    assert run.status == "running"
+    await call("POST", "runs", run.id, "interrupt")
+    assert run.status == "interrupted"
+
+
+async def test_k8_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
+    call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
+) -> None:
+    async with persons_cell(call, agent, tmp_path / "gate") as reply:
+        body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2", "wait": 60.0}}
+        async with asyncio.timeout(20):
+            first = (await call("POST", "tools", "run_cell", body=body)).body
+            body["input"] = {"cell_id": "c3"}
+            second = (await call("POST", "tools", "run_cell", body=body)).body
+        assert (first["status"], first["blocked_by"]) == ("queued", "user")
+        assert "Cell `b2` is queued, run_id `" in first["text"]
+        assert "The kernel has been running code (the user's own) for" in first["text"]
+        assert "nothing is interrupted for it" in first["text"]
+        assert second["queued"] == [first["run_id"]]
+        assert f"Queued before it: `{first['run_id']}`." in second["text"]
+        await change(call, "b2", "x = 5")  # edits go on; what was queued is what runs
+        await call("POST", "runs", second["run_id"], "interrupt")
+        assert not reply.done()
+        (tmp_path / "gate").touch()
+        body["input"] = {"run_id": first["run_id"]}
+        waited = (await call("POST", "tools", "wait_for_run", body=body)).body
+        assert waited["status"] == "ok"
+        assert (await reply)["content"]["status"] == "ok"
+    assert [run.status for run in runs(agent)] == ["ok", "interrupted"]
+
+
+async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, tmp_path: Path
+) -> None:
+    async with persons_cell(call, agent, tmp_path / "gate") as reply:
+        replies.append([calls("run_cell", cell_id="b2")])
+        turn = asyncio.create_task(call("POST", "chat", body=ask("Run it.")))
+        run = (await until(lambda: runs(agent)))[0]
+        replies.append([calls("wait_for_run", run_id=run.id)])
+        await until(lambda: agent.runner.running and agent.runner.running[0].state == "running")
+        await call("POST", "chat", "talk", "stop")
+        assert frames((await turn).text)[-2]["type"] == "abort"
+        assert await run.wait(20)
+        assert (run.status, run.started) == ("interrupted", None)
+        assert not reply.done()
+        (tmp_path / "gate").touch()
+        assert (await reply)["content"]["status"] == "ok"
+
+
+async def cull(agent: JupyterAgent) -> None:
+    """Jupyter's own culler finds the kernel idle for an hour."""
+    manager = agent.serverapp.kernel_manager
+    (kernel_id,) = manager.list_kernel_ids()
+    manager.get_kernel(kernel_id).last_activity -= timedelta(hours=1)
+    manager.cull_idle_timeout, manager.cull_connected = 60, True
+    await manager.cull_kernels()
+    assert manager.list_kernel_ids() == []
+
+
+async def test_k13_a_culled_kernel_is_told_at_the_next_turn_and_once(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    await call("POST", "chat", body=ask("Set x."))
+    await cull(agent)
+    replies += [[calls("run_cell", cell_id="c3")], [says("x is gone.")]]
+    await call("POST", "chat", body=ask("Print x."))
+    gone = "ended (culled or shut down) since your last call: all variables are gone"
+    assert gone in json.dumps(fake.requests[2])
+    assert "NameError" in told(fake.requests[3])
+    assert "all variables are gone" not in told(fake.requests[3])
+
+
+async def test_k13_a_kernel_that_a_person_restarts_within_a_turn_is_told(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [calls("search_notebook", query="x")]]
+    restart = {"notebook": PATH, "input": {}, "mode": "auto", "allow": ["restart_kernel"]}
+    replies.append([says("I run it again.")])
+    turn = asyncio.create_task(call("POST", "chat", body=ask("Set x.")))
+    run = (await until(lambda: runs(agent)))[0]
+    await run.wait()
+    await call("POST", "tools", "restart_kernel", body=restart)
+    await turn
+    told_at = [
+        number for number, request in enumerate(fake.requests) if "are gone" in told(request)
+    ]
+    assert len(told_at) >= 1
+    assert told(fake.requests[told_at[0]]).count("was restarted or replaced") == 1
+
+
+async def test_k13_a_program_that_calls_tools_is_told_too(
+    call: Call, agent: JupyterAgent, notebook: Path
+) -> None:
+    body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2"}}
+    await call("POST", "tools", "run_cell", body=body)
+    await cull(agent)
+    lost = (await call("POST", "tools", "run_cell", body=body)).body
+    assert lost["status"] == "ok"
+    assert "was restarted or replaced since your last call: all variables are gone" in lost["text"]
+    again = (await call("POST", "tools", "run_cell", body=body)).body
+    assert "gone" not in again["text"]
+
+
+async def test_n5_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_again(
+    call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    code = (
+        "import os, time\nprint('before', flush=True)\n"
+        f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('after')\n6 * 7"
+    )
+    await change(call, "b2", code)
+    contents = agent.serverapp.contents_manager
+    tab = await Tab(agent.tabs, contents, PATH).open()
+    started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
+    run = agent.rooms.runs.get(started.body["run_id"], "local")
+    assert run is not None
+    await until(lambda: "before" in str(tab.cell("b2")["outputs"].to_py()))
+    tab.cut()
+    gate.touch()
+    assert await run.wait(30)
+    again = await Tab(agent.tabs, contents, PATH, client="page-2").open()
+    stream, result = again.cell("b2")["outputs"].to_py()
+    assert stream["text"] == "before\nafter\n"
+    assert result["data"]["text/plain"] == "42"
+    written = nbformat.read(notebook, as_version=4)
+    assert written.cells[1].execution_count == 1
+    again.cut()
+
+
+@pytest.mark.parametrize("mode", ["file", "tab"])
+async def test_n5_an_event_stream_that_nobody_reads_loses_no_output(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, mode: str
+) -> None:
+    tab = None
+    if mode == "tab":
+        tab = await Tab(agent.tabs, agent.serverapp.contents_manager, PATH).open()
+    await change(call, "b2", "for i in range(100): print(i, flush=True)")
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    turn = asyncio.create_task(call("POST", "chat", body=ask("Run it.")))
+    run = (await until(lambda: runs(agent)))[0]
+    turn.cancel()
+    assert await run.wait(30)
+    cell = nbformat.read(notebook, as_version=4).cells[1]
+    assert cell.outputs[0].text.split() == [str(number) for number in range(100)]
+    if tab is not None:
+        tab.cut()

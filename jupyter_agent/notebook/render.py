@@ -36,15 +36,15 @@ HIDDEN = "agent-hidden"
 """Tag of cells that are kept from models."""
 BUDGET = 24_000
 """Characters of the overview of a notebook: 6,000 tokens, at 4 characters each."""
-MOST = 31_000
-"""The most that it may be asked for: below 12,500 tokens even where a token has 2.5 characters."""
+MOST = 29_000
+"""The most that it may be asked for: below 12,500 tokens where a token has 2.3 characters, too."""
 OUTLINE_BUDGET = 6_000
 _FAR = "(A line [from-to id] stands for a section: name that id as focus, or search.)"
 _PROSE_CHARS = 240
 """Of a Markdown cell away from the focus."""
 _OUTPUT_CHARS = 2_000
 """Characters of one cell's outputs in the overview; `read_cells` shows more."""
-_LINE_CHARS = 100
+_LINE_CHARS = 80
 _HITS = 100
 _SEARCHED_CHARS = 400
 _REPEATS = re.compile(r"(?<!\\)[*+{]")
@@ -186,7 +186,8 @@ def _line(cell: Cell, stale: bool) -> str:
     if hidden(cell):
         return f"{head(cell, False)} (hidden)"
     lines = cell.source.strip().split("\n")
-    begin = lines[0].strip()[:_LINE_CHARS]
+    begin = lines[0].strip()
+    begin = begin if len(begin) <= _LINE_CHARS else f"{begin[:_LINE_CHARS]}..."
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     result = _brief(cell)
     return f"{head(cell, stale)} {begin}{more}{f' -> {result}' if result else ''}"

@@ -70,7 +70,8 @@ class Sections:
         counts += [f"{failed} with an error"] if failed else []
         counts += [f"{stale} stale"] if stale else []
         name = f"{'#' * title[0]} {title[1][:_TITLE_CHARS]}: " if title else ""
-        return f"[{first.index + 1}-{last.index + 1} {first.id}] {name}{', '.join(counts)}"
+        places = f"{first.index + 1}-{last.index + 1}" if len(cells) > 1 else f"{first.index + 1}"
+        return f"[{places} {first.id}] {name}{', '.join(counts)}"
 
 
 def _heading(cell: Cell) -> tuple[int, str] | None:

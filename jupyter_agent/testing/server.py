@@ -66,6 +66,11 @@ class FakeAnthropic:
         """For `base_url`."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
 
+    @property
+    def input_tokens(self) -> int:
+        """Tokens of all valid requests, cached or not: a token for 4 characters of their JSON."""
+        return sum(len(json.dumps(body, ensure_ascii=False)) // 4 for body in self.requests)
+
     async def __aenter__(self) -> Self:
         sockets = bind_sockets(self._port, "127.0.0.1")
         self._port = sockets[0].getsockname()[1]

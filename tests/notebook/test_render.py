@@ -73,7 +73,7 @@ class TestNotebook:
         shown = render(cells, focus="c1500", budget=10_000)
         assert len(shown.text) <= 10_500
         assert "[1501 code c1500" in shown.text
-        assert shown.text.startswith("[1-1478 c0] 1478 cells\n")
+        assert shown.text.startswith("[1-1477 c0] 1477 cells\n")
         assert shown.text.endswith("name that id as focus, or search.)")
 
     def test_a_cell_larger_than_the_budget_does_not_count_as_read(self) -> None:

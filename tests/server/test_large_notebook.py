@@ -1,0 +1,97 @@
+"""In a notebook of 300 cells a mistake is found and mended for few tokens, by the real tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import Reply
+from tests.bench.tokens import most_tokens
+
+from .conftest import Call, ask
+
+STATIONS = 37
+PATH = "stations.ipynb"
+BUDGET = 30_000
+
+
+def station(number: int) -> list[Any]:
+    """Eight cells about one weather station, run once; the 21st converts in the wrong way."""
+    factor = "9 / 5" if number == 21 else "5 / 9"
+    mean = {"5 / 9": 19.5, "9 / 5": 63.2}[factor]
+    sources = [
+        f"readings_{number} = [{', '.join(str(60 + day % 17) for day in range(30))}]",
+        f"def to_celsius_{number}(degrees):\n    return (degrees - 32) * {factor}",
+        f"celsius_{number} = [to_celsius_{number}(value) for value in readings_{number}]",
+        f"mean_{number} = sum(celsius_{number}) / len(celsius_{number})",
+        f"print(f'station {number}: mean {{mean_{number}:.1f}} degrees Celsius')",
+        f"spread_{number} = max(celsius_{number}) - min(celsius_{number})",
+    ]
+    cells = [new_markdown_cell(f"## Station {number}\nReadings of May, in Fahrenheit.")]
+    cells += [new_code_cell(source, execution_count=1) for source in sources]
+    cells[5].outputs = [
+        new_output("stream", name="stdout", text=f"station {number}: mean {mean} degrees Celsius\n")
+    ]
+    return [*cells, new_markdown_cell("The spread goes into the summary. " * 8)]
+
+
+def write(path: Path) -> None:
+    cells = [new_markdown_cell("# Weather stations"), new_code_cell("import math")]
+    cells += [cell for number in range(STATIONS) for cell in station(number)]
+    cells += [new_markdown_cell("# Summary"), new_code_cell("means = [mean_21]")]
+    for index, cell in enumerate(cells):
+        cell["id"] = f"{index:08x}"
+    kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), path)
+
+
+def told(request: Any) -> str:
+    """All that the newest results told."""
+    return json.dumps(request["messages"][-1]["content"])
+
+
+async def test_a_planted_mistake_in_300_cells_is_mended_for_30_000_tokens(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, jp_root_dir: Path
+) -> None:
+    file = jp_root_dir / PATH
+    write(file)
+    cells = nbformat.read(file, as_version=4).cells
+    assert len(cells) == 300
+    first = 2 + 21 * 8
+    wrong, reading, *rest = (cells[first + place].id for place in (2, 1, 3, 4, 5))
+    replies += [
+        [says("I look where things are."), calls("get_notebook_state", outline=True)],
+        [calls("search_notebook", query=r"mean [4-9]\d\.\d", regex=True)],
+        [calls("read_cells", cell_ids=[reading, wrong, *rest])],
+        [
+            calls("update_cell", cell_id=wrong, old_string="9 / 5", new_string="5 / 9"),
+            calls("run_cells", cell_ids=[reading, wrong, *rest]),
+        ],
+        [says("Station 21 multiplied by 9/5 instead of 5/9; its mean is now 19.5.")],
+    ]
+    body = ask("One station is far too hot. Find out why and mend it.", notebook=PATH, stream=False)
+    done = (await call("POST", "chat", body=body)).body
+
+    assert done["state"] == "done"
+    assert fake.refusals == []
+    outline, search, read, run = map(told, fake.requests[1:])
+    assert "[1 markdown 00000000] # Weather stations" in outline
+    assert f"[{first + 1}-{first + 8} {cells[first].id}] ## Station 21: 8 cells" in outline
+    assert rest[2] in search
+    assert "station 21: mean 63.2" in search
+    assert "station 20" not in search
+    assert "* 9 / 5" in read
+    assert "station 21: mean 19.5" in run
+
+    mended = nbformat.read(file, as_version=4).cells
+    assert mended[first + 2].source.endswith("* 5 / 9")
+    assert mended[first + 5].outputs[0].text.startswith("station 21: mean 19.5")
+    changed = [old.id for old, new in zip(cells, mended, strict=True) if old.source != new.source]
+    assert changed == [wrong]
+    assert fake.input_tokens <= BUDGET
+    assert sum(most_tokens(json.dumps(request)) for request in fake.requests) <= BUDGET

@@ -9,6 +9,7 @@ import sqlite3
 from typing import Any
 
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.errors import ToolError
 
 KEPT = 20
 """Copies of each notebook; older ones go."""
@@ -23,7 +24,10 @@ class RecoveryCopies:
         self._database = database
 
     async def keep(self, notebook: str, content: str) -> None:
-        """Keeps a notebook's JSON text; the last `KEPT` of each notebook are kept."""
+        """Keeps a notebook's JSON text; the last `KEPT` of each notebook are kept.
+
+        Raises ToolError.
+        """
 
         def write(db: sqlite3.Connection) -> None:
             db.execute(
@@ -36,7 +40,13 @@ class RecoveryCopies:
                 (notebook,),
             )
 
-        await self._database.run(write)
+        try:
+            await self._database.run(write)
+        except sqlite3.Error as error:
+            raise ToolError(
+                f"No recovery copy of `{notebook}` could be kept ({error}); nothing was changed. "
+                "Is the disk full?"
+            ) from error
 
     async def of(self, notebook: str) -> list[dict[str, Any]]:
         """The copies of a notebook, the newest first: `id`, `made`, `size` in characters."""

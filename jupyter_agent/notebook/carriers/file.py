@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jupyter_ydoc import YNotebook
@@ -13,12 +14,14 @@ from jupyter_ydoc import YNotebook
 from jupyter_agent.errors import (
     Busy,
     Conflict,
+    NotConfirmed,
     NotebookNotFound,
     ToolError,
     UnreadableNotebook,
 )
 from jupyter_agent.notebook.carriers.base import Place, Saved
 from jupyter_agent.notebook.carriers.disk import Disk, Loaded
+from jupyter_agent.notebook.carriers.stored import Unusable
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shared import SharedCells, as_json, as_shared, shared_cell
 
@@ -120,30 +123,55 @@ class FileCarrier:
                 f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
                 "Try again."
             )
+        self._loaded = replace(loaded, stamp="")  # whatever happens now, look at the file again
+        self._clean = {}
         try:
             await self._disk.write(self.path, marked, sign=sign)
-        except ToolError:
-            await self._put_back(loaded)
+        except ToolError as error:
+            now = await self._look_after(error, loaded)
+        else:
+            now = await self._read_back()
+        self._loaded = replace(loaded, content=content)
+        await self._take_in(now, written)
+
+    async def _read_back(self) -> Loaded:
+        try:
+            return await self._disk.load(self.path)
+        except ToolError as error:
+            raise NotConfirmed(
+                f"`{self.path}` was to be saved, and cannot be read again: {error} Read it later "
+                "to see what is in it."
+            ) from error
+
+    async def _look_after(self, error: ToolError, loaded: Loaded) -> Loaded:
+        """What is in the file after a save that failed; raises the error if that is the old text.
+
+        A manager that fails late has saved all the same, one that writes in place leaves half a
+        file: then the old text is put back.
+        """
+        try:
+            now = await self._read_back()
+        except NotConfirmed as unknown:
+            match unknown.__cause__:
+                case NotebookNotFound():
+                    raise error from unknown
+                case UnreadableNotebook(__cause__=Unusable()):
+                    await self._put_back(loaded)
+                    raise error from unknown
             raise
-        self._loaded = Loaded(content, "", loaded.writable, loaded.trusted)
-        self._clean = {}
-        await self._take_in(await self._disk.load(self.path), written)
+        if now.stamp == loaded.stamp:
+            raise error
+        return now
 
     async def _put_back(self, loaded: Loaded) -> None:
-        """After a save that failed: a manager that writes in place leaves half a file."""
+        marked, sign = await asyncio.to_thread(self._marked, loaded.content, loaded)
         try:
-            await self._disk.load(self.path)
-        except NotebookNotFound:
-            return
-        except UnreadableNotebook:
-            marked, sign = await asyncio.to_thread(self._marked, loaded.content, loaded)
-            try:
-                await self._disk.write(self.path, marked, sign=sign)
-            except ToolError as error:
-                raise ToolError(
-                    f"`{self.path}` could not be saved, and the file is damaged now: "
-                    f"{error.__cause__}. The notebook as it was is kept as a recovery copy."
-                ) from error
+            await self._disk.write(self.path, marked, sign=sign)
+        except ToolError as error:
+            raise ToolError(
+                f"`{self.path}` could not be saved, and the file is damaged now: "
+                f"{error.__cause__}. The notebook as it was is kept as a recovery copy."
+            ) from error
 
     def _marked(self, content: Mapping[str, Any], loaded: Loaded) -> tuple[dict[str, Any], bool]:
         """A copy that hooks may change, with the cells marked whose outputs are trusted, and

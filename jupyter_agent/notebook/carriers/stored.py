@@ -131,7 +131,9 @@ def _odd_cell(cell: Any) -> str:
     if not isinstance(cell.get("metadata"), dict):
         return "has no metadata"
     attached = cell.get("attachments") or {}
-    if not isinstance(attached, dict) or not all(map(_is_bundle, attached.values())):
+    if not isinstance(attached, dict) or not all(
+        isinstance(data, dict) and all(map(_is_text, data.values())) for data in attached.values()
+    ):
         return "has malformed attachments"
     if cell["cell_type"] == "code":
         if not _is_count(cell.get("execution_count")):

@@ -1,0 +1,53 @@
+"""A disk that is full in the middle of a save: a program of its own, since it limits itself.
+
+`python -m tests.notebook.full_disk MANAGER ATOMIC` ends with an AssertionError where something is
+lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from jupyter_server.services.contents import largefilemanager
+from nbformat.v4 import new_code_cell, new_notebook, writes
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+
+
+async def main(manager: str, atomic: bool) -> None:
+    root = Path(tempfile.mkdtemp())
+    path = root / "a.ipynb"
+    cells = [new_code_cell("x = 1", id="a"), new_code_cell("y" * 50_000, id="b")]
+    path.write_text(writes(new_notebook(cells=cells)), encoding="utf-8")
+    before = json.loads(path.read_text(encoding="utf-8"))
+    contents = getattr(largefilemanager, manager)(root_dir=str(root), use_atomic_writing=atomic)
+    contents.notary.db_file = ":memory:"
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write past the limit fails, as on a full disk
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, most))
+    with pytest.raises(ToolError, match=f"nothing was changed: .*{os.strerror(27)}"):
+        await notebook.update("a", source="z" * 100_000, base="x = 1")
+    assert json.loads(path.read_text(encoding="utf-8")) == before
+    assert [cell.source for cell in await notebook.read()] == ["x = 1", "y" * 50_000]
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    await notebook.update("a", source="z" * 100_000, base="x = 1")
+    assert json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"] == ["z" * 100_000]
+    assert sorted(os.listdir(root)) == [".ipynb_checkpoints", "a.ipynb"]
+    await notebooks.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2] == "atomic"))

@@ -1,0 +1,165 @@
+"""Saves that are killed: a program of its own, since it kills what it starts.
+
+`python -m tests.notebook.killed TIMES SEED` lets a process edit a notebook without pause, kills it
+at a random moment, looks at what is there as Jupyter does, and says in JSON what it found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from jupyter_server.utils import ensure_async
+from nbformat import from_dict
+from nbformat.v4 import new_code_cell, new_notebook, writes
+
+from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.recovery import RecoveryCopies
+from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+
+CELLS = 40
+OUTPUT = {"output_type": "stream", "name": "stdout", "text": "0123456789abcdé\n" * 500}
+"""Eight kilobytes: a save takes several writes."""
+
+
+def first() -> str:
+    """The notebook before anything is done."""
+    cells = [
+        new_code_cell(f"cell {number}", id=f"id-{number}", outputs=[OUTPUT])
+        for number in range(CELLS)
+    ]
+    return str(writes(from_dict(new_notebook(cells=cells))))
+
+
+async def edit(folder: Path, tell: Callable[[bytes], object]) -> None:
+    """Edits one after the other, each counted in the first cell; tells each that is done."""
+    database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
+    contents = AsyncLargeFileManager(root_dir=str(folder / "root"))
+    contents.notary.db_file = ":memory:"
+    copies = RecoveryCopies(database)
+    notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
+    number = 0
+    while True:
+        notebook = await notebooks.get("a.ipynb", turn_id=f"turn {number // 3}")
+        text = notebook.peek("id-0").source
+        tell(b"%d\n" % number)
+        number += 1
+        await notebook.update("id-0", source=f"edit {number}", base=text)
+
+
+def killed(folder: Path, source: random.Random) -> int:
+    """How many edits had been reported when it was killed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(edit(folder, lambda line: os.write(writing, line)))
+        finally:
+            os._exit(1)
+    os.close(writing)
+    said = b""
+    for _ in range(source.randrange(1, 5)):  # until so many edits are done
+        if not select.select([reading], [], [], 60)[0]:
+            raise TimeoutError("It edits nothing.")
+        said += os.read(reading, 1 << 16)
+    time.sleep(source.random() * 0.1)  # the moment is the test: an edit takes less
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    while part := os.read(reading, 1 << 16):
+        said += part
+    os.close(reading)
+    if not os.WIFSIGNALED(status):
+        raise RuntimeError("It ended before it was killed.")
+    return int(said.split()[-1])
+
+
+async def look(folder: Path, done: int) -> str:
+    """Where the notebook is with all it had before the last edit that was begun, or after it."""
+    contents = AsyncLargeFileManager(root_dir=str(folder / "root"))
+    contents.notary.db_file = ":memory:"
+    half = _sound((folder / "root" / "a.ipynb").read_text(encoding="utf-8", errors="replace"), done)
+    try:
+        model: Any = await ensure_async(contents.get("a.ipynb", type="notebook"))
+        if _is(model["content"], done):
+            return "file" if half else "file, put right by the contents manager"
+    except Exception:  # noqa: BLE001 - whatever it is, a person could not open the notebook
+        pass
+    for path in (folder / "root").iterdir():
+        if path.name.startswith(".~") and _sound(path.read_text(encoding="utf-8"), done):
+            return "backup"
+    database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
+    try:
+        copies = RecoveryCopies(database)
+        for copy in await copies.of("a.ipynb"):
+            content = await copies.content("a.ipynb", copy["id"])
+            if content is not None and _is(content, done):
+                return "recovery copy"
+    finally:
+        database.close()
+    return "lost"
+
+
+def _sound(text: str, done: int) -> bool:
+    try:
+        return _is(json.loads(text), done)
+    except ValueError:
+        return False
+
+
+def _is(content: Any, done: int) -> bool:
+    cells = content["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    shown = ["".join(cell["outputs"][0]["text"]) for cell in cells]
+    return (
+        [cell["id"] for cell in cells] == [f"id-{number}" for number in range(CELLS)]
+        and texts[1:] == [f"cell {number}" for number in range(1, CELLS)]
+        and texts[0] in {f"edit {done}" if done else "cell 0", f"edit {done + 1}"}
+        and shown == [OUTPUT["text"]] * CELLS
+    )
+
+
+def looked(folder: Path, done: int) -> str:
+    """`look` in a process of its own, so that this one has no threads when it forks."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, asyncio.run(look(folder, done)).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    found = os.read(reading, 1 << 16).decode()
+    os.close(reading)
+    return found or "lost"
+
+
+def main(times: int, seed: int) -> None:
+    logging.disable(logging.CRITICAL)
+    source = random.Random(seed)
+    found: Counter[str] = Counter()
+    for _ in range(times):
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            (folder / "root").mkdir()
+            (folder / "root" / "a.ipynb").write_text(first(), encoding="utf-8")
+            found[looked(folder, killed(folder, source))] += 1
+    print(json.dumps(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -146,9 +146,14 @@ class Kernel:
         return execution
 
     async def interrupt(self) -> None:
-        """Interrupt whatever runs now. Code of ours ends as `interrupted`."""
+        """Interrupt whatever runs now. Code of ours ends as `interrupted`.
+
+        Raises Busy while the kernel starts, which an interrupt would end.
+        """
         began = [execution for execution in self._executions if execution.began is not None]
         if not began:
+            if self.state == "starting":
+                raise Busy("The kernel is starting: nothing runs in it yet.")
             await self.interrupt_process()
         for execution in began:
             await execution.interrupt()

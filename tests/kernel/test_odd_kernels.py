@@ -12,7 +12,7 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
-from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.errors import Busy, KernelUnavailable
 from jupyter_agent.kernel.session import Kernels
 from jupyter_agent.kernel.variables import variables
 
@@ -80,6 +80,31 @@ async def test_a_kernel_without_a_list_of_variables_is_asked_by_name(
     assert kernel.language == "odd"
     assert "give their `names`" in await variables(kernel)
     assert await variables(kernel, ["x"]) == "x: not defined"
+
+
+async def test_k7_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
+    kernels: Kernels, install: Install, jp_root_dir: Path
+) -> None:
+    gate = jp_root_dir / "gate"
+    script = str(Path(__file__).with_name("odd_kernel.py"))
+    slowly = (
+        f"import os, sys, runpy, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+        f"sys.argv = [{script!r}, *sys.argv[1:]]\nrunpy.run_path({script!r}, run_name='__main__')"
+    )
+    install("slow", sys.executable, "-c", slowly, "-f", "{connection_file}")
+    kernel = await kernels.get("a.ipynb", name="slow")
+    waiting, shown = Shown(), Shown()
+    execution, other = kernel.execute("1", waiting), kernel.execute("2", shown)
+    async with asyncio.timeout(20):
+        while kernel.state != "starting":
+            await asyncio.sleep(0.01)
+    assert (kernel.busy_seconds, execution.began) == (None, None)
+    with pytest.raises(Busy, match="is starting"):
+        await kernel.interrupt()
+    gate.touch()
+    assert (await execution).status == "ok"
+    assert (await other).status == "ok"
+    assert kernel.state == "idle"
 
 
 async def test_k7_a_kernel_that_never_answers_is_given_up(

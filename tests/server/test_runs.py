@@ -171,6 +171,53 @@ async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
         assert (await reply)["content"]["status"] == "ok"
 
 
+async def test_k1_a_death_is_told_with_what_is_lost(
+    call: Call, notebook: Path, replies: list[Reply], fake: FakeAnthropic
+) -> None:
+    await change(call, "b2", "print('last words', flush=True)\nimport os; os._exit(1)")
+    replies += [[calls("run_cell", cell_id="b2")], [says("It died.")]]
+    await call("POST", "chat", body=ask("Run it."))
+    text = told(fake.requests[1])
+    assert ": died, " in text
+    assert "The kernel died." in text
+    assert "last words" in text
+    assert text.count("all variables are gone") == 1
+    assert len(fake.requests) == 2, "nothing is run again by itself"
+
+
+async def test_k2_code_that_ignores_an_interrupt_is_told_to_run_on(
+    call: Call, agent: JupyterAgent, notebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.tools.run.REACTION", 0.2)
+    code = (
+        "import signal, time\nold = signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "end = time.time() + 3\nwhile time.time() < end: time.sleep(0.01)\n"
+        "_ = signal.signal(signal.SIGINT, old)\nprint('finished')"
+    )
+    await change(call, "b2", code)
+    body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2", "wait": 0.5}}
+    await call("POST", "tools", "run_cell", body=body)
+    (run,) = runs(agent)
+    await until(lambda: run.started)
+    body = {"notebook": PATH, "mode": "auto", "input": {}, "allow": ["interrupt_kernel"]}
+    answer = (await call("POST", "tools", "interrupt_kernel", body=body)).body
+    assert "did not react" in answer["text"]
+    assert "restart_kernel ends it" in answer["text"]
+    assert await run.wait(20)
+    assert (run.status, run.outputs()[0]["text"]) == ("ok", "finished\n")
+
+
+async def test_k6_a_call_keeps_as_much_of_the_outputs_as_a_card_shows(
+    call: Call, notebook: Path
+) -> None:
+    code = "for i in range(3): display({'text/plain': str(i), 'a/b': 'x' * 150_000}, raw=True)"
+    await change(call, "b2", code)
+    body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2"}}
+    answer = (await call("POST", "tools", "run_cell", body=body)).body
+    assert [output["data"]["text/plain"] for output in answer["outputs"]] == ["2"]
+    assert len(nbformat.read(notebook, as_version=4).cells[1].outputs) == 3
+
+
 async def cull(agent: JupyterAgent) -> None:
     """Jupyter's own culler finds the kernel idle for an hour."""
     manager = agent.serverapp.kernel_manager

@@ -40,6 +40,8 @@ MOST = 29_000
 """The most that it may be asked for: below 12,500 tokens where a token has 2.3 characters, too."""
 OUTLINE_BUDGET = 6_000
 _FAR = "(A line [from-to id] stands for a section: name that id as focus, or search.)"
+_LEAST = 20
+"""Characters below which no cell fits any more."""
 _PROSE_CHARS = 240
 """Of a Markdown cell away from the focus."""
 _OUTPUT_CHARS = 2_000
@@ -114,6 +116,8 @@ def render(
     full: set[str] = set()
     left = budget - sum(len(line) + 1 for line in sections.collapsed(shown, far))
     for cell in () if outline else outward:
+        if left < _LEAST:
+            break
         text, is_whole = _overview(cell, cell.id in stale, near=cell is outward[0])
         cost = len(text) - len(shown[cell.id])
         if hidden(cell) or cell.id in far or cost > left:

@@ -9,6 +9,8 @@ among each other depends on timing. The same are
   pixel when a label does), whatever they show;
 * lines that are one Python literal with the same value: a set has no order.
 
+Lines of more than 4,000 characters have to be equal.
+
 Left out of account, because each run makes them anew:
 
 * memory addresses, random UUIDs, `id()`s (whole numbers where addresses lie), process ids, ports;
@@ -39,6 +41,8 @@ _PRESENT = timedelta(days=1)
 """Time zones: a clock without one may be that far from ours."""
 _ADDRESSES = range(0x5000_0000_0000, 0x8000_0000_0000)
 """Where programs and heap lie on 64-bit Linux and macOS, so the `id()` of an object."""
+_LONGEST = 4_000
+"""Characters of a line that is looked into; a longer one has to be equal."""
 _SHOWN = 80
 """Characters of a line in an explanation."""
 
@@ -174,7 +178,7 @@ def _text(stored: str, fresh: str) -> str | None:
 
 def _lines(text: str) -> Iterator[str]:
     for line in text.split("\n"):
-        if line.strip() and not _PROGRESS.search(line):
+        if line.strip() and (len(line) > _LONGEST or not _PROGRESS.search(line)):
             yield " ".join(line.split())
 
 
@@ -185,6 +189,8 @@ def _cut(line: str) -> str:
 def _same_line(old: str, new: str, present: datetime) -> bool:
     if old == new:
         return True
+    if max(len(old), len(new)) > _LONGEST:
+        return False
     before, now = _tokens(old), _tokens(new)
     if len(before) == len(now) and all(
         _same_token(a, b, present) for a, b in zip(before, now, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ async def verify(
     return Verification(
         path=planned.notebook.path,
         kernel_name=planned.kernel_name,
-        cells=rerun.verdicts(),
+        cells=await asyncio.to_thread(rerun.verdicts),  # outputs may be large
         seconds=time.monotonic() - began,
     )
 

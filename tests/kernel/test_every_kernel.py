@@ -24,6 +24,7 @@ from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
 from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.session import Kernel, Kernels
 from jupyter_agent.kernel.variables import variables
 
@@ -55,7 +56,7 @@ PYTHON = Language(
     die="print('on', flush=True)\nimport os, time; time.sleep(0.3); os._exit(1)",
     set="x = 7",
     get="print(x)",
-    told="x: 7",
+    told="x: int 7",
 )
 BASH = Language(
     spec="bash",
@@ -162,6 +163,23 @@ async def test_an_interrupt_ends_the_code_and_nothing_else(place: Place) -> None
     assert (kernel.state, "busy" in await variables(kernel)) == ("busy", True)
     await execution.interrupt()
     assert (await execution).status == "interrupted"
+    await kernel.execute(language.get, got := Shown())
+    assert got.text.split() == ["7"]
+
+
+async def test_a_fresh_kernel_knows_nothing_and_ends_with_its_use(place: Place) -> None:
+    kernel, language = await place.kernel(), place.language
+    await kernel.execute(language.set, Shown())
+    fresh = FreshKernels(place.app.session_manager, place.app.kernel_manager)
+    async with fresh.kernel("a.ipynb", language.spec) as other:
+        await other.execute(language.get, got := Shown())
+        running = other.execute(language.wait, shown := Shown())
+        await soon(shown.printed)
+    assert "7" not in got.text
+    assert running.done
+    assert other.gone
+    await fresh.close()
+    assert not kernel.gone
     await kernel.execute(language.get, got := Shown())
     assert got.text.split() == ["7"]
 

@@ -74,6 +74,7 @@ def test_what_each_run_makes_anew_is_the_same(before: str, now: str) -> None:
         ("a", "a\nb", "goes on with `b`"),
         ("nan", "0.5", "was `nan`"),
         ("{'a': 1}", "{'a': 2}", "was"),
+        ("[" * 5_000 + "1.00001", "[" * 5_000 + "1.00002", "was"),
     ],
 )
 def test_what_is_a_result_has_to_be_the_same(before: str, now: str, why: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 from jupyter_server.serverapp import ServerApp
+from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
@@ -23,6 +24,7 @@ from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verify import Verification, plan, verify
 from jupyter_agent.workspace.workspace import Rooms, Workspace
+from tests.notebook.browser import Tab
 
 PATH = "reports/a.ipynb"
 
@@ -34,6 +36,7 @@ class Desk:
     work: Workspace
     file: Path
     server: ServerApp
+    tabs: Tabs
 
     def write(self, *cells: Any, **metadata: Any) -> None:
         for number, cell in enumerate(cells):
@@ -52,8 +55,9 @@ def desk(
     jp_serverapp: ServerApp, jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> Iterator[Desk]:
     sessions, manager = jp_serverapp.session_manager, jp_serverapp.kernel_manager
+    tabs = Tabs()
     rooms = Rooms(
-        notebooks=Notebooks(jp_serverapp.contents_manager, Tabs()),
+        notebooks=Notebooks(jp_serverapp.contents_manager, tabs),
         kernels=Kernels(sessions, manager, jp_serverapp.kernel_spec_manager),
         runs=Runs(),
         files=Files(jp_serverapp.contents_manager),
@@ -70,7 +74,7 @@ def desk(
         await rooms.kernels.close()
 
     work = Workspace(rooms=rooms, user="ada", authorize=yes, home=PATH)
-    yield Desk(work, jp_root_dir / PATH, jp_serverapp)
+    yield Desk(work, jp_root_dir / PATH, jp_serverapp, tabs)
     jp_asyncio_loop.run_until_complete(closed())
 
 
@@ -130,6 +134,59 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     assert len(await desk.server.session_manager.list_sessions()) == 1
     assert [cell.id for cell in held] == ["c0"]
     assert theirs.busy_seconds is None
+
+
+async def test_what_is_typed_and_not_saved_is_what_runs(desk: Desk) -> None:
+    desk.write(ran("x = 1"), ran("print(x)", printed("10\n")))
+    before = desk.file.read_bytes()
+    tab = await Tab(desk.tabs, desk.server.contents_manager, PATH).open()
+    notebook = await desk.work.notebook()
+    await notebook.read()
+    assert notebook.carrier == "tab"
+    tab.type("c0", "0")
+    assert statuses(await desk.verify()) == ["same", "same"]
+    assert desk.file.read_bytes() == before
+    assert str(tab.cell("c0")["source"]) == "x = 10"
+    assert tab.cell("c1")["outputs"][0]["text"].to_py() == "10\n"
+
+
+VOLATILE = [
+    "import time, uuid, sys, os, warnings, datetime, logging\nfrom pathlib import Path",
+    "print(object(), uuid.uuid4(), time.time(), datetime.datetime.now())\nobject()",
+    "id(object())",
+    "print({'one', 'two', 'three', 'four'})\nprint(f'took {time.perf_counter():.3f} s')",
+    "warnings.warn('old')",
+    "%time sum(range(1000))",
+    "print('pid', os.getpid())\nprint(__import__('tempfile').mkdtemp())",
+    "for done in range(0, 101, 50):\n    bar = '#' * done\n"
+    "    print(f'\\r{done}%|{bar}| {done}/100 [00:0{done % 7}]', end='', file=sys.stderr)",
+    "logging.basicConfig(format='%(asctime)s %(message)s')\nlogging.warning('ready')",
+    "from PIL import Image\nImage.frombytes('RGB', (64, 48), os.urandom(64 * 48 * 3))",
+    "import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [0.1, time.time()]})",
+    "def f():\n    return 1 / 0\nf()",
+]
+
+
+async def test_what_nbclient_stored_of_volatile_code_is_the_same_again(desk: Desk) -> None:
+    cells = [new_code_cell(source) for source in VOLATILE]
+    cells[-1].metadata["tags"] = ["raises-exception"]
+    desk.write(*cells)
+    client = NotebookClient(nbformat.read(desk.file, as_version=4), kernel_name="python3")
+    nbformat.write(await client.async_execute(cwd=str(desk.file.parent)), desk.file)
+    stored = nbformat.read(desk.file, as_version=4).cells
+    assert "image/png" in stored[9].outputs[-1].data
+    done = await desk.verify()
+    assert [(v.cell.source, v.why) for v in done.cells if v.status != "same"] == []
+    now = [verdict.outputs for verdict in done.cells]
+    assert now[1][0]["text"] != stored[1].outputs[0].text, "it is volatile"
+
+
+async def test_chance_without_a_seed_differs(desk: Desk) -> None:
+    draw = "import random\n[random.random() for _ in range(3)]"
+    desk.write(new_code_cell(draw), new_code_cell("random.seed(7)\nrandom.random()"))
+    client = NotebookClient(nbformat.read(desk.file, as_version=4), kernel_name="python3")
+    nbformat.write(await client.async_execute(), desk.file)
+    assert statuses(await desk.verify()) == ["differs", "same"]
 
 
 async def test_after_an_error_the_cells_that_follow_are_skipped(desk: Desk) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.notebook.cell import Cell, Output
+from jupyter_agent.notebook.output_list import LIMIT
 from jupyter_agent.notebook.pictures import fitting
 from jupyter_agent.notebook.render import images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
@@ -69,16 +70,20 @@ class RunCells(RunTool):
         return await question_to_run(work, self.notebook, cells)
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        results: list[Result] = []
+        runs: list[Run] = []
         stale = await work.watch(self.notebook)
         for cell in await work.code_cells(self.notebook, self.cell_ids):
             run = await work.run(self.notebook, cell.id)
+            runs.append(run)
             await follow(run, WAIT, progress)
-            results.append(await result_of(run, work))
             if run.ended is None or (self.stop_on_error and run.status != "ok"):
                 break
-        if not results:
+        if not runs:
             raise InvalidInput("There is no code cell to run.")
+        limits = shares([_length(run) for run in runs], work.rooms.runs.result_chars)
+        results = [
+            await result_of(run, work, limit) for run, limit in zip(runs, limits, strict=True)
+        ]
         return Result(
             text="\n\n".join(result.text for result in results),
             facts={"cells": [dict(result.facts) for result in results]},
@@ -179,18 +184,32 @@ async def follow(
         await progress({"text": "", **_told(run, NEWEST_CHARACTERS)})
 
 
-async def result_of(run: Run, work: Workspace) -> Result:
-    """What is told of a run, ended or not."""
+async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
+    """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
-    text = (
-        f"{_head(run)}\n{output_text(run.outputs(), limit=work.rooms.runs.result_chars)}".rstrip()
-    )
+    shown = output_text(run.outputs(), limit=limit or work.rooms.runs.result_chars)
+    text = f"{_head(run)}\n{shown}".rstrip()
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
         facts=_told(run, KEPT_CHARACTERS),
         images=await asyncio.to_thread(fitting, images(run.outputs())[-3:]),
         changes=run.report(),
     )
+
+
+def shares(wanted: Sequence[int], total: int) -> list[int]:
+    """How much of `total` each gets: all that it wants where there is enough, else the same."""
+    given = dict.fromkeys(range(len(wanted)), 0)
+    left = sorted(given, key=lambda index: wanted[index])
+    while left:
+        index = left.pop(0)
+        given[index] = min(wanted[index], total // (len(left) + 1))
+        total -= given[index]
+    return list(given.values())
+
+
+def _length(run: Run) -> int:
+    return len(output_text(run.outputs(), limit=LIMIT))
 
 
 def _told(run: Run, most: int) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from jupyter_agent.tools.run import shares
+
 from .conftest import PATH, Call
 
 
@@ -30,3 +32,20 @@ async def test_long_outputs_are_cut_in_the_cell_and_for_the_model(
     head, note, tail = nbformat.read(notebook, as_version=4).cells[1].outputs
     assert len(head.text) + len(tail.text) == 20_000
     assert "lines) left out of 10,000 lines in all; a cell keeps 20,000 characters" in note.text
+
+
+async def test_several_cells_share_what_a_result_may_have(call: Call, notebook: Path) -> None:
+    for cell_id, code in (("b2", "print('short')"), ("c3", "print('x' * 5_000)")):
+        await call("PATCH", "notebooks", PATH, "cells", cell_id, body={"source": code})
+    body = {"notebook": PATH, "mode": "auto", "input": {}}
+    told = (await call("POST", "tools", "run_cells", body=body)).body["text"]
+    assert "short" in told
+    assert 1_000 < len(told) < 1_400
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [([], []), ([5], [5]), ([200], [100]), ([10, 500, 20], [10, 70, 20]), ([90, 80], [50, 50])],
+)
+def test_what_is_short_is_told_whole(wanted: list[int], given: list[int]) -> None:
+    assert shares(wanted, 100) == given

@@ -293,6 +293,7 @@ class Retraction:
             scopes=[document.ycells], capture_timeout_millis=0
         )
         self._history.include_origin(EDIT)
+        self._document = document
 
     def __enter__(self) -> Retraction:
         return self
@@ -305,6 +306,7 @@ class Retraction:
     def __call__(self) -> None:
         while self._history is not None and self._history.can_undo():
             self._history.undo()
+            self._document.ystate["dirty"] = True  # what was edited may have been saved meanwhile
 
 
 _OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "attachments")

@@ -14,6 +14,7 @@ from typing import Any
 from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc, Text, TransactionEvent
+from tornado.web import HTTPError
 
 from jupyter_agent.notebook.carriers.tab import TabLink, Tabs
 
@@ -35,6 +36,7 @@ class Tab:
         """Frozen, or still at work on what came meanwhile."""
         self.deaf_to_saves = False
         self.saving = False
+        self.writable = True
         self.requests: list[str] = []
         self._tabs = tabs
         self._contents = contents
@@ -179,8 +181,12 @@ class Tab:
             self._answer(request)
 
     async def _answer_after(self, work: Callable[[], Any], request: Mapping[str, Any]) -> None:
-        await work()
-        self._answer(request)
+        try:
+            await work()
+        except (HTTPError, OSError) as error:
+            self._to_server(json.dumps({"re": request["id"], "error": str(error)}))
+        else:
+            self._answer(request)
 
     def _answer(self, request: Mapping[str, Any]) -> None:
         situation = {
@@ -188,7 +194,7 @@ class Tab:
             "dirty": self.dirty,
             "saving": self.saving,
             "hash": self.hash,
-            "writable": True,
+            "writable": self.writable,
             "cell": self.active_cell,
             "editing": self.editing,
         }

@@ -1,17 +1,49 @@
-"""Where real-time collaboration keeps the documents, we work in its rooms, or not at all."""
+"""Where real-time collaboration keeps the documents, we work in its rooms, or not at all.
+
+What holds for every carrier is in `test_conformance.py`; here is what only rooms can do.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import re
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
-from jupyter_agent.errors import Busy
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
+from jupyter_agent.notebook.carriers import Notebooks, Tabs, room, ydoc
 from jupyter_agent.notebook.carriers.ydoc import collaboration
 
-from .conftest import code, notebook_json
+from .browser import Tab
+from .conftest import cells_of, code, markdown, notebook_json
+from .rooms import Person, RoomServer
+
+Loop = asyncio.AbstractEventLoop
+RICH = {"output_type": "display_data", "data": {"text/html": "<b>1</b>"}, "metadata": {}}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for something that happens in the same event loop."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def file(room_server: RoomServer) -> Path:
+    """`a.ipynb` with the cells `a` and `b`."""
+    path = room_server.root / "a.ipynb"
+    path.write_text(notebook_json([code("a", "x = 1\ny = 2"), markdown("b", "# b")]))
+    return path
+
+
+# ---- row D14: without the package, with it, and with another one
 
 
 async def test_d14_under_another_backend_notebooks_are_refused_and_none_is_made(
@@ -31,3 +63,378 @@ async def test_d14_under_another_backend_notebooks_are_refused_and_none_is_made(
     assert [path.name for path in root.glob("*.ipynb")] == ["sales.ipynb"]
     assert "x = 1" in (root / "sales.ipynb").read_text()
     await notebooks.close()
+
+
+async def test_d14_with_another_version_of_the_package_notebooks_are_refused(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_server_ydoc.__version__", "4.0.0")
+    with pytest.raises(Busy, match=r"jupyter-server-ydoc 4\.0\.0.*disable_rtc"):
+        await room_notebooks.get("a.ipynb")
+    monkeypatch.undo()
+    assert (await room_notebooks.get("a.ipynb")).carrier == "room"
+
+
+async def test_d14_with_collaboration_switched_off_the_file_is_worked_in(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    room_server.extension.disable_rtc = True
+    notebook = await room_notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert notebook.carrier == "file"
+    assert room_server.rooms == {}
+
+
+async def test_every_name_of_the_package_that_we_use_is_there(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    extension, inside = room_server.extension, room_server.room("a.ipynb")
+    loader = inside._file
+    await notebook.update("a", old_string="1", new_string="2")
+    assert set(inspect.signature(extension.get_document).parameters) >= {
+        "room_id",
+        "copy",
+        "create",
+    }
+    assert extension.disable_rtc is False
+    assert extension.document_cleanup_delay == 60
+    assert isinstance(extension._room_locks[inside.room_id], asyncio.Lock)
+    assert extension.file_loaders[loader.file_id] is loader
+    assert list(inspect.signature(extension.file_loaders.remove).parameters) == ["file_id"]
+    assert extension.ywebsocket_server.rooms[inside.room_id] is inside
+    assert "room" in inspect.signature(extension.ywebsocket_server.delete_room).parameters
+    assert extension.ystore_class(path="p", log=extension.log).db_path.endswith("ystore.db")
+    on_disk = await room_server.contents.get("a.ipynb", content=False, require_hash=True)
+    assert inside._document.hash == on_disk["hash"]
+    assert isinstance(inside._update_lock, asyncio.Lock)
+    assert isinstance(inside._saving_document, asyncio.Task)
+    assert inside._save_delay == 1
+    assert inside.cleaner is None
+    assert inside.ready
+    assert all(isinstance(state, dict) for state in inside.awareness.states.values())
+    assert loader.number_of_subscriptions == 1
+    for method in (inside.initialize, inside._on_outofband_change, loader.maybe_notify):
+        assert inspect.iscoroutinefunction(method)
+    assert list(inspect.signature(loader.maybe_save_content).parameters) == ["model"]
+    assert issubclass(import_module("jupyter_server_ydoc.utils").OutOfBandChanges, Exception)
+
+
+def test_names_of_the_package_stand_in_one_file() -> None:
+    folder = Path(ydoc.__file__).parent.parent.parent
+    names = re.compile(r"jupyter_server_ydoc\b|\b_room_locks|\._saving_document|\._update_lock")
+    users = [file.name for file in folder.rglob("*.py") if names.search(file.read_text())]
+    assert users == ["ydoc.py"]
+
+
+# ---- row D12: a room that goes, and comes again
+
+
+async def test_d12_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    person = await Person(room_server, "a.ipynb").open()
+    notebook = await room_notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    await person.sync()
+    person.cut()
+    person.type("a", "\n# offline")
+    await room_server.evict("a.ipynb")
+    edit = await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    assert edit.saved.saved
+    new = (await notebook.insert(source="new", after="a")).cell
+    assert new is not None
+    await person.connect()
+    await person.sync()
+    assert person.ids() == ["a", new.id, "b"]
+    assert person.source("a") == "x = 3\ny = 2\n# offline"
+    cells = await notebook.read()
+    assert [(cell.id, cell.source) for cell in cells] == [
+        (cell_id, person.source(cell_id)) for cell_id in person.ids()
+    ]
+    await notebook.update("a", old_string="x = 3", new_string="x = 4")
+    await person.sync()
+    assert person.source("a") == "x = 4\ny = 2\n# offline"
+    assert [cell["id"] for cell in cells_of(file)] == person.ids()
+    await person.close()
+
+
+async def test_d12_after_a_restart_of_the_server_a_page_with_the_old_document_merges(
+    room_server: RoomServer, tabs: Tabs, file: Path
+) -> None:
+    person = await Person(room_server, "a.ipynb").open()
+    before = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    await (await before.get("a.ipynb")).update("a", old_string="x = 1", new_string="x = 2")
+    await person.sync()
+    person.cut()
+    await before.close()
+    await room_server.evict("a.ipynb")  # a restart keeps what is on disk: the file and the store
+    person.type("a", "\n# unsaved")
+    after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    notebook = await after.get("a.ipynb")
+    await notebook.update("b", old_string="# b", new_string="# B")
+    await person.connect()
+    await person.sync()
+    assert [(cell.id, cell.source) for cell in await notebook.read()] == [
+        ("a", "x = 2\ny = 2\n# unsaved"),
+        ("b", "# B"),
+    ]
+    assert person.ids() == ["a", "b"]
+    await person.close()
+    await after.close()
+
+
+async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_called_done(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    confirm = room.RoomCarrier.confirm
+
+    async def evicted_first(carrier: Any) -> Any:
+        monkeypatch.undo()
+        await room_server.evict("a.ipynb")
+        return await confirm(carrier)
+
+    monkeypatch.setattr(room.RoomCarrier, "confirm", evicted_first)
+    with pytest.raises(NotConfirmed, match="x = 1"):
+        await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert (await notebook.cell("a")).source == cells_of(file)[0]["source"] == "x = 1\ny = 2"
+
+
+# ---- a room is made, kept and left
+
+
+async def test_a_room_is_kept_while_it_is_used_and_goes_after_the_last_one_left(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    room_server.extension.document_cleanup_delay = 0
+    notebook = await room_notebooks.get("a.ipynb")
+    person = await Person(room_server, "a.ipynb").open()
+    inside = room_server.room("a.ipynb")
+    await person.close()
+    await until(lambda: len(inside.clients) == 1)
+    await notebook.update("a", old_string="1", new_string="2")
+    assert room_server.room("a.ipynb") is inside
+    await room_notebooks.close()
+    await until(lambda: room_server.rooms == {})
+    assert "a.ipynb" not in str(room_server.extension.file_loaders)
+    assert inside._file.number_of_subscriptions == 0
+    assert (await notebook.cell("a")).source == "x = 2\ny = 2"
+
+
+async def test_a_room_with_a_person_in_it_stays_when_we_leave(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    room_server.extension.document_cleanup_delay = 0
+    await room_notebooks.get("a.ipynb")
+    person = await Person(room_server, "a.ipynb").open()
+    await room_notebooks.close()
+    person.type("a", " # typed")
+    await person.sync()
+    assert person.source("a") == str(room_server.room("a.ipynb")._document.ycells[0]["source"])
+    await person.close()
+
+
+async def test_a_room_that_could_not_be_made_is_not_left_behind_empty(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load = "jupyter_server_ydoc.loaders.FileLoader.load_content"
+
+    async def fails(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(load, fails)
+        with pytest.raises(UnreadableNotebook, match="Input/output error"):
+            await room_notebooks.get("a.ipynb")
+    assert room_server.rooms == {}
+    assert len(await (await room_notebooks.get("a.ipynb")).read()) == 2
+
+
+async def test_a_room_that_does_not_answer_is_busy_and_nothing_hangs(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    monkeypatch.setattr(room, "PATIENCE", 0.05)
+    async with room_server.room("a.ipynb")._update_lock:
+        with pytest.raises(Busy, match="does not answer"):
+            await notebook.update("a", old_string="1", new_string="2")
+    assert "x = 1" in file.read_text()
+    monkeypatch.undo()
+    await notebook.update("a", old_string="1", new_string="2")
+
+
+# ---- files
+
+
+async def test_d4_a_renamed_notebook_is_followed_with_its_room(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    person = await Person(room_server, "a.ipynb").open()
+    inside = room_server.room("a.ipynb")
+    await room_server.rename("a.ipynb", "b.ipynb")
+    person.type("a", " # typed")
+    await person.sync()
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert notebook.path == edit.changes[0].notebook == "b.ipynb"
+    assert await room_notebooks.get("b.ipynb") is notebook
+    assert room_server.room("b.ipynb") is inside
+    assert cells_of(file.with_name("b.ipynb"))[0]["source"] == "x = 2\ny = 2 # typed"
+    assert not file.exists()
+    await person.close()
+
+
+async def test_d5_a_notebook_deleted_through_the_server_is_not_resurrected(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    await room_server.contents.delete("a.ipynb")
+    with pytest.raises(NotebookNotFound):
+        await notebook.update("a", old_string="1", new_string="2")
+    with pytest.raises(NotebookNotFound):
+        await notebook.save()
+    assert not file.exists()
+    file.write_text(notebook_json([code("n", "another one")]))
+    assert [cell.id for cell in await (await room_notebooks.get("a.ipynb")).read()] == ["n"]
+
+
+async def test_an_older_format_gets_its_ids_with_the_first_write(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    old: Any = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1", id="a")])
+    del old.cells[0]["id"]
+    old.nbformat_minor = 4
+    file.write_text(nbformat.writes(old))
+    before = file.read_bytes()
+    notebook = await room_notebooks.get("a.ipynb")
+    (cell,) = await notebook.read()
+    assert file.read_bytes() == before
+    edit = await notebook.update(cell.id, old_string="1", new_string="2")
+    assert "4.5" in edit.saved.note
+    assert [(cell.id, "x = 2")] == [(each["id"], each["source"]) for each in cells_of(file)]
+    nbformat.validate(nbformat.read(file, as_version=4))
+
+
+async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_saved(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    before = file.read_bytes()
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    await person.sync()
+    notebook = await room_notebooks.get("a.ipynb")
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert not edit.saved.saved
+    assert "automatic saving is off" in edit.saved.note
+    await person.sync()
+    assert person.source("a") == "x = 2\ny = 2"
+    assert person.dirty
+    assert file.read_bytes() == before
+    await person.close()
+
+
+async def test_an_approved_run_keeps_a_trusted_notebook_trusted(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    room_server.contents.notary.sign(nbformat.read(file, as_version=4))
+    notebook = await room_notebooks.get("a.ipynb")
+    outputs = notebook.outputs("a")
+    outputs.start()
+    outputs.display(RICH)
+    outputs.finish(1)
+    await notebook.trust("a")
+    await notebook.save()
+    saved = nbformat.read(file, as_version=4)
+    assert saved.cells[0].outputs == [RICH]
+    assert "trusted" not in saved.cells[0].metadata
+    assert room_server.contents.notary.check_signature(saved)
+
+
+async def test_d6_a_run_goes_on_while_the_room_takes_in_a_changed_file(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    cells = [code(f"c{number}", f"n = {number}") for number in range(40)]
+    file.write_text(notebook_json(cells))
+    notebook = await room_notebooks.get("a.ipynb")
+    outputs = notebook.outputs("c0")
+    outputs.start()
+    changed = [code(f"c{number}", f"n = {number}  # pulled") for number in range(40)]
+    file.write_text(notebook_json(changed))
+    taking_in = asyncio.create_task(room_server.room("a.ipynb")._file.maybe_notify())
+    for number in range(100):
+        outputs.stream("stdout", f"{number} ")
+        await asyncio.sleep(0)
+    await taking_in
+    outputs.finish(1)
+    await notebook.save()
+    assert (await notebook.cell("c39")).source == "n = 39  # pulled"
+    assert [cell["id"] for cell in cells_of(file)] == [f"c{number}" for number in range(40)]
+
+
+# ---- transitions: a room appears, a tab was open before
+
+
+async def test_a_room_that_appears_during_a_turn_takes_over_from_the_file_with_its_run(
+    room_server: RoomServer, tabs: Tabs, file: Path
+) -> None:
+    rooms = None
+    notebooks = Notebooks(room_server.contents, tabs, rooms=lambda: rooms)
+    notebook = await notebooks.get("a.ipynb")
+    outputs = notebook.outputs("a")
+    outputs.start()
+    outputs.stream("stdout", "1")
+    assert notebook.carrier == "file"
+    rooms = room_server.collaboration()
+    person = await Person(room_server, "a.ipynb").open()
+    person.type("b", " typed")
+    await person.sync()
+    outputs.stream("stdout", "2")
+    outputs.finish(3)
+    assert (await notebook.save()).saved
+    assert notebook.carrier == "room"
+    await person.sync()
+    text = {"output_type": "stream", "name": "stdout", "text": "12"}
+    assert person.cell("a")["outputs"].to_py() == [text]
+    assert cells_of(file)[1]["source"] == "# b typed"
+    await person.close()
+    await notebooks.close()
+
+
+async def test_a_room_takes_over_from_a_tab_and_says_what_may_be_missing(
+    room_server: RoomServer, tabs: Tabs, file: Path
+) -> None:
+    rooms = None
+    notebooks = Notebooks(room_server.contents, tabs, rooms=lambda: rooms)
+    tab = await Tab(tabs, room_server.contents, "a.ipynb").open()
+    notebook = await notebooks.get("a.ipynb")
+    assert notebook.carrier == "tab"
+    tab.cut()
+    rooms = room_server.collaboration()
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert notebook.carrier == "room"
+    assert "unsaved work of that tab is not in it" in edit.saved.note
+    assert cells_of(file)[0]["source"] == "x = 2\ny = 2"
+    await notebooks.close()
+
+
+async def test_a_notebook_made_where_rooms_are_is_worked_in_as_one(
+    room_server: RoomServer, room_notebooks: Notebooks
+) -> None:
+    notebook = await room_notebooks.create("new.ipynb", cells=[{"source": "1"}])
+    assert notebook.carrier == "room"
+    person = await Person(room_server, "new.ipynb").open()
+    (cell,) = await notebook.read()
+    await notebook.update(cell.id, source="2", base="1")
+    await person.sync()
+    assert person.source(cell.id) == "2"
+    await person.close()

@@ -39,12 +39,13 @@ def file(root: Path) -> Path:
     return root / "a.ipynb"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a tab that does not answer, or does not come back: nobody waits for seconds then."""
     for name in ("attach_timeout", "sync_timeout", "save_timeout"):
-        monkeypatch.setattr(TabLink, name, 0.05)
-    monkeypatch.setattr(replica, "RECONNECT", 0.05)
-    monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 0.05)
+        monkeypatch.setattr(TabLink, name, 0.3)
+    monkeypatch.setattr(replica, "RECONNECT", 0.1)
+    monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 0.1)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -99,6 +100,7 @@ async def test_a_rewrite_is_merged_with_typing_that_was_under_way(
     assert tab.source("a") == "x = 100\ny = 2\nz = 3"
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:
@@ -118,6 +120,7 @@ async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
     assert file.read_bytes() == before
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_an_edit_that_a_tab_froze_over_is_taken_back(notebook: Notebook, tab: Tab) -> None:
     await notebook.read()
     step = tab._take
@@ -188,6 +191,7 @@ async def test_an_edit_cut_off_before_it_arrived_is_refused(notebook: Notebook, 
     assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b", "c"]
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("applied", [True, False])
 async def test_after_a_reload_of_the_page_the_text_tells(
     notebook: Notebook, tab: Tab, applied: bool
@@ -202,6 +206,7 @@ async def test_after_a_reload_of_the_page_the_text_tells(
     assert tab.source("a") == ("x = 2\ny = 2" if applied else "x = 1\ny = 2")
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_an_edit_is_unknown_when_the_tab_is_gone_for_good(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:
@@ -235,6 +240,7 @@ async def test_a_tab_that_opens_takes_over_from_the_file_with_the_outputs_of_a_r
     assert tab.cell("a")["execution_state"] == "idle"
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_tab_that_closes_leaves_its_run_to_the_file(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:

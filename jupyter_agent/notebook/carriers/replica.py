@@ -69,7 +69,7 @@ class TabCarrier:
         except TabGone:
             situation = await self._reconnect(mark)
         self._note(situation)
-        return await self._save()
+        return await self._save() if situation.dirty else Saved(True)
 
     async def save(self) -> Saved:
         return await self.confirm()

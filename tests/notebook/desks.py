@@ -1,0 +1,118 @@
+"""The same notebook open in each of the ways that a notebook can be open: nowhere, in a tab, in a
+room. Somebody works in it beside the agent: a person, or where it is only a file, a program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from jupyter_server.utils import ensure_async
+
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+
+from .browser import Tab
+from .conftest import cells_of, notebook_json
+from .rooms import Person, RoomServer
+
+
+class Program:
+    """Works in a notebook that is open nowhere: reads and writes its file, as git does."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def type(self, cell_id: str, text: str, at: int | None = None) -> None:
+        content = json.loads(self._file.read_text(encoding="utf-8"))
+        for cell in content["cells"]:
+            if cell["id"] == cell_id:
+                source = "".join(cell["source"])
+                at = len(source) if at is None else at
+                cell["source"] = source[:at] + text + source[at:]
+        self._file.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+    def delete_cell(self, cell_id: str) -> None:
+        content = json.loads(self._file.read_text(encoding="utf-8"))
+        content["cells"] = [cell for cell in content["cells"] if cell["id"] != cell_id]
+        self._file.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+    def ids(self) -> list[str]:
+        return [cell["id"] for cell in cells_of(self._file)]
+
+    def source(self, cell_id: str) -> str:
+        (found,) = [cell for cell in cells_of(self._file) if cell["id"] == cell_id]
+        return str(found["source"])
+
+    def outputs(self, cell_id: str) -> list[Any]:
+        content: Any = nbformat.read(self._file, as_version=4)
+        (found,) = [cell for cell in content.cells if cell["id"] == cell_id]
+        return list(found["outputs"])
+
+
+class Desk:
+    """One notebook, `a.ipynb`, with somebody at it."""
+
+    def __init__(
+        self,
+        carrier: str,
+        *,
+        contents: Any,
+        root: Path,
+        tabs: Tabs,
+        notebooks: Notebooks,
+        server: RoomServer | None = None,
+    ) -> None:
+        self.carrier = carrier
+        self.contents = contents
+        self.notebooks = notebooks
+        self.file = root / "a.ipynb"
+        self.saves = 0
+        """How often anybody saved."""
+        self.somebody: Any = None
+        self._tabs = tabs
+        self._server = server
+        save: Callable[..., Any] = contents.save
+
+        async def counted(*args: Any, **kwargs: Any) -> Any:
+            self.saves += 1
+            return await ensure_async(save(*args, **kwargs))
+
+        contents.save = counted
+
+    def write(self, cells: Sequence[Mapping[str, Any]], **metadata: Any) -> None:
+        """Put the notebook into its folder, as another program would."""
+        self.file.write_text(notebook_json(cells, **metadata), encoding="utf-8")
+
+    async def sit_down(self) -> Any:
+        """Somebody opens the notebook, in the way of this desk."""
+        if self._server is not None:
+            self.somebody = await Person(self._server, "a.ipynb").open()
+        elif self.carrier == "tab":
+            self.somebody = await Tab(self._tabs, self.contents, "a.ipynb").open()
+        else:
+            self.somebody = Program(self.file)
+        return self.somebody
+
+    async def synced(self) -> Any:
+        """Who is at the desk, once all that was done is seen there and here."""
+        if isinstance(self.somebody, Person):
+            await self.somebody.sync()
+        return self.somebody
+
+    async def outputs(self, cell_id: str) -> list[Any]:
+        """The outputs that are seen at the desk, as JSON."""
+        seen = await self.synced()
+        if isinstance(seen, Program):
+            return seen.outputs(cell_id)
+        return list(seen.cell(cell_id)["outputs"].to_py())
+
+    def on_disk(self) -> list[tuple[str, str]]:
+        return [(cell["id"], cell["source"]) for cell in cells_of(self.file)]
+
+    async def close(self) -> None:
+        await self.notebooks.close()
+        if isinstance(self.somebody, Person):
+            await self.somebody.close()

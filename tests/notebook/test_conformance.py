@@ -1,0 +1,340 @@
+"""What is promised wherever a notebook is: in its file, in an open tab, in a room (rows D14 and D15
+of the faults, and what a carrier is). Each test runs once for each carrier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+
+from jupyter_agent.errors import (
+    CellNotFound,
+    Conflict,
+    Locked,
+    NotebookNotFound,
+    NotOnce,
+    NotRead,
+    ToolError,
+    UnreadableNotebook,
+)
+from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.notebook.changes import undo
+from jupyter_agent.notebook.document import Notebook
+
+from .conftest import cells_of, code, markdown
+from .desks import Desk
+
+CARRIERS = ("file", "tab", "room")
+RICH = {
+    "output_type": "display_data",
+    "data": {"text/html": "<b>1</b>", "text/plain": "1"},
+    "metadata": {},
+}
+
+
+@pytest.fixture(params=CARRIERS)
+def desk(request: pytest.FixtureRequest, jp_asyncio_loop: Any, tabs: Tabs) -> Iterator[Desk]:
+    """A notebook of four cells, `a` to `d`, that is open in each of the ways."""
+    if request.param == "room":
+        server = request.getfixturevalue("room_server")
+        notebooks = request.getfixturevalue("room_notebooks")
+        contents, root = server.contents, server.root
+    else:
+        server, root = None, request.getfixturevalue("tmp_path") / "root"
+        request.getfixturevalue("jp_environ")
+        root.mkdir()
+        contents = AsyncLargeFileManager(root_dir=str(root))
+        contents.notary.db_file = ":memory:"
+        notebooks = Notebooks(contents, tabs)
+    desk = Desk(
+        request.param, contents=contents, root=root, tabs=tabs, notebooks=notebooks, server=server
+    )
+    desk.write(
+        [
+            code("a", "x = 1\ny = 2"),
+            markdown("b", "# é😀", metadata={"tags": ["t"]}),
+            code("c", "print(x)", [RICH], execution_count=7),
+            code("d", "locked", metadata={"editable": False, "deletable": False}),
+        ],
+        kernelspec={"name": "python3", "display_name": "Python 3"},
+    )
+    jp_asyncio_loop.run_until_complete(desk.sit_down())
+    yield desk
+    jp_asyncio_loop.run_until_complete(desk.close())
+
+
+@pytest.fixture
+def notebook(desk: Desk, jp_asyncio_loop: Any) -> Notebook:
+    notebook: Notebook = jp_asyncio_loop.run_until_complete(desk.notebooks.get("a.ipynb"))
+    assert notebook.carrier == desk.carrier
+    return notebook
+
+
+async def test_what_was_typed_is_read_at_once(desk: Desk, notebook: Notebook) -> None:
+    (await desk.synced()).type("b", " 漢字")
+    await desk.synced()
+    cells = await notebook.read()
+    assert [(cell.id, cell.type, cell.index) for cell in cells] == [
+        ("a", "code", 0),
+        ("b", "markdown", 1),
+        ("c", "code", 2),
+        ("d", "code", 3),
+    ]
+    assert cells[1].source == "# é😀 漢字"
+    assert (cells[1].tags, cells[2].execution_count) == (("t",), 7)
+    assert cells[2].outputs == [RICH]
+    assert (await notebook.metadata())["kernelspec"]["name"] == "python3"
+    with pytest.raises(CellNotFound, match="Cells now: a, b, c, d"):
+        await notebook.cell("z")
+
+
+async def test_an_edit_is_seen_and_on_disk_when_it_is_answered(
+    desk: Desk, notebook: Notebook
+) -> None:
+    edit = await notebook.update("b", old_string="é😀", new_string="\r\n\u2028é😀e\u0301")
+    assert edit.saved.saved
+    assert dict(desk.on_disk())["b"] == "# \r\n\u2028é😀e\u0301"
+    assert (await desk.synced()).source("b") == "# \r\n\u2028é😀e\u0301"
+    new = (await notebook.insert(source="z = 3", after="a")).cell
+    text = (await notebook.insert(source="*t*", type="markdown", index=0)).cell
+    assert new is not None
+    assert text is not None
+    assert (await desk.synced()).ids() == [text.id, "a", new.id, "b", "c", "d"]
+    assert [cell_id for cell_id, _ in desk.on_disk()] == [text.id, "a", new.id, "b", "c", "d"]
+    before = cells_of(desk.file)
+    await notebook.move("c", index=0)
+    await notebook.delete("b")
+    assert (await desk.synced()).ids() == ["c", text.id, "a", new.id, "d"]
+    assert cells_of(desk.file)[0] == before[4]
+    await notebook.update("a", type="raw")
+    assert cells_of(desk.file)[2]["cell_type"] == "raw"
+
+
+async def test_what_is_not_there_once_is_refused_with_the_text(
+    desk: Desk, notebook: Notebook
+) -> None:
+    with pytest.raises(NotOnce, match="does not occur"):
+        await notebook.update("a", old_string="q", new_string="r")
+    with pytest.raises(NotRead, match="x = 1"):
+        await notebook.update("a", source="all new")
+    assert (await desk.synced()).source("a") == "x = 1\ny = 2"
+    assert desk.saves == 0
+
+
+async def test_a_rewrite_of_what_was_read_keeps_what_was_typed_since(
+    desk: Desk, notebook: Notebook
+) -> None:
+    base = (await notebook.cell("a")).source
+    (await desk.synced()).type("a", "\nz = 3")
+    await desk.synced()
+    edit = await notebook.update("a", source="x = 10\ny = 2", base=base)
+    assert edit.merged
+    assert (await desk.synced()).source("a") == "x = 10\ny = 2\nz = 3"
+    assert dict(desk.on_disk())["a"] == "x = 10\ny = 2\nz = 3"
+
+
+async def test_both_in_the_same_line_is_refused_with_the_text_as_it_is(
+    desk: Desk, notebook: Notebook
+) -> None:
+    base = (await notebook.cell("a")).source
+    (await desk.synced()).type("a", "00", at=5)
+    await desk.synced()
+    with pytest.raises(Conflict, match="x = 100") as refusal:
+        await notebook.update("a", source="x = 11\ny = 2", base=base)
+    assert refusal.value.facts["current"]["source"] == "x = 100\ny = 2"
+    assert (await desk.synced()).source("a") == "x = 100\ny = 2"
+    with pytest.raises(Conflict):
+        await notebook.delete("a", expect="0" * 16)
+    assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
+
+
+async def test_a_locked_cell_is_left_alone(desk: Desk, notebook: Notebook) -> None:
+    with pytest.raises(Locked):
+        await notebook.update("d", old_string="locked", new_string="free")
+    with pytest.raises(Locked):
+        await notebook.delete("d")
+    assert (await desk.synced()).source("d") == "locked"
+    assert desk.saves == 0
+
+
+async def test_outputs_come_as_they_are_and_are_saved(desk: Desk, notebook: Notebook) -> None:
+    outputs = notebook.outputs("a")
+    outputs.start()
+    assert notebook.peek("a").running
+    outputs.stream("stdout", "1")
+    outputs.stream("stdout", "2\n")
+    outputs.display(RICH)
+    outputs.finish(9)
+    assert (await notebook.save()).saved
+    stream = {"output_type": "stream", "name": "stdout", "text": "12\n"}
+    assert await desk.outputs("a") == [stream, RICH]
+    saved = cells_of(desk.file)[0]
+    assert saved["execution_count"] == 9
+    assert [output["output_type"] for output in saved["outputs"]] == ["stream", "display_data"]
+    assert not (await notebook.cell("a")).running
+
+
+async def test_d15_undo_takes_back_the_agents_part_and_leaves_the_persons(
+    desk: Desk, notebook: Notebook
+) -> None:
+    before = desk.on_disk()
+    changes = [
+        *(await notebook.update("a", old_string="x = 1", new_string="x = 5")).changes,
+        *(await notebook.insert(source="new", after="a")).changes,
+        *(await notebook.delete("c")).changes,
+        *(await notebook.move("b", index=0)).changes,
+    ]
+    (await desk.synced()).type("a", "\n# mine")
+    await desk.synced()
+    undone = await undo(notebook, changes)
+    assert undone.conflicts == []
+    expected = [("a", "x = 1\ny = 2\n# mine"), *before[1:]]
+    assert [(cell.id, cell.source) for cell in await notebook.read()] == expected
+    assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
+    assert desk.on_disk() == expected
+    assert notebook.peek("c").outputs == [RICH]
+    assert notebook.peek("c").execution_count == 7
+
+
+async def test_an_edit_is_written_once_and_no_change_is_not_written(
+    desk: Desk, notebook: Notebook
+) -> None:
+    before = desk.file.read_bytes()
+    assert (await notebook.update("a", old_string="x = 1", new_string="x = 1")).changes == []
+    await notebook.read()
+    await notebook.save()
+    assert (desk.saves, desk.file.read_bytes()) == (0, before)
+    assert (await notebook.update("a", old_string="x = 1", new_string="x = 2")).saved.saved
+    await notebook.save()
+    await notebook.read()
+    assert desk.saves == 1
+
+
+async def test_the_notebook_is_the_same_when_it_is_opened_again(
+    desk: Desk, notebook: Notebook
+) -> None:
+    await notebook.update("a", old_string="1", new_string="2")
+    seen = await notebook.read()
+    await desk.notebooks.close()
+    assert desk.notebooks.open() == []
+    assert await (await desk.notebooks.get("a.ipynb")).read() == seen
+    assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
+    await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    assert (await desk.synced()).source("a") == "x = 3\ny = 2"
+
+
+async def test_d6_a_file_that_another_program_changed_is_taken_in_first(
+    desk: Desk, notebook: Notebook
+) -> None:
+    await notebook.read()
+    desk.write([code("a", "x = 1\ny = 2\n# pulled"), code("n", "new")])
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert edit.saved.saved
+    assert desk.on_disk() == [("a", "x = 2\ny = 2\n# pulled"), ("n", "new")]
+    assert (await desk.synced()).source("a") == "x = 2\ny = 2\n# pulled"
+
+
+async def test_d5_a_deleted_notebook_is_not_made_again(desk: Desk, notebook: Notebook) -> None:
+    desk.file.unlink()
+    with pytest.raises(ToolError):
+        await notebook.update("a", old_string="1", new_string="2")
+    assert not desk.file.exists()
+
+
+async def test_d9_a_read_only_notebook_is_read_and_not_edited(
+    desk: Desk, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = desk.contents.get
+
+    async def read_only(*args: Any, **kwargs: Any) -> Any:
+        return {**await get(*args, **kwargs), "writable": False}
+
+    monkeypatch.setattr(desk.contents, "get", read_only)
+    if desk.carrier == "tab":
+        desk.somebody.writable = False
+    await desk.notebooks.close()
+    assert (await notebook.cell("a")).source == "x = 1\ny = 2"
+    with pytest.raises(Locked, match="read-only"):
+        await notebook.update("a", old_string="1", new_string="2")
+    assert (await desk.synced()).source("a") == "x = 1\ny = 2"
+    assert desk.saves == 0
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]"])
+async def test_d7_what_is_no_notebook_is_left_as_it_is(desk: Desk, text: str) -> None:
+    bad = desk.file.with_name("bad.ipynb")
+    bad.write_text(text)
+    for _ in range(2):
+        with pytest.raises(UnreadableNotebook, match="left as it is"):
+            await desk.notebooks.get("bad.ipynb")
+    with pytest.raises(NotebookNotFound):
+        await desk.notebooks.get("none.ipynb")
+    assert bad.read_text() == text
+    assert not bad.with_name("none.ipynb").exists()
+    bad.write_bytes(desk.file.read_bytes())
+    assert len(await (await desk.notebooks.get("bad.ipynb")).read()) == 4
+
+
+async def test_d10_a_failing_disk_is_said(
+    desk: Desk, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = desk.file.read_bytes()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(desk.contents, "save", full)
+    if desk.carrier == "file":
+        with pytest.raises(ToolError, match="nothing was changed"):
+            await notebook.update("a", old_string="1", new_string="2")
+        assert (await notebook.cell("a")).source == "x = 1\ny = 2"
+    else:
+        edit = await notebook.update("a", old_string="1", new_string="2")
+        assert not edit.saved.saved
+        assert "No space left" in edit.saved.note
+        assert (await desk.synced()).source("a") == "x = 2\ny = 2"
+    assert desk.file.read_bytes() == before
+
+
+async def test_a_cancelled_edit_is_not_left_behind(
+    desk: Desk, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saving, go_on = asyncio.Event(), asyncio.Event()
+    save = desk.contents.save
+
+    async def slow(*args: Any, **kwargs: Any) -> Any:
+        saving.set()
+        await go_on.wait()
+        return await save(*args, **kwargs)
+
+    monkeypatch.setattr(desk.contents, "save", slow)
+    edit = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
+    await saving.wait()
+    edit.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await edit
+    assert (await notebook.cell("a")).source == "x = 1\ny = 2"
+    assert (await desk.synced()).source("a") == "x = 1\ny = 2"
+    assert dict(desk.on_disk())["a"] == "x = 1\ny = 2"
+
+
+async def test_ten_edits_at_once_are_all_there(desk: Desk, notebook: Notebook) -> None:
+    await asyncio.gather(*(notebook.insert(source=str(number)) for number in range(10)))
+    seen = await desk.synced()
+    ids = seen.ids()
+    assert len(set(ids)) == len(ids) == 14
+    assert sorted(seen.source(cell_id) for cell_id in ids[4:]) == [str(n) for n in range(10)]
+    assert [cell_id for cell_id, _ in desk.on_disk()] == ids
+
+
+async def test_a_cell_deleted_by_the_person_is_not_edited(desk: Desk, notebook: Notebook) -> None:
+    (await desk.synced()).delete_cell("c")
+    await desk.synced()
+    with pytest.raises(CellNotFound):
+        await notebook.update("c", old_string="x", new_string="y")
+    assert (await desk.synced()).ids() == ["a", "b", "d"]

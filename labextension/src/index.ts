@@ -12,6 +12,7 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
 import { Assistant } from './assistant';
+import { TabBridge } from './bridge';
 import { AgentClient } from './client';
 import { addCommands } from './commands';
 import { OpenNotebooks } from './notebooks';
@@ -19,7 +20,6 @@ import { News } from './news';
 import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
 import { withoutRemoteContent } from './sanitizer';
-import { TabBridge } from './tab';
 import { IAssistant, ITabBridge } from './tokens';
 import { makeRoom } from './width';
 

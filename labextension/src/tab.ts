@@ -6,19 +6,21 @@
  * agree. The tab says hello and is quiet until a tool attaches.
  */
 import { URLExt } from '@jupyterlab/coreutils';
-import type { INotebookModel, INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
+import { reload } from './reload';
 import { saveInTurn } from './saves';
-import type { ITabBridge } from './tokens';
 import { trust } from './trust';
 
 const PROTOCOL = 1;
-const LONGEST_PAUSE = 10_000;
+const LONGEST_PAUSE = 10_000; // milliseconds
+/** A connection that was there for so many milliseconds is no sign of trouble when it ends. */
+const LASTING = 10_000;
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
@@ -71,12 +73,13 @@ export class TabLink implements IDisposable {
     const socket = new WebSocket(URLExt.join(wsUrl, 'api/agent/tab') + query);
     this._socket = socket;
     socket.binaryType = 'arraybuffer';
+    const begun = Date.now();
     socket.onopen = () => {
-      this._attempt = 0;
       const { version } = context.model.sharedModel;
       this._send({ op: 'hello', protocol: PROTOCOL, path: context.path, client, version });
     };
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
+      this._attempt = 0;
       if (typeof data === 'string') {
         void this._answer(JSON.parse(data) as IRequest);
       } else {
@@ -86,9 +89,21 @@ export class TabLink implements IDisposable {
     socket.onclose = () => {
       this._socket = null;
       this._ydoc.off('update', this._forward);
-      const pause = Math.min(200 * 2 ** this._attempt++, LONGEST_PAUSE);
-      this._timer = window.setTimeout(() => this.connect(), pause);
+      if (Date.now() - begun > LASTING) {
+        this._attempt = 0;
+      }
+      this._connectAgain(this._attempt++);
     };
+  }
+
+  /** At once the first time: in a tab in the background a pause is a second, or a minute. */
+  private _connectAgain(attempt: number): void {
+    if (attempt) {
+      const pause = Math.min(200 * 2 ** attempt, LONGEST_PAUSE);
+      this._timer = window.setTimeout(() => this.connect(), pause);
+    } else {
+      this.connect();
+    }
   }
 
   private async _answer(request: IRequest): Promise<void> {
@@ -125,9 +140,7 @@ export class TabLink implements IDisposable {
         }
         break;
       case 'revert':
-        if (!context.model.dirty) {
-          await context.revert();
-        }
+        await reload(context);
         break;
       case 'trust': // the user approved the run, so its output counts as that of a cell they ran
         for (const model of context.model.cells) {
@@ -222,75 +235,4 @@ export namespace TabLink {
     /** Whether the user lets JupyterLab save unasked. */
     autosave: () => boolean;
   }
-}
-
-/** Links every notebook of this page, and tells the server where the user is. */
-export class TabBridge implements ITabBridge {
-  constructor(
-    private readonly _notebooks: INotebookTracker,
-    private readonly _settings: ServerConnection.ISettings,
-    readonly client: string,
-    private readonly _autosave: () => boolean
-  ) {
-    _notebooks.widgetAdded.connect(this._link, this);
-    _notebooks.forEach(panel => this._link(_notebooks, panel));
-    _notebooks.currentChanged.connect(this._touch, this);
-    for (const event of ['keydown', 'pointerdown']) {
-      window.addEventListener(event, this._act, { capture: true, passive: true });
-    }
-    window.addEventListener('focus', this._act);
-    window.addEventListener('online', this._reconnect);
-    document.addEventListener('visibilitychange', this._reconnect);
-  }
-
-  private _link(_: INotebookTracker, panel: NotebookPanel): void {
-    const { context } = panel;
-    if (this._links.has(context)) {
-      return; // a second view of the same notebook
-    }
-    const view = (): NotebookPanel | undefined => {
-      const current = this._notebooks.currentWidget;
-      return current?.context === context
-        ? current
-        : this._notebooks.find(widget => widget.context === context);
-    };
-    const link = new TabLink({
-      context,
-      settings: this._settings,
-      client: this.client,
-      view,
-      autosave: this._autosave
-    });
-    this._links.set(context, link);
-    context.disposed.connect(this._unlink, this);
-  }
-
-  private _unlink(context: Context): void {
-    this._links.get(context)?.dispose();
-    this._links.delete(context);
-  }
-
-  private _touch(): void {
-    const context = this._notebooks.currentWidget?.context;
-    if (context && document.visibilityState === 'visible') {
-      this._links.get(context)?.touch();
-    }
-  }
-
-  /** Something the user did, told at most once a second. */
-  private readonly _act = (): void => {
-    if (Date.now() - this._lastAct > 1000) {
-      this._lastAct = Date.now();
-      this._touch();
-    }
-  };
-
-  /** The user or the network is back: do not sit out a pause. */
-  private readonly _reconnect = (): void => {
-    this._links.forEach(link => link.connect());
-    this._touch();
-  };
-
-  private readonly _links = new Map<Context, TabLink>();
-  private _lastAct = 0;
 }

@@ -166,16 +166,30 @@ describe('TabLink', () => {
     link.dispose();
   });
 
-  it('comes back after a cut, and says hello again', async () => {
+  it('comes back at once after a cut, without a timer, and says hello again', async () => {
+    const { notebook, socket, link } = await connected();
+    socket.close();
+    notebook.getCell(0).setSource('typed while cut off');
+    expect(Socket.last).not.toBe(socket);
+    Socket.last.onopen();
+    expect(Socket.last.messages[0]).toMatchObject({ op: 'hello', client: 'page-1' });
+    link.dispose();
+  });
+
+  it('waits longer each time where the server does not take it', async () => {
     jest.useFakeTimers();
     try {
-      const { notebook, socket, link } = await connected();
+      const { socket, link } = await connected();
       socket.close();
-      notebook.getCell(0).setSource('typed while cut off');
-      jest.advanceTimersByTime(200);
-      expect(Socket.last).not.toBe(socket);
-      Socket.last.onopen();
-      expect(Socket.last.messages[0]).toMatchObject({ op: 'hello', client: 'page-1' });
+      for (const pause of [400, 800, 1600]) {
+        const refused = Socket.last;
+        refused.onopen();
+        refused.close();
+        jest.advanceTimersByTime(pause - 1);
+        expect(Socket.last).toBe(refused);
+        jest.advanceTimersByTime(1);
+        expect(Socket.last).not.toBe(refused);
+      }
       link.dispose();
     } finally {
       jest.useRealTimers();

@@ -5,10 +5,12 @@ did are both there, once (FAULTS.md, D12).
 from __future__ import annotations
 
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import Route
 
 from tests.ui.conftest import OpenPage
 from tests.ui.counting import CELL, Counting, Person
@@ -137,3 +139,30 @@ def test_two_tabs_with_work_of_their_own_both_keep_it(
     eventually(other.sources, lambda now: now == counted.sources())
     assert other.ids() == ["c0", "c1"]
     agent.told_the_truth(other.saved()["c0"], person.typed)
+
+
+def test_what_is_typed_while_a_second_tab_reloads_is_kept(
+    counted: OpenNotebook, open_page: OpenPage
+) -> None:
+    counted.wait_for_kernel()
+    counted.save()
+    second = open_page(path=counted.path)
+    held: list[Route] = []
+    second.page.route(re.compile(r"/api/contents/.*content=1"), lambda route: held.append(route))
+    counted.page.bring_to_front()
+    counted.edit("c1")  # the person was last in the first tab: the agent works there
+    agent = Counting(counted.lab, counted.path)
+    with ThreadPoolExecutor(1) as thread:
+        appended = thread.submit(agent.append)
+        eventually(lambda: second.page.wait_for_timeout(10), lambda _: held)
+        second.edit("c0")
+        second.type(" + typed")
+        for route in held:
+            route.continue_()
+        second.page.unroute_all()
+        eventually(lambda: second.page.wait_for_timeout(10), lambda _: appended.done())
+    agent.told_the_truth(second.sources()["c0"], " + typed")
+    assert second.dirty()
+    second.save()
+    agent.told_the_truth(second.saved()["c0"], " + typed")
+    assert second.dialogs() == []

@@ -151,5 +151,8 @@ def tell_tensor(value: Any) -> str:
     told = f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}, {held}"
     if value.device.type != "cpu":  # asking another device waits for it
         return told
-    head = value.detach().reshape(-1)[:ITEMS].tolist()
-    return f"{told}: {', '.join(brief(item) for item in head)}"
+    head = value.detach()
+    while head.ndim > 1 and len(head):  # views all the way: a flat copy could be huge
+        head = head[0]
+    items = head[:ITEMS].tolist() if head.ndim else [head.item()]
+    return f"{told}: {', '.join(map(brief, items))}"

@@ -60,7 +60,9 @@ def deliver(kind: str, content: Mapping[str, Any], sink: OutputSink) -> None:
     Message types and their content: https://jupyter-client.readthedocs.io/en/stable/messaging.html
     """
     if kind == "stream":
-        sink.stream(content["name"], content["text"])
+        # A notebook knows two streams; kernels may name others.
+        name = "stderr" if content.get("name") == "stderr" else "stdout"
+        sink.stream(name, str(content.get("text") or ""))
     elif kind == "clear_output":
         sink.clear(bool(content.get("wait")))
     elif kind == "error":

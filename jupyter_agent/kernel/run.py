@@ -16,6 +16,8 @@ _TICK = 0.25
 """Seconds of silence after which we look whether the kernel is still there."""
 _SILENCE = 2.0
 """Seconds without a message after the reply that count as the end where `idle` was lost."""
+_LOST = 10.0
+"""Seconds without a message after `idle` that mean that the reply was lost."""
 _GRACE = 5.0
 """Seconds that a kernel has to react to an interrupt after a timeout."""
 
@@ -77,6 +79,7 @@ class Execution:
         self._withdrawn = asyncio.Event()
         self._reply: Mapping[str, Any] | None = None
         self._idle = False
+        self._error: Mapping[str, Any] | None = None
         self._count: int | None = None
         self.began: float | None = None
         """When the kernel began with it (`time.monotonic`), None while it waits."""
@@ -158,6 +161,8 @@ class Execution:
                 await self._take(message)
             elif connection.ended.done() or (self._reply and now - heard > _SILENCE):
                 return
+            elif self._idle and now - heard > _LOST:
+                return
             else:
                 await self._kernel.check()
             if self._reply is None and self._overdue(now):
@@ -187,6 +192,8 @@ class Execution:
         elif kind == "execute_input":
             self._count = content.get("execution_count")
         else:
+            if kind == "error":
+                self._error = error_of(content)
             deliver(kind, content, self._sink)
 
     def _take_late(self, message: Received) -> None:
@@ -203,6 +210,13 @@ class Execution:
         reply = self._reply
         if reply is None and connection.ended.done():
             return self._ended(connection.ended.result())
+        if reply is None and self._idle:
+            return Reply(
+                status="error" if self._error else "ok",
+                execution_count=self._count,
+                error=self._error,
+                note="The kernel's reply was lost; how it ended is taken from its outputs.",
+            )
         if reply is None:
             note = (
                 f"The kernel did not react to the interrupt within {_GRACE:g} s: it is still busy."

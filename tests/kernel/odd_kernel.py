@@ -36,10 +36,40 @@ class OddKernel(Kernel):  # type: ignore[misc]
                 self._show("stream", {"name": "stdout", "text": "theirs"}, other)
                 update = {"data": {}, "metadata": {}, "transient": {"display_id": "d"}}
                 self._show("update_display_data", update, other)
+            case "outputs come after idle":
+                asyncio.get_running_loop().call_later(
+                    0.3, self._show, "stream", {"name": "stdout", "text": " later"}, parent
+                )
+            case "the reply is lost":
+                self._lose_reply()
+            case "the reply of an error is lost":
+                self._lose_reply()
+                self._show("error", {"ename": "E", "evalue": "why", "traceback": []}, parent)
+                return {"status": "error", "ename": "E", "evalue": "why", "traceback": []}
+            case "strange messages":
+                self._show("strange", {"what": 1}, parent)
+                self._show("clear_output", {}, parent)
+                bare = {"data": {"text/plain": "bare"}, "metadata": None, "transient": None}
+                self._show("display_data", bare, parent)
+                self._show("update_display_data", bare, parent)
+                self._show("stream", {"name": "stdlog", "text": "logged "}, parent)
+                self._show("stream", {"name": "stdout"}, parent)
+                self._show("error", {}, parent)
             case "aborted":
                 return {"status": "aborted"}
         self._show("stream", {"name": "stdout", "text": "ours"}, parent)
         return {"status": "ok", "execution_count": 1, "user_expressions": {}}
+
+    def _lose_reply(self) -> None:
+        send = self.session.send
+
+        def without_reply(stream: Any, kind: Any, *args: Any, **options: Any) -> Any:
+            if kind != "execute_reply":
+                return send(stream, kind, *args, **options)
+            self.session.send = send
+            return {"content": options.get("content") or args[0]}
+
+        self.session.send = without_reply
 
     def _come_late(self, parent: Any) -> None:
         self._show("stream", {"name": "stdout", "text": " late"}, parent)

@@ -120,7 +120,7 @@ def place(
     if request.param == "gateway":
         url = request.getfixturevalue("gateway")
         jp_asyncio_loop.run_until_complete(up(url))
-        argv = [f"--GatewayClient.url={url}"]
+        argv = [f"--gateway-url={url}"]
     folder = jp_data_dir / "kernels" / "bash"
     folder.mkdir(parents=True)
     start = [sys.executable, "-m", "bash_kernel", "-f", "{connection_file}"]

@@ -64,6 +64,46 @@ async def test_k9_outputs_of_others_are_not_taken_but_updates_of_displays_are(
     assert ("update", "d", {}) in shown.events
 
 
+async def test_k9_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: str) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    shown, next_one = Shown(), Shown()
+    await kernel.execute("outputs come after idle", shown)
+    await kernel.execute("next", next_one)
+    async with asyncio.timeout(20):
+        while shown.text != "ours later":
+            await asyncio.sleep(0.01)
+    assert next_one.text == "ours"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("the reply is lost", "ok"), ("the reply of an error is lost", "error")]
+)
+async def test_k9_a_lost_reply_does_not_keep_a_run_for_ever(
+    kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch, code: str, status: str
+) -> None:
+    monkeypatch.setattr("jupyter_agent.kernel.run._LOST", 0.5)
+    kernel = await kernels.get("a.ipynb", name=odd)
+    reply = await asyncio.wait_for(kernel.execute(code, Shown()), 20)
+    assert reply.status == status
+    assert "reply was lost" in reply.note
+    assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
+
+
+async def test_k9_messages_that_are_unknown_or_bare_harm_nothing(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    shown = Shown()
+    assert (await kernel.execute("strange messages", shown)).status == "ok"
+    assert shown.kinds() == ["clear", "display_data", "stream", "stream", "error", "stream"]
+    assert shown.text == "logged ours"
+    assert shown.events[1][1:] == (
+        {"output_type": "display_data", "data": {"text/plain": "bare"}, "metadata": {}},
+        None,
+    )
+    assert shown.events[4][1]["ename"] == "Error"
+
+
 async def test_code_that_the_kernel_dropped_is_said_not_to_have_run(
     kernels: Kernels, odd: str
 ) -> None:

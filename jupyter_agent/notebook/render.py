@@ -189,7 +189,7 @@ def _line(cell: Cell, stale: bool) -> str:
     """A cell in one line: its head, how its text begins, how much there is."""
     if hidden(cell):
         return f"{head(cell, False)} (hidden)"
-    lines = cell.source.strip().split("\n")
+    lines = without_data(cell.source).strip().split("\n")
     begin = lines[0].strip()
     begin = begin if len(begin) <= _LINE_CHARS else f"{begin[:_LINE_CHARS]}..."
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
@@ -212,10 +212,11 @@ def _brief(cell: Cell) -> str:
 def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
     """The cell in the overview, and whether its whole source is in it."""
     outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
-    if near or cell.type != "markdown" or len(cell.source) <= _PROSE_CHARS:
+    source = without_data(cell.source)
+    left = len(source) - _PROSE_CHARS
+    if near or cell.type != "markdown" or left <= 0:
         return f"{_full(cell, stale, outputs)}\n", whole(cell)
-    begin, left = cell.source[:_PROSE_CHARS], len(cell.source) - _PROSE_CHARS
-    begin = f"{without_data(begin)}... ({left:,} more characters)"
+    begin = f"{source[:_PROSE_CHARS]}... ({left:,} more characters)"
     return f"{_full(cell, stale, outputs, begin)}\n", False
 
 

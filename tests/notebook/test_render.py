@@ -163,6 +163,8 @@ class TestNotebook:
             assert "AAAA" not in text
             assert PNG not in text
         assert "AAAA" not in search(cells, "and more", regex=False)
+        assert "AAAA" not in render(cells, outline=True).text
+        assert "AAAA" not in render(cells, focus="c0").text
         assert render(cells, focus="c1").full == {"c0", "c2"}
         assert pictures(cells[0]) == [("image/png", PNG)]
 

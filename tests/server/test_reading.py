@@ -1,0 +1,64 @@
+"""What tools read of pictures and embedded files: blocks that fit, never their bytes as text."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat.v4 import new_output
+from PIL import Image
+
+from jupyter_agent.notebook.pictures import pixels
+
+from .conftest import PATH, Call
+
+
+def png(width: int, height: int) -> str:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height)).save(file, "png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def prepare(notebook: Path) -> str:
+    """An attached picture and an embedded one in a1, a large figure in b2; the embedded text."""
+    content = nbformat.read(notebook, as_version=4)
+    text, code, _ = content.cells
+    text.source = f"# Sales\n![](attachment:a.png)\n![](data:image/png;base64,{'QUJD' * 500})"
+    text.attachments = {"a.png": {"image/png": png(30, 20)}}
+    code.outputs = [new_output("display_data", {"image/png": png(3200, 1600)})]
+    nbformat.write(content, notebook)
+    return str(text.source)
+
+
+async def read(call: Call, tool: str, **input: Any) -> Any:
+    body = {"notebook": PATH, "input": input, "mode": "auto"}
+    return (await call("POST", "tools", tool, body=body)).body
+
+
+async def test_pictures_come_as_blocks_that_models_can_look_at(call: Call, notebook: Path) -> None:
+    prepare(notebook)
+    told = await read(call, "read_cells", cell_ids=["a1", "b2"], images=True)
+    assert "(attached: a.png <image/png 30x20 " in told["text"]
+    assert "<image/png 3200x1600 " in told["text"]
+    sizes = [pixels(image["media_type"], image["data"]) for image in told["images"]]
+    assert sizes == [(30, 20), (1568, 784)]
+    assert "images" not in await read(call, "read_cells", cell_ids=["a1", "b2"])
+
+
+async def test_a_cell_with_an_embedded_file_is_edited_and_never_rewritten_unseen(
+    call: Call, notebook: Path
+) -> None:
+    source = prepare(notebook)
+    for tool, input in (("read_cells", {"cell_ids": ["a1"]}), ("get_notebook_state", {})):
+        told = await read(call, tool, **input)
+        assert "QUJDQUJD" not in told["text"]
+        assert "base64,<2 kB left out>" in told["text"]
+    refused = await read(call, "update_cell", cell_id="a1", source="# Sales of May")
+    assert refused["reason"] == "not_read"
+    done = await read(call, "update_cell", cell_id="a1", old_string="Sales", new_string="Sums")
+    assert done["is_error"] is False
+    now = nbformat.read(notebook, as_version=4).cells[0].source
+    assert now == source.replace("Sales", "Sums")

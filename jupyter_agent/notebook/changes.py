@@ -147,8 +147,13 @@ class _Reversal:
         }
         returned = {change.cell_id for change in self._turn if change.after is None}
         order = [cell_id for cell_id in self._cells.ids() if cell_id not in returned]
+        turn = [
+            change
+            for change in self._turn
+            if change.kind != "insert" or change.cell_id not in self.conflicts
+        ]
         above: str | None = None
-        for cell_id in order_before(order, self._turn):
+        for cell_id in order_before(order, turn):
             former = self._former.get(cell_id)
             there = cell_id in self._cells.ids()
             if former is not None and (not there or cell_id in displaced):
@@ -180,8 +185,6 @@ class _Reversal:
             state = now.state()
             if last.after is None:  # it was deleted, and somebody has brought it back
                 return state
-        elif last.after is None and first.before is None:
-            return None
         elif last.after is None and last.before is not None:
             state = last.before
         elif first.before is None:
@@ -189,14 +192,14 @@ class _Reversal:
         else:
             raise _LeftAlone("The cell was deleted since.")
         former = _without(state, changes)
-        if now is None:
-            return former
         if first.before is not None:
-            self._refuse(now, former)
+            if now is not None:
+                self._refuse(now, former)
             return former
         if first.after is None or _content(former) != _content(first.after):
             raise _LeftAlone("The cell was inserted by the assistant and has been changed since.")
-        self._refuse_in_use(now)
+        if now is not None:
+            self._refuse_in_use(now)
         return None
 
     def _refuse(self, now: Cell, former: CellState) -> None:

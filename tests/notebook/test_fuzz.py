@@ -1,154 +1,49 @@
-"""A person types in a tab while an agent edits the same notebook, over a wire that is slow, cut
-and frozen.
+"""People and an agent at work in the same notebook, at random, in each carrier: what was typed
+and what was said to be done is there, once.
+
+A failure prints its seed: `JUPYTER_AGENT_FUZZ_SEED=... pytest tests/notebook/test_fuzz.py` plays
+the same again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Text
 
-from jupyter_agent.errors import Busy, CellNotFound, Conflict, NotConfirmed
+from jupyter_agent.errors import Busy
 from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, replica
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.shared import SharedCells
 
+from . import rooms
 from .browser import Tab
-from .conftest import code
+from .conftest import cells_of, code, notebook_json
+from .play import PATIENCE, Agent, Log, Program, Typist, check_file, check_notebook, check_replicas
 
 Write = Callable[..., Path]
+SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))
+CELLS = [code("a", "x = 1\ny = 2\n"), code("b", ""), code("c", "print(x)")]
 
+SESSION = 100
+"""Operations with one seed."""
 
-class Person:
-    """Types words letter by letter in one cell, and remembers them."""
-
-    def __init__(self, tab: Tab, random_: random.Random) -> None:
-        self.typed: list[str] = []
-        self.away = asyncio.Event()
-        self._typing = asyncio.Lock()
-        self._tab = tab
-        self._random = random_
-
-    async def work(self) -> None:
-        while not self.away.is_set() and len(self.typed) < 500:
-            async with self._typing:
-                await self._word()
-            await self._next_moment()
-
-    async def go_elsewhere(self) -> None:
-        """Put the cursor into another cell, between two words."""
-        async with self._typing:
-            await self._next_moment()
-            self._tab.edit_in(self._random.choice(self._tab.ids()))
-
-    async def _next_moment(self) -> None:
-        """Nobody can type in a page that is frozen, or that has just woken up."""
-        await asyncio.sleep(0)
-        while self._tab.behind:
-            await asyncio.sleep(0)
-
-    async def _word(self) -> None:
-        cell_id = self._tab.active_cell
-        assert cell_id is not None
-        # The first letter is in no other word, so that the place in the text is found again.
-        letters = chr(0x4E00 + len(self.typed)) + "abc"
-        typed = ""
-        source: Text = self._tab.cell(cell_id)["source"]
-        while typed != letters:
-            text = str(source)
-            if typed:
-                at = text.index(typed) + len(typed)
-            else:
-                ends = [len(before) for before in itertools.accumulate(text.splitlines(True))]
-                at = self._random.choice([0, *ends])
-            self._tab.type(cell_id, letters[len(typed)], at)
-            typed += letters[len(typed)]
-            for _ in range(self._random.randrange(4)):
-                await self._next_moment()
-        self.typed.append(letters)
-
-
-class Agent:
-    """Writes marked lines, moves and deletes, and remembers what it was told of each."""
-
-    def __init__(self, notebook: Notebook, random_: random.Random) -> None:
-        self.there: set[str] = set()
-        self.not_there: set[str] = set()
-        self.refused = 0
-        self._notebook = notebook
-        self._random = random_
-        self._count = 0
-
-    async def edit(self) -> None:
-        mark = f"[{self._count}]"
-        self._count += 1
-        try:
-            cells = await self._notebook.read()
-            for _ in range(self._random.randrange(6)):  # the model thinks, the person types
-                await asyncio.sleep(0)
-            await self._do(mark, self._random.choice(cells))
-        except (Busy, Conflict, CellNotFound):
-            self.refused += 1
-            self.not_there.add(mark)
-        except NotConfirmed:
-            self.refused += 1
-
-    async def _do(self, mark: str, cell: Any) -> None:
-        cells = self._notebook.cells()
-        match self._random.randrange(8):
-            case 0:
-                await self._notebook.insert(source=mark, index=self._random.randrange(len(cells)))
-            case 1 | 2:
-                await self._notebook.move(cell.id, index=self._random.randrange(len(cells)))
-                return
-            case _:
-                lines = cell.source.split("\n")
-                lines.insert(self._random.randrange(len(lines) + 1), f"é{mark}😀")
-                await self._notebook.update(cell.id, source="\n".join(lines), base=cell.source)
-        self.there.add(mark)
-
-
-async def play(seed: int, contents: Any, tabs: Tabs, notebooks: Notebooks) -> None:
-    random_ = random.Random(seed)
-    tab = await Tab(tabs, contents, "a.ipynb").open()
-    notebook = await notebooks.get("a.ipynb")
-    person, agent = Person(tab, random_), Agent(notebook, random_)
-    tab.edit_in("a")
-    work = asyncio.create_task(person.work())
-    for _ in range(25):
-        match random_.randrange(12):
-            case 0:
-                asyncio.get_running_loop().call_soon(tab.cut)
-                asyncio.get_running_loop().call_later(random_.random() / 50, tab.connect)
-            case 1:
-                tab.freeze()
-                asyncio.get_running_loop().call_later(random_.random() / 10, tab.thaw)
-            case 2:
-                await person.go_elsewhere()
-        await agent.edit()
-    person.away.set()
-    await work
-    text = "\0".join(cell.source for cell in await settled(notebook))
-    assert [str(cell["source"]) for cell in tab.notebook.ycells] == text.split("\0")
-    assert [word for word in person.typed if text.count(word) != 1] == []
-    assert [mark for mark in agent.there if text.count(mark) != 1] == []
-    assert [mark for mark in agent.not_there if mark in text] == []
-    assert agent.there
-
-
-async def settled(notebook: Notebook) -> list[Any]:
-    while True:
-        try:
-            return await notebook.read()
-        except Busy:
-            continue
+sessions = pytest.mark.parametrize(
+    "sessions", [5, pytest.param(100, marks=pytest.mark.long)], ids=["few", "many"]
+)
+synchronous = pytest.mark.parametrize("contents", [LargeFileManager], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -159,26 +54,248 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 1.0)
 
 
-@pytest.fixture
-def three_cells(write: Write) -> None:
-    write("a.ipynb", [code("a", "x = 1\ny = 2\n"), code("b", ""), code("c", "print(x)")])
+@pytest.fixture(autouse=True)
+def replayable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing depends on how quick a thread is, nor on ids that are made up."""
+    clients = itertools.count(2**40)
+
+    async def at_once(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
+        return work(*given, **more)
+
+    monkeypatch.setattr(asyncio, "to_thread", at_once)
+    monkeypatch.setattr(
+        "jupyter_agent.notebook.carriers.tab.YNotebook",
+        lambda: YNotebook(Doc(client_id=next(clients))),
+    )
 
 
-@pytest.mark.usefixtures("three_cells")
-@pytest.mark.parametrize("seed", range(3))
-async def test_no_keystroke_is_lost_and_no_edit_is_claimed_that_is_not_there(
-    contents: Any, tabs: Tabs, notebooks: Notebooks, seed: int
+async def settled(notebook: Notebook) -> None:
+    """Everything under way has arrived."""
+    while True:
+        try:
+            await notebook.read()
+        except Busy:
+            continue
+        return
+
+
+@asynccontextmanager
+async def at_work(work: Any, stop: Callable[[], None]) -> AsyncIterator[None]:
+    """Somebody works until the block ends; what goes wrong there is raised here."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        stop()
+        await task
+
+
+class Session:
+    """The players of one session, whose seed is told where it fails."""
+
+    def __init__(self, seed: int, notebooks: Notebooks) -> None:
+        self.random = random.Random(seed)
+        self.log = Log()
+        self.agent = Agent(notebooks, "a.ipynb", self.log, self.random)
+        self.seed = seed
+        self._later: dict[asyncio.Task[None], Callable[[], object]] = {}
+        random.seed(seed)  # of the ids of the people's documents
+
+    def later(self, turns: int, action: Callable[[], object]) -> None:
+        """Have it done after so many turns of the event loop at most."""
+
+        async def after() -> None:
+            for _ in range(self.random.randrange(turns)):
+                await asyncio.sleep(0)
+            del self._later[task]
+            action()
+
+        task = asyncio.create_task(after())
+        self._later[task] = action
+
+    def at_once(self) -> None:
+        """What was put off is done now."""
+        while self._later:
+            task, action = self._later.popitem()
+            task.cancel()
+            action()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is not None:
+            error.add_note(f"JUPYTER_AGENT_FUZZ_SEED={self.seed} {self.log.operations}")
+
+
+@sessions
+@synchronous
+async def test_n1_n2_d1_d13_a_person_types_in_a_tab(
+    contents: Any, tabs: Tabs, notebooks: Notebooks, write: Write, sessions: int
 ) -> None:
-    await play(seed, contents, tabs, notebooks)
+    for seed in range(SEED, SEED + sessions):
+        path = write("a.ipynb", CELLS)
+        with Session(seed, notebooks) as session:
+            await in_a_tab(session, contents, tabs, notebooks, path)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("three_cells")
-@pytest.mark.parametrize("seed", range(1000, 1200))
-async def test_no_keystroke_is_lost_in_many_sessions(
-    contents: Any, tabs: Tabs, notebooks: Notebooks, seed: int
+async def in_a_tab(
+    session: Session, contents: Any, tabs: Tabs, notebooks: Notebooks, path: Path
 ) -> None:
-    await play(seed, contents, tabs, notebooks)
+    log, random_, agent = session.log, session.random, session.agent
+    program = Program(path, log, random_)
+    tab = await Tab(tabs, contents, "a.ipynb").open()
+    tab.edit_in("a")
+    person = Typist(tab, log, random_)
+    notebook = await notebooks.get("a.ipynb")
+
+    async def same() -> None:
+        await settled(notebook)
+        check_replicas(notebook, person.screen)
+        check_notebook(notebook, log)
+
+    async def close_and_open() -> None:
+        session.at_once()
+        await settled(notebook)
+        await tab.save()
+        tab.cut()
+        for _ in range(random_.randrange(3)):
+            await agent.act()
+        await agent.finish()
+        person.screen = await Tab(tabs, contents, "a.ipynb", f"page-{random_.random()}").open()
+        person.go_elsewhere()
+
+    async with at_work(person.work(), person.stop):
+        for _ in range(SESSION):
+            tab = cast(Tab, person.screen)
+            match random_.randrange(24):
+                case 0 | 1:
+                    session.later(30, partial(cut_for_a_while, session, tab))
+                case 2:
+                    tab.freeze()  # for a moment, or until the agent gives up
+                    session.later(random_.choice([30, PATIENCE]), tab.thaw)
+                case kind:
+                    async with person.busy:
+                        match kind:
+                            case 3 | 4 | 5 | 6:
+                                person.go_elsewhere()
+                            case 7:
+                                person.insert_cell()
+                            case 8:
+                                person.delete_cell()
+                            case 9 | 10 | 11:
+                                person.tidy_up()
+                            case 12:
+                                await tab.save()
+                            case 13:
+                                await close_and_open()
+                            case 14 if not tab.dirty:
+                                program.write()
+                                await settled(notebook)
+            await agent.act()
+            session.at_once()
+            async with person.busy:
+                await same()
+    session.at_once()
+    await agent.finish()
+    await same()
+    tab = cast(Tab, person.screen)
+    await tab.save()
+    check_file(path)
+    tab.cut()
+
+
+def cut_for_a_while(session: Session, tab: Tab) -> None:
+    tab.cut()
+    session.later(60, tab.connect)
+
+
+@sessions
+@synchronous
+async def test_n1_n2_d1_d6_another_program_writes_the_file(
+    notebooks: Notebooks, write: Write, sessions: int
+) -> None:
+    for seed in range(SEED, SEED + sessions):
+        path = write("a.ipynb", CELLS)
+        with Session(seed, notebooks) as session:
+            program = Program(path, session.log, session.random)
+            notebook = await notebooks.get("a.ipynb")
+            async with at_work(program.work(), program.stop):
+                for _ in range(SESSION):
+                    await session.agent.act()
+                    async with program.busy:
+                        await settled(notebook)
+                        check_notebook(notebook, session.log)
+                        check_file(path)
+            await session.agent.finish()
+            await settled(notebook)
+            assert [cell.source for cell in notebook.cells()] == [
+                cell["source"] for cell in cells_of(path)
+            ]
+            check_notebook(notebook, session.log)
+
+
+@sessions
+async def test_n1_n2_d1_d13_a_person_types_in_a_room(
+    room_server: rooms.RoomServer, room_notebooks: Notebooks, sessions: int
+) -> None:
+    for seed in range(SEED, SEED + sessions):
+        path = room_server.root / f"{seed}" / "a.ipynb"
+        path.parent.mkdir()
+        path.write_text(notebook_json(CELLS), encoding="utf-8")
+        with Session(seed, room_notebooks) as session:
+            session.agent.work = replace(session.agent.work, home=f"{seed}/a.ipynb")
+            await in_a_room(session, room_server, room_notebooks, path)
+
+
+async def in_a_room(
+    session: Session, server: rooms.RoomServer, notebooks: Notebooks, path: Path
+) -> None:
+    log, random_, agent = session.log, session.random, session.agent
+    program = Program(path, log, random_)
+    name = f"{session.seed}/a.ipynb"
+    screen = await rooms.Person(server, name).open()
+    screen.edit_in("a")
+    person = Typist(screen, log, random_)
+    notebook = await notebooks.get(name)
+
+    async def same() -> None:
+        await screen.sync()
+        await settled(notebook)
+        await screen.sync()
+        check_replicas(notebook, screen)
+        check_notebook(notebook, log)
+
+    async with at_work(person.work(), person.stop):
+        for _ in range(SESSION):
+            async with person.busy:
+                match random_.randrange(24):
+                    case 0 | 1:
+                        screen.cut()
+                        person.go_elsewhere()
+                        await screen.connect()
+                    case 2 | 3 | 4 | 5:
+                        person.go_elsewhere()
+                    case 6:
+                        person.insert_cell()
+                    case 7:
+                        person.delete_cell()
+                    case 8 | 9 | 10:
+                        person.tidy_up()
+                    case 11:
+                        # A file that is written beats a room that is not saved: here it is.
+                        await same()
+                        await notebook.save()
+                        program.write()
+                        await same()
+            await agent.act()
+            async with person.busy:
+                await same()
+    await agent.finish()
+    await same()
+    await notebook.save()
+    check_file(path)
+    await screen.close()
 
 
 def test_snapshots_follow_any_change_of_the_document() -> None:

@@ -18,6 +18,8 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
 NOTEBOOK = "coffee.ipynb"
 QUESTION = "Show me what you can do in this notebook."
+ALONE = "--YDocExtension.disable_rtc=True"
+"""Where jupyter-collaboration is installed: it would leave its database in the current folder."""
 
 
 def lab(model: str, server: Sequence[str]) -> int:
@@ -34,6 +36,7 @@ def lab(model: str, server: Sequence[str]) -> int:
             f"--JupyterAgent.default_model={model}",
             "--JupyterAgent.open_panel=True",
             f"--LabApp.user_settings_dir={_quiet_settings(folder)}",
+            ALONE,
         ]
         if _is_root():
             options.append("--allow-root")
@@ -61,6 +64,7 @@ def headless(model: str, server: Sequence[str]) -> int:
                 "--ServerApp.log_level=ERROR",
                 f"--JupyterAgent.store_dir={store}",
                 f"--JupyterAgent.default_model={model}",
+                ALONE,
                 *(["--allow-root"] if _is_root() else []),
                 *server,
             ]

@@ -1,0 +1,137 @@
+"""Real-time collaboration (jupyter-collaboration): people in several pages and the agent are in one
+room, and see no difference.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from jupyter_agent.testing import calls, says
+from tests.ui.conftest import OpenPage
+from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.page import OpenNotebook, eventually
+from tests.ui.test_panel import Panel
+from tests.ui.test_typing import CELLS, Agent, Person, cell_text, nothing_is_lost
+
+ROUNDS = 15
+HTML = "from IPython.display import HTML\nHTML('<b class=shown>bold</b><script>x = 1</script>')"
+
+
+@pytest.fixture(scope="module")
+def lab(
+    browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A server with collaboration switched on."""
+    on = {"YDocExtension": {"disable_rtc": False}}
+    with running_lab(tmp_path_factory.mktemp("rooms") / "lab", script, config=on) as lab:
+        yield lab
+
+
+def is_in_a_room(notebook: OpenNotebook) -> None:
+    """It is, for Lab and for the server, and the bridge of a tab stays out of it."""
+    assert notebook.lab.notebook(notebook.path)["carrier"] == "room"
+    assert notebook.page.evaluate(
+        "path => agentTest.panel(path).context.model.collaborative", notebook.path
+    )
+    assert notebook.sockets() == 0
+
+
+def test_an_edit_shows_in_each_page_at_once_and_is_saved(open_page: OpenPage) -> None:
+    one = open_page()
+    two = open_page(path=one.path)
+    is_in_a_room(one)
+    answer = one.lab.edit(one.path, "c0", old_string="1", new_string="2")
+    assert answer["saved"]
+    for page in (one, two):
+        eventually(page.shown, lambda shown: shown["c0"] == "x = 2")
+    assert one.saved()["c0"] == "x = 2"
+    two.edit("c0")
+    two.type(" + 3")
+    eventually(lambda: one.lab.notebook(one.path)["cells"][0]["source"], "x = 2 + 3".__eq__)
+    one.lab.edit(one.path, "c0", old_string="x = 2", new_string="total = 2")
+    for page in (one, two):
+        eventually(page.shown, lambda shown: shown["c0"] == "total = 2 + 3")
+    eventually(one.saved, lambda saved: saved["c0"] == "total = 2 + 3")
+    assert one.dialogs() == two.dialogs() == []
+
+
+def test_a_turn_of_the_panel_edits_runs_and_is_undone_before_everybodys_eyes(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    one = open_page()
+    two = open_page(path=one.path)
+    is_in_a_room(one)
+    panel = Panel(one.page).open("auto")
+    replies.append([calls("update_cell", cell_id="c0", old_string="x = 1", new_string="x = 7")])
+    replies.append([calls("run_cells")])
+    replies.append([says("Done.")])
+    panel.ask("Make x seven and run it.")
+    expect(panel.button("Undo turn")).to_be_visible()
+    for page in (one, two):
+        eventually(page.shown, lambda shown: shown["c0"] == "x = 7")
+        eventually(lambda page=page: page.output_text("c1").strip(), "x is 7".__eq__)
+        eventually(lambda page=page: page.prompt("c1"), "[2]:".__eq__)
+    eventually(one.saved, lambda saved: saved["c0"] == "x = 7")
+    two.edit("c1")
+    two.type("  # mine")
+    panel.button("Undo turn").click()
+    for page in (one, two):
+        eventually(page.shown, lambda shown: shown["c0"] == "x = 1")
+        assert page.shown()["c1"].endswith("  # mine")
+    eventually(one.saved, lambda saved: saved["c0"] == "x = 1")
+
+
+def test_the_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
+    is_in_a_room(notebook)
+    notebook.edit("c0")
+    notebook.type(" + ONE")
+    eventually(
+        lambda: notebook.lab.notebook(notebook.path)["cells"][0]["source"], "x = 1 + ONE".__eq__
+    )
+    notebook.lab.edit(notebook.path, "c0", old_string="x", new_string="total")
+    eventually(notebook.shown, lambda shown: shown["c0"] == "total = 1 + ONE")
+    for _ in range(4):
+        notebook.page.keyboard.press("Control+z")
+    eventually(notebook.shown, lambda shown: shown["c0"] == "total = 1")
+
+
+def test_an_approved_runs_html_is_shown_as_after_an_own_run(notebook: OpenNotebook) -> None:
+    is_in_a_room(notebook)
+    notebook.lab.edit(notebook.path, "c0", old_string="x = 1", new_string=HTML)
+    notebook.lab.run(notebook.path, "c0")
+    bold = notebook.cell("c0").locator(".jp-OutputArea-output b.shown")
+    expect(bold).to_have_text("bold")
+    eventually(
+        lambda: notebook.page.evaluate(
+            "path => agentTest.cells(path)[0].getMetadata('trusted')", notebook.path
+        ),
+        bool,
+    )
+
+
+def test_nothing_that_is_typed_is_lost_while_the_agent_rewrites(
+    open_page: OpenPage, seed: int
+) -> None:
+    notebook = open_page([cell_text(number) for number in range(CELLS)])
+    is_in_a_room(notebook)
+    person = Person(notebook, random.Random(seed))
+    agent = Agent(notebook.lab, notebook.path, random.Random(seed + 1))
+    with ThreadPoolExecutor(1) as thread:
+        for _ in range(ROUNDS):
+            work = thread.submit(agent.work)
+            person.type_a_word()
+            work.result()
+    eventually(notebook.shown, lambda shown: shown == notebook.sources())
+    seen = eventually(
+        lambda: {c["id"]: c["source"] for c in notebook.lab.notebook(notebook.path)["cells"]},
+        lambda seen: seen == notebook.sources(),
+    )
+    assert seen.keys() == agent.texts.keys()
+    nothing_is_lost(notebook, person, agent)
+    assert agent.refused < ROUNDS / 2
+    assert notebook.dialogs() == []

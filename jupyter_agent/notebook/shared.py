@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 from uuid import uuid4
 
@@ -93,6 +94,8 @@ class SharedCells:
         self.on_removal: Callable[[str], None] | None = None
         """Is told the id of a cell before it is deleted or a copy takes its place."""
         self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
+        self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
+        """By id, with the value that it is of: of a large notebook few are ever made anew."""
         self._ids: list[str] | None = None
         self._subscription: Subscription | None = self._cells.observe_deep(self._changed)
 
@@ -110,7 +113,7 @@ class SharedCells:
             if index >= len(self._values):
                 return
             if self._values[index] is None:
-                self._value(index)
+                self._snapshot(index)
                 if index % 50 == 0:
                     await asyncio.sleep(0)
 
@@ -139,12 +142,11 @@ class SharedCells:
 
     def get(self, cell_id: str) -> Cell:
         """A snapshot of the cell. Raises CellNotFound."""
-        index = self.index(cell_id)
-        return _snapshot(index, self._value(index))
+        return self._snapshot(self.index(cell_id))
 
     def all(self) -> list[Cell]:
         """Snapshots of all cells in order."""
-        return [_snapshot(index, self._value(index)) for index in range(len(self._values))]
+        return [self._snapshot(index) for index in range(len(self._values))]
 
     def shared(self, cell_id: str) -> Map[Any]:
         """The live cell. Never kept: a move, a revert or a new attachment replaces it."""
@@ -259,6 +261,18 @@ class SharedCells:
             value = self._values[index] = cast("dict[str, Any]", self._cells[index].to_py())
         return value
 
+    def _snapshot(self, index: int) -> Cell:
+        value = self._value(index)
+        of, cell = self._snapshots.get(value["id"], (None, None))
+        if cell is None or of is not value:
+            cell = _snapshot(index, value)
+        elif cell.index != index:
+            cell = replace(cell, index=index)
+        else:
+            return cell
+        self._snapshots[value["id"]] = value, cell
+        return cell
+
     def _changed(self, events: Sequence[Any]) -> None:
         """Forget what changed. Called within the commit, so nothing of the document is read
         here.
@@ -277,7 +291,11 @@ class SharedCells:
             if "retain" in step:
                 position += step["retain"]
             elif "delete" in step:
-                del self._values[position : position + step["delete"]]
+                gone = slice(position, position + step["delete"])
+                for value in self._values[gone]:
+                    if value is not None:
+                        self._snapshots.pop(value["id"], None)
+                del self._values[gone]
             else:
                 self._values[position:position] = [None] * len(step["insert"])
                 position += len(step["insert"])

@@ -140,9 +140,18 @@ class Disk:
                 raise Locked(f"`{path}` is read-only; nothing was changed.") from error
             raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
         if not sign:
-            notebook: Any = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
-            if self._contents.notary.check_cells(notebook):
-                self._contents.notary.unsign(notebook)
+            signature = await asyncio.to_thread(self._signature_of_harmless, content)
+            if signature is not None:
+                notary = self._contents.notary
+                notary.store.remove_signature(signature, notary.algorithm)
+
+    def _signature_of_harmless(self, content: dict[str, Any]) -> str | None:
+        """The signature that the contents manager gave it, since all its outputs are harmless."""
+        notebook: Any = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
+        if not self._contents.notary.check_cells(notebook):
+            return None
+        signature: str = self._contents.notary.compute_signature(notebook)
+        return signature
 
     async def create(self, path: str, content: dict[str, Any]) -> None:
         """Save a new notebook. Raises Exists."""
@@ -163,14 +172,16 @@ class Disk:
     ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
         """Parsed in a thread: a large notebook must not hold up the event loop."""
         notary = self._contents.notary  # whoever asks first makes its database, for their thread
-        model, content, signature = await self._parsed(path)
+        model, (content, signature, without) = await self._parsed(path)
         trusted = notary.store.check_signature(signature, notary.algorithm)
-        return model, content, bool(trusted), stored.without_id(content["cells"])
+        return model, content, bool(trusted), without
 
-    async def _parsed(self, path: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    async def _parsed(
+        self, path: str
+    ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
         model = await self._get(path, type="file", format="text")
         try:
-            return model, *(await asyncio.to_thread(self._signed, model["content"]))
+            return model, await asyncio.to_thread(self._signed, model["content"])
         except NoJson:
             # A save that was cut off: asked for the notebook, the manager puts its backup in place.
             with suppress(*_READING):
@@ -178,11 +189,12 @@ class Disk:
             again = await self._get(path, type="file", format="text")
             if again["content"] == model["content"]:
                 raise
-            return again, *(await asyncio.to_thread(self._signed, again["content"]))
+            return again, await asyncio.to_thread(self._signed, again["content"])
 
-    def _signed(self, text: str) -> tuple[dict[str, Any], str]:
+    def _signed(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
         content = stored.parse(text)
-        return content, self._contents.notary.compute_signature(content)
+        signature = self._contents.notary.compute_signature(content)
+        return content, signature, stored.without_id(content["cells"])
 
     async def _from_model(
         self, path: str

@@ -203,9 +203,10 @@ class FileCarrier:
         `written`: the document's cells that were just saved. Outputs that the storage does not
         keep (a text notebook, a hook that strips them) then stay in the document.
         """
-        before, self._loaded = self._loaded, loaded
-        cells = loaded.content["cells"]
+        before, cells = self._loaded, loaded.content["cells"]
         old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
+        changed = await asyncio.to_thread(_changed, old, cells)
+        self._loaded = loaded
         if before is None or not self._same_cells(before.content["cells"], cells):
             await self._build(cells, old)
             settled = dict[str, Mapping[str, Any]]()
@@ -214,11 +215,10 @@ class FileCarrier:
             settled = {
                 key: value for key, value in now.items() if written and written.get(key) is value
             }
-            for cell in cells:
-                if cell != old[cell["id"]]:
-                    self._update(old[cell["id"]], cell, stripped=written is not None)
-                    if cell["id"] in settled:
-                        settled[cell["id"]] = self.cells.value(cell["id"])
+            for cell in changed:
+                self._update(old[cell["id"]], cell, stripped=written is not None)
+                if cell["id"] in settled:
+                    settled[cell["id"]] = self.cells.value(cell["id"])
         await self.cells.catch_up()
         self._clean = {**settled, **await self._unchanged(cells, settled)}
 
@@ -292,6 +292,15 @@ class FileCarrier:
             a is b for a, b in zip(cells, loaded["cells"], strict=True)
         )
         return loaded if same else {**loaded, "cells": cells}
+
+
+def _changed(
+    old: Mapping[str, Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The cells that are others than the old ones of their ids. Of a large notebook that takes
+    a while.
+    """
+    return [cell for cell in cells if cell != old.get(cell["id"])]
 
 
 def _rebased(

@@ -152,6 +152,18 @@ class Connection:
         finally:
             del self._inboxes[inbox.request_id]
 
+    async def ask(
+        self, kind: str, content: Mapping[str, Any], *, seconds: float
+    ) -> Mapping[str, Any] | None:
+        """The content of the reply to `{kind}_request`; None where none comes in time."""
+        with self.request(f"{kind}_request", content) as inbox:
+            until = time.monotonic() + seconds
+            while (left := until - time.monotonic()) > 0 and not self.ended.done():
+                message = await inbox.next(left)
+                if message is not None and message.kind == f"{kind}_reply":
+                    return message.content
+        return None
+
     def when_late(self, request_id: str, take: Callable[[Received], None]) -> None:
         """Have `take` called with what still comes about a request after its block: threads go on
         when their cell has ended.

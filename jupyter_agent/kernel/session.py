@@ -146,10 +146,7 @@ class Kernel:
         return execution
 
     async def interrupt(self) -> None:
-        """Interrupt whatever runs now. Code of ours ends as `interrupted`.
-
-        Raises Busy while the kernel starts, which an interrupt would end.
-        """
+        """Interrupt what runs now; code of ours ends as `interrupted`. Raises Busy at a start."""
         began = [execution for execution in self._executions if execution.began is not None]
         if not began:
             if self.state == "starting":
@@ -179,15 +176,12 @@ class Kernel:
 
         Raises Busy where the kernel does not answer within 2 s.
         """
-        connection = await self.connect()
         request = {"code": code, "cursor_pos": cursor_pos, "detail_level": detail_level}
-        with connection.request("inspect_request", request) as inbox:
-            until = time.monotonic() + _INSPECT_SECONDS
-            while (left := until - time.monotonic()) > 0 and not connection.ended.done():
-                message = await inbox.next(left)
-                if message is not None and message.kind == "inspect_reply":
-                    return message.content
-        raise Busy("The kernel is busy and does not answer now. Ask again when its cell has ended.")
+        connection = await self.connect()
+        reply = await connection.ask("inspect", request, seconds=_INSPECT_SECONDS)
+        if reply is None:
+            raise Busy("The kernel is busy and does not answer now. Ask when its cell has ended.")
+        return reply
 
     async def connect(self) -> Connection:
         """Channels to the process as it is now. Raises KernelUnavailable."""

@@ -74,6 +74,7 @@ class OutputList:
             self._size += size
         else:
             self._tail.append(entry)
+            self._tail_size += size
             self._trim()
 
     def update(self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
@@ -90,6 +91,7 @@ class OutputList:
                     self._size += _size(new)
                 entry.output = new
                 entry.revision += 1
+        self._tail_size = sum(_size(entry.output) for entry in self._tail)
         self._trim()
 
     def clear(self, wait: bool) -> None:
@@ -122,14 +124,17 @@ class OutputList:
         if not self._tail:
             return self._head
         if not complete:
+            last_is_error = bool(self._head) and _is_stream(self._head[-1], "stderr")
+            self._waiting.output["name"] = "stdout" if last_is_error else "stderr"
             return [*self._head, self._waiting]
-        note = Entry(_text_output(self._note())) if self._left_out else None
-        return [*self._head, *([note] if note else []), *self._tail]
+        note = [Entry(_text_output(self._note()))] if self._left_out else []
+        return _joined([*self._head, *note, *self._tail])
 
     def _restart(self) -> None:
         self._head: list[Entry] = []
         self._size = 0
         self._tail: deque[Entry] = deque()
+        self._tail_size = 0
         self._waiting = Entry(
             _text_output("\n[... more than fits in a cell; its end follows when it is done ...]\n")
         )
@@ -172,13 +177,14 @@ class OutputList:
         if new:
             if not (self._tail and _is_stream(self._tail[-1], name)):
                 self._tail.append(Entry(_text_output("", name)))
+            before = len(self._tail[-1].text)
             self._tail[-1].type(new)
+            self._tail_size += len(self._tail[-1].text) - before
             self._trim()
 
     def _trim(self) -> None:
         """Drop the oldest of the end until it fits."""
-        excess = sum(_size(entry.output) for entry in self._tail) - (self.limit - self._size)
-        while excess > 0 and self._tail:
+        while self._tail and (excess := self._tail_size + self._size - self.limit) > 0:
             first = self._tail[0]
             size = _size(first.output)
             if first.is_stream and size > excess:
@@ -186,15 +192,16 @@ class OutputList:
                 first.output["text"] = first.text[excess:]
                 first.column = min(first.column, len(first.text) - first.text.rfind("\n") - 1)
                 first.revision += 1
+                self._tail_size -= excess
                 return
             if len(self._tail) == 1:
                 return
             self._tail.popleft()
+            self._tail_size -= size
             if first.is_stream:
                 self._left_out.text(first.text)
             else:
                 self._left_out.outputs += 1
-            excess -= size
 
     def _note(self) -> str:
         return (
@@ -251,8 +258,23 @@ def _is_stream(entry: Entry, name: str) -> bool:
 
 
 def _text_output(text: str, name: str = "stderr") -> dict[str, Any]:
-    """Notes are on `stderr`: Lab's view merges neighbouring outputs of one stream."""
+    """Notes are on `stderr`, where they are told apart from what a program prints."""
     return {"output_type": "stream", "name": name, "text": text}
+
+
+def _joined(entries: Sequence[Entry]) -> list[Entry]:
+    """Neighbours of one stream as one: Lab's view joins them by itself, and would then count
+    otherwise than the document.
+    """
+    joined: list[Entry] = []
+    for entry in entries:
+        last = joined[-1] if joined else None
+        if last is not None and entry.is_stream and _is_stream(last, entry.output["name"]):
+            text = last.text + entry.text
+            joined[-1] = Entry(_text_output(text, entry.output["name"]), column=entry.column)
+        else:
+            joined.append(entry)
+    return joined
 
 
 def _length(value: Any) -> int:

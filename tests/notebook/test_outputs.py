@@ -278,6 +278,25 @@ async def test_a_flood_keeps_its_beginning_and_its_end(notebook: Notebook, view:
     assert "4,000 characters (800 lines) left out of 1,000 lines in all" in note["text"]
 
 
+def test_what_just_fits_is_one_output_again() -> None:
+    outputs = OutputList(limit=1000)
+    outputs.stream("stdout", "a" * 700)
+    outputs.stream("stdout", "b" * 250)
+    assert [entry.text for entry in outputs.entries(complete=False)][0] == "a" * 700 + "b" * 100
+    (entry,) = outputs.entries(complete=True)
+    assert entry.text == "a" * 700 + "b" * 250
+
+
+def test_a_note_is_no_neighbour_of_its_own_stream() -> None:
+    outputs = OutputList(limit=1000)
+    outputs.stream("stderr", "e" * 3000)
+    names = [entry.output["name"] for entry in outputs.entries(complete=False)]
+    assert names == ["stderr", "stdout"]
+    (entry,) = outputs.entries(complete=True)
+    assert "2,000 characters (0 lines) left out" in entry.text
+    assert entry.text.endswith("e")
+
+
 def test_an_error_after_a_flood_is_kept() -> None:
     outputs = OutputList(limit=1000)
     outputs.stream("stdout", "x" * 5000)

@@ -13,6 +13,8 @@ from conftest import Room
 from jupyter_server.serverapp import ServerApp
 from printed import printed
 
+from jupyter_agent.notebook.carriers.choose import Notebooks
+from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.workspace.runs import Run
 
 
@@ -136,9 +138,24 @@ async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> Non
     assert len(run.report()) == 1
 
 
-async def test_n5_what_a_kernel_shows_while_nobody_looks_is_in_the_file(room: Room) -> None:
-    run = await room.run("print('seen', flush=True)\nimport time; time.sleep(0.2); print('unseen')")
-    await printed(run, "seen")
-    await room.notebook.close()  # nobody has it open any more
+async def test_n5_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
+    room: Room, jp_serverapp: ServerApp
+) -> None:
+    shutil.copy(room.file, room.file.with_name("b.ipynb"))
+    forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
+    room = replace(room, notebook=await forgetful.get("b.ipynb"))
+    room.file = room.file.with_name("b.ipynb")
+    gate = room.file.with_name("gate")
+    code = (
+        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('on')"
+    )
+    run = await room.run(code)
+    other = await forgetful.get("a.ipynb")
+    async with asyncio.timeout(20):
+        while [opened["path"] for opened in forgetful.open()] != ["b.ipynb"]:
+            await asyncio.sleep(0.01)  # what is not used is let go of; this one is
+    assert other.path == "a.ipynb"
+    gate.touch()
     assert await run.wait(20)
-    assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["seen\n", "unseen\n"]
+    assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["on\n"]
+    await forgetful.close()

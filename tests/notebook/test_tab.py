@@ -182,13 +182,48 @@ async def test_an_edit_cut_off_after_it_arrived_is_done(notebook: Notebook, tab:
     assert tab.ids() == ["a", "b"]
 
 
-async def test_an_edit_cut_off_before_it_arrived_is_refused(notebook: Notebook, tab: Tab) -> None:
-    for edit in (notebook.update("a", old_string="1", new_string="2"), notebook.delete("c")):
-        cut_at(tab, applied=False)
-        with pytest.raises(Busy, match="before the edit arrived"):
-            await edit
-    assert tab.source("a") == "x = 1\ny = 2"
-    assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b", "c"]
+async def test_an_edit_cut_off_before_it_arrived_goes_over_the_next_connection(
+    notebook: Notebook, tab: Tab
+) -> None:
+    cut_at(tab, applied=False)
+    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved
+    assert tab.source("a") == "x = 2\ny = 2"
+    cut_at(tab, applied=False)
+    await notebook.delete("c")
+    assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b"]
+
+
+async def test_a_move_that_is_cut_off_in_its_midst_is_done_and_leaves_no_copy(
+    notebook: Notebook, tab: Tab
+) -> None:
+    cut_at(tab, applied=True)  # the copy is there, the original not yet deleted
+    await notebook.move("a", index=2)
+    assert [cell.id for cell in await notebook.read()] == tab.ids() == ["b", "c", "a"]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_arrived(
+    notebook: Notebook, tab: Tab
+) -> None:
+    await notebook.read()
+    step = tab._take
+
+    def freeze_after_the_edit(frame: str | bytes) -> None:
+        step(frame)
+        if isinstance(frame, bytes):
+            tab._take = step  # type: ignore[method-assign]
+            tab.freeze()
+
+    tab._take = freeze_after_the_edit  # type: ignore[method-assign]
+    with pytest.raises(Busy, match="nothing was changed"):
+        await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == "x = 2\ny = 2"
+    tab.cut()  # what took it back was under way
+    tab.thaw()
+    tab.type("a", " # mine")
+    tab.connect()
+    await notebook.read()
+    assert tab.source("a") == "x = 1\ny = 2 # mine"
 
 
 @pytest.mark.usefixtures("impatient")

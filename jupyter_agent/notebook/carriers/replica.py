@@ -84,14 +84,21 @@ class TabCarrier:
         pass  # the tab has told, or `Tabs` was
 
     async def close(self) -> None:
+        if self.link.closed:
+            self._tabs.keep(self.link, self.cells.document)
         self.cells.close()
         self.link.detach()
 
     async def _attach(self) -> Situation:
         situation = await self.link.attach()
-        assert self.link.document is not None
+        replica = self.link.document
+        assert replica is not None
+        before = self._tabs.kept(self.link)
+        if before is not None and (rest := _rest(before.ydoc, replica.ydoc)) is not None:
+            replica.ydoc.apply_update(rest)
+            situation = await self.link.sync()
         self.cells.close()
-        self.cells = SharedCells(self.link.document)
+        self.cells = SharedCells(replica)
         return situation
 
     async def _reconnect(self, mark: _Mark) -> Situation:
@@ -105,6 +112,7 @@ class TabCarrier:
                 "whether the edit is in the notebook is unknown. Read the notebook again."
             )
         same_page = link.client == self.link.client
+        self._tabs.keep(self.link, self.cells.document)
         self.link = link
         situation = await self._attach()
         if same_page and not mark.is_in(self.cells.document.ydoc):
@@ -173,6 +181,19 @@ class _Mark:
         as dirty.
         """
         return _clocks(doc.get_state()).get(self._client, 0) >= self._clock
+
+
+def _rest(before: Doc[Any], now: Doc[Any]) -> bytes | None:
+    """What the replica before had and the one of now lacks; None if they are not of one document.
+
+    A connection ends anywhere: an edit may have arrived and what took it back not, or the first
+    half of a move. With the rest all of it has arrived, as if nothing had been cut.
+    """
+    had, has = _clocks(before.get_state()), _clocks(now.get_state())
+    had.pop(before.client_id, None)
+    if not had or any(has.get(client, 0) < clock for client, clock in had.items()):
+        return None
+    return before.get_update(now.get_state())
 
 
 def _clocks(state: bytes) -> dict[int, int]:

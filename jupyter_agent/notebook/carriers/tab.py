@@ -206,8 +206,12 @@ class TabLink:
 class Tabs:
     """The links of this server."""
 
+    most_kept = 20
+    """Replicas of lost connections; those of pages that are closed for good are never asked for."""
+
     def __init__(self) -> None:
         self._links: list[TabLink] = []
+        self._kept: dict[tuple[str, str], YNotebook] = {}
         self._arrivals: set[asyncio.Future[None]] = set()
 
     def __iter__(self) -> Iterator[TabLink]:
@@ -222,6 +226,16 @@ class Tabs:
     def discard(self, link: TabLink) -> None:
         if link in self._links:
             self._links.remove(link)
+
+    def keep(self, link: TabLink, replica: YNotebook) -> None:
+        """Remember the replica that a lost link had: some of what we sent may have arrived."""
+        self._kept[link.client, link.path] = replica
+        while len(self._kept) > self.most_kept:
+            del self._kept[next(iter(self._kept))]
+
+    def kept(self, link: TabLink) -> YNotebook | None:
+        """The replica that this page had over the link before; given once."""
+        return self._kept.pop((link.client, link.path), None)
 
     def find(self, path: str, client: str | None = None) -> TabLink | None:
         """The tab of that page load if it has the notebook, else the one where the person was

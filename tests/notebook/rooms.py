@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from jupyter_ydoc import YNotebook
 from pycrdt import (
+    Assoc,
     Awareness,
     Doc,
     Text,
@@ -186,11 +187,12 @@ class Person:
         ours = [self.notebook.ydoc.client_id]
         self._send(create_awareness_message(self._awareness.encode_awareness_update(ours)))
 
-    def edit_in(self, cell_id: str, at: int = 0) -> None:
-        """Put the cursor in a cell, at an offset in UTF-8 bytes."""
+    def edit_in(self, cell_id: str) -> None:
+        """Put the cursor in a cell. Lab tells the others where as Yjs's relative position."""
         self.active_cell = cell_id
         source: Text = self.cell(cell_id)["source"]
-        place = source.sticky_index(at).to_json()
+        text = source.sticky_index(0, Assoc.BEFORE).to_json()["type"]
+        place = {"type": text, "tname": None, "item": None, "assoc": 0}
         self.say(cursors=[{"anchor": place, "head": place, "primary": True, "empty": True}])
 
     # ---- what is on the screen

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
-from jupyter_agent.notebook.carriers import Notebooks, Tabs, room, ydoc
+from jupyter_agent.notebook.carriers import Notebooks, Place, Tabs, people, room, ydoc
 from jupyter_agent.notebook.carriers.ydoc import collaboration
 
 from .browser import Tab
@@ -202,6 +202,42 @@ async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_call
     with pytest.raises(NotConfirmed, match="x = 1"):
         await notebook.update("a", old_string="x = 1", new_string="x = 2")
     assert (await notebook.cell("a")).source == cells_of(file)[0]["source"] == "x = 1\ny = 2"
+
+
+# ---- people in the room
+
+
+async def test_the_cell_that_somebody_types_in_is_not_taken_away(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    ann = await Person(room_server, "a.ipynb").open()
+    bob = await Person(room_server, "a.ipynb").open()
+    assert notebook.place is None
+    ann.edit_in("a")
+    await ann.sync()
+    bob.edit_in("b")
+    bob.type("b", "!")
+    await bob.sync()
+    await notebook.read()
+    assert notebook.place == Place("b", editing=True)
+    with pytest.raises(Busy, match="typing in cell `b`"):
+        await notebook.delete("b")
+    under_the_cursor = bob.cell("b")["source"]
+    await notebook.move("b", index=0)
+    await bob.sync()
+    assert bob.ids() == ["b", "a"]
+    under_the_cursor.insert(0, "typed ")
+    assert bob.source("b") == "typed # b!"
+    monkeypatch.setattr(people, "LATELY", 0)
+    assert notebook.place == Place("b", editing=False)
+    await bob.sync()
+    await notebook.delete("b")
+    await bob.close()
+    await ann.close()
 
 
 # ---- a room is made, kept and left

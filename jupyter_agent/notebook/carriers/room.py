@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from tornado.web import HTTPError
 from jupyter_agent.errors import Busy
 from jupyter_agent.notebook.carriers.base import Place, Saved, metadata_of
 from jupyter_agent.notebook.carriers.disk import Disk
+from jupyter_agent.notebook.carriers.people import People
 from jupyter_agent.notebook.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shared import SharedCells
@@ -34,7 +36,6 @@ class RoomCarrier:
     def __init__(self, path: str, rooms: Collaboration, disk: Disk, *, note: str = "") -> None:
         """`note` goes with the first result."""
         self.cells = SharedCells(YNotebook())
-        self.place: Place | None = None
         self.writable = True
         self._path = path
         self._rooms = rooms
@@ -44,6 +45,7 @@ class RoomCarrier:
         self._pin = Pin()
         self._room: Room | None = None
         self._mirror: _Mirror | None = None
+        self._people: People | None = None
         self._hear: Callable[[bytes], object] | None = None
 
     @property
@@ -51,6 +53,12 @@ class RoomCarrier:
         if self._file_id is not None:
             self._path = self._rooms.path_of(self._file_id) or self._path
         return self._path
+
+    @property
+    def place(self) -> Place | None:
+        if self._people is None or self._mirror is None:
+            return None
+        return self._people.place(self.cells, typed=self._mirror.heard)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -116,6 +124,7 @@ class RoomCarrier:
         if self._room is None or room.inside is not self._room.inside:
             self._detach()
             self._mirror = _Mirror(room.document.ydoc)
+            self._people = People(room.awareness)
             self._mirror.hear = self._hear
             self.cells.close()
             self.cells = SharedCells(self._mirror.replica)
@@ -123,6 +132,9 @@ class RoomCarrier:
         return room
 
     def _detach(self) -> None:
+        if self._people is not None:
+            self._people.close()
+            self._people = None
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None
@@ -169,6 +181,8 @@ class _Mirror:
         """There was a transaction here that may not be in the file yet."""
         self.hear: Callable[[bytes], object] | None = None
         """Is given each update of the original before the replica takes it."""
+        self.heard = float("-inf")
+        """When the last such update came (`time.monotonic`)."""
         self._original = original
         self._copying = False
         self.replica.ydoc.apply_update(original.get_update())
@@ -183,8 +197,10 @@ class _Mirror:
         self._subscriptions.clear()
 
     def _theirs(self, event: TransactionEvent) -> None:
-        if self.hear is not None and not self._copying:
-            self.hear(event.update)
+        if not self._copying:
+            self.heard = time.monotonic()
+            if self.hear is not None:
+                self.hear(event.update)
         self._copy(event, self.replica.ydoc)
 
     def _ours(self, event: TransactionEvent) -> None:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from jupyter_ydoc import YNotebook
+from pycrdt import Awareness
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy, UnreadableNotebook
@@ -156,15 +157,15 @@ class Room:
         return document
 
     @property
-    def awareness(self) -> Mapping[int, Mapping[str, Any]]:
-        """What the clients say of themselves, by their ids."""
-        states: Mapping[int, Mapping[str, Any]] = self.inside.awareness.states
-        return states
+    def awareness(self) -> Awareness:
+        """What the clients say of themselves."""
+        awareness: Awareness = self.inside.awareness
+        return awareness
 
     @property
     def saves(self) -> bool:
         """Whether changes are saved by themselves: the server's setting, and somebody's in Lab."""
-        wishes = [state.get("autosave", True) for state in self.awareness.values() if state]
+        wishes = [state.get("autosave", True) for state in self.awareness.states.values() if state]
         return self.inside._save_delay is not None and (not wishes or any(wishes))
 
     async def settle(self) -> None:

@@ -74,6 +74,7 @@ class Connection:
         self._inboxes: dict[str, Inbox] = {}
         self._late: OrderedDict[str, Callable[[Received], None]] = OrderedDict()
         self._running: dict[str, float] = {}
+        self._probes: dict[str, asyncio.Event] = {}
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
         self._free = asyncio.Event()
@@ -152,6 +153,13 @@ class Connection:
         finally:
             del self._inboxes[inbox.request_id]
 
+    def probe(self) -> asyncio.Event:
+        """Set once everything that the kernel has shown up to now has arrived."""
+        message = self._client.session.msg("kernel_info_request")
+        arrived = self._probes[message["header"]["msg_id"]] = asyncio.Event()
+        self._client.control_channel.send(message)
+        return arrived
+
     async def ask(
         self, kind: str, content: Mapping[str, Any], *, seconds: float
     ) -> Mapping[str, Any] | None:
@@ -226,6 +234,8 @@ class Connection:
             self._told("restarted")
         if kind != "status":
             return
+        if (probe := self._probes.pop(parent.get("msg_id", ""), None)) is not None:
+            probe.set()
         state = content["execution_state"]
         if state == "starting" and self._settled:
             self._told("restarted")

@@ -15,9 +15,9 @@ Status: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "re
 _TICK = 0.25
 """Seconds of silence after which we look whether the kernel is still there."""
 _SILENCE = 2.0
-"""Seconds without a message after the reply that count as the end where `idle` was lost."""
+"""Seconds without a message after the reply until we ask whether `idle` was lost."""
 _LOST = 10.0
-"""Seconds without a message after `idle` that mean that the reply was lost."""
+"""Seconds without a message that mean that a reply, or `idle`, was lost."""
 _GRACE = 5.0
 """Seconds that a kernel has to react to an interrupt after a timeout."""
 
@@ -80,6 +80,7 @@ class Execution:
         self._reply: Mapping[str, Any] | None = None
         self._idle = False
         self._error: Mapping[str, Any] | None = None
+        self._probe: asyncio.Event | None = None
         self._count: int | None = None
         self.began: float | None = None
         """When the kernel began with it (`time.monotonic`), None while it waits."""
@@ -159,9 +160,7 @@ class Execution:
             if message is not None:
                 heard = now
                 await self._take(message)
-            elif connection.ended.done() or (self._reply and now - heard > _SILENCE):
-                return
-            elif self._idle and now - heard > _LOST:
+            elif connection.ended.done() or self._nothing_follows(connection, now - heard):
                 return
             else:
                 await self._kernel.check()
@@ -171,6 +170,18 @@ class Execution:
                 await self._send_interrupt()
             if self._reply is None and give_up is not None and now > give_up:
                 return
+
+    def _nothing_follows(self, connection: Connection, silence: float) -> bool:
+        """Whether the reply or `idle` will not come any more.
+
+        A large output takes seconds on its way: after the reply we ask something, whose own status
+        comes behind everything that was shown.
+        """
+        if not (self._reply or self._idle):
+            return False
+        if self._reply and self._probe is None and silence > _SILENCE:
+            self._probe = connection.probe()
+        return silence > _LOST or (self._probe is not None and self._probe.is_set())
 
     def _overdue(self, now: float) -> bool:
         return (

@@ -92,7 +92,8 @@ class Run:
     def note(self) -> str:
         """What a reader has to know besides the status, in plain sentences; mostly empty."""
         deleted = "The cell was deleted: its outputs are nowhere." if self._cell.gone else ""
-        notes = (self._reply.note if self._reply else "", deleted, self.saved.note)
+        taken = "The user ran the cell meanwhile: it shows their run." if self._cell.taken else ""
+        notes = (self._reply.note if self._reply else "", deleted, taken, self.saved.note)
         return " ".join(note for note in notes if note)
 
     @property
@@ -360,6 +361,9 @@ class Runs:
 async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
     """Return when one of the events is set or the seconds are over."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for waiter in waiting:
-        waiter.cancel()
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiter in waiting:
+            waiter.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

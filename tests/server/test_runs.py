@@ -172,7 +172,7 @@ async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
 
 
 async def test_k1_a_death_is_told_with_what_is_lost(
-    call: Call, notebook: Path, replies: list[Reply], fake: FakeAnthropic
+    call: Call, agent: JupyterAgent, notebook: Path, replies: list[Reply], fake: FakeAnthropic
 ) -> None:
     await change(call, "b2", "print('last words', flush=True)\nimport os; os._exit(1)")
     replies += [[calls("run_cell", cell_id="b2")], [says("It died.")]]
@@ -183,6 +183,7 @@ async def test_k1_a_death_is_told_with_what_is_lost(
     assert "last words" in text
     assert text.count("all variables are gone") == 1
     assert len(fake.requests) == 2, "nothing is run again by itself"
+    await (await agent.rooms.kernels.get(PATH)).connect()  # Jupyter starts a new one
 
 
 async def test_k2_code_that_ignores_an_interrupt_is_told_to_run_on(

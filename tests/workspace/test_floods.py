@@ -98,6 +98,15 @@ async def test_k6_what_is_too_large_to_be_read_is_refused(
     assert (await ended(await room.run("1")))[0]["data"]["text/plain"] == "1"
 
 
+async def test_k9_an_output_that_is_long_on_its_way_is_waited_for(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.kernel.run._TICK", 0.001)
+    monkeypatch.setattr("jupyter_agent.kernel.run._SILENCE", 0.0)
+    (output,) = await ended(await room.run("'x' * 51_000_000"))
+    assert "too much for a notebook" in output["data"]["text/plain"]
+
+
 @pytest.mark.parametrize("updates", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 async def test_k6_of_many_updates_the_last_is_shown(room: Room, updates: int) -> None:
     writes = 0

@@ -133,6 +133,7 @@ async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> Non
         await (run.interrupt() if how == "interrupted" else room.kernel.restart())
     assert await run.wait(30)
     assert run.status == how
+    await room.kernel.connect()  # after a death Jupyter starts a new one
     cell = nbformat.from_dict(room.on_disk(run.cell_id))
     assert "execution_state" not in cell
     assert len(run.report()) == 1

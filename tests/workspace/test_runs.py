@@ -114,6 +114,7 @@ async def test_k1_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay
     outputs = room.on_disk(run.cell_id)["outputs"]
     assert [output["output_type"] for output in outputs] == ["stream", "error"]
     assert outputs[1]["ename"] == "KernelDied"
+    await room.kernel.connect()  # Jupyter starts a new one
 
 
 async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Room) -> None:

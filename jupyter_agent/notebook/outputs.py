@@ -69,6 +69,8 @@ class CellOutputs:
         """The cell was deleted (or is no code cell any more): outputs are dropped, never put
         elsewhere.
         """
+        self.taken = False
+        """A person ran the cell meanwhile: it is theirs, and outputs of this run are dropped."""
         self.finished = False
         self._cells = cells
         self._written_to: SharedCells | None = None
@@ -90,6 +92,7 @@ class CellOutputs:
         """Clear the cell and show that it runs."""
         for shown in self._displays.values():
             shown[:] = [writer for writer in shown if writer.cell_id != self.cell_id]
+        self._cells().taken.discard(self.cell_id)
         self._begin()
 
     def stream(self, name: str, text: str) -> None:
@@ -136,7 +139,7 @@ class CellOutputs:
 
     def follow(self) -> None:
         """Write everything again if the document was replaced since."""
-        if self._written_to is None or self._written_to is self._cells():
+        if self._written_to is None or self._written_to is self._cells() or self.taken:
             return
         self._begin()
         self._write()
@@ -226,12 +229,19 @@ class CellOutputs:
                 cell["execution_count"] = as_shared(self._execution_count)
 
     def _cell(self) -> Map[Any] | None:
+        """The cell, while it is there and this run's."""
+        if self.taken:
+            return None
         try:
             cell = self._cells().shared(self.cell_id)
         except CellNotFound:
             cell = None
         self.gone = cell is None or "outputs" not in cell
-        return None if self.gone else cell
+        self.taken = self.cell_id in self._cells().taken
+        if cell is not None and self.taken and not self.gone:
+            with self._cells().transaction(RUN):  # theirs waits for ours: nothing of it is there
+                cell["outputs"].clear()
+        return None if self.gone or self.taken else cell
 
     def _live(self) -> Array[Any] | None:
         """The cell's outputs in the document, in step with what we have written."""

@@ -93,6 +93,8 @@ class SharedCells:
         self.document = document
         self.on_removal: Callable[[str], None] | None = None
         """Is told the id of a cell before it is deleted or a copy takes its place."""
+        self.taken: set[str] = set()
+        """Cells that a person runs since a run of ours began in them."""
         self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
         self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
         """By id, with the value that it is of: of a large notebook few are ever made anew."""

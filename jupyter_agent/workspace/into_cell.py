@@ -89,6 +89,11 @@ class IntoCell:
         """Save what came late."""
         await self._late.close()
 
+    @property
+    def taken(self) -> bool:
+        """A person ran the cell while this run went on: it shows their run."""
+        return self._outputs is not None and self._outputs.taken
+
     def so_far(self) -> list[Output]:
         return self._outputs.outputs() if self._outputs is not None else []
 

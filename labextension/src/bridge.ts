@@ -1,4 +1,11 @@
-import type { INotebookModel, INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { Cell } from '@jupyterlab/cells';
+import type {
+  INotebookModel,
+  INotebookTracker,
+  Notebook,
+  NotebookPanel
+} from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { TabLink } from './tab';
@@ -17,6 +24,7 @@ export class TabBridge implements ITabBridge {
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
     _notebooks.currentChanged.connect(this._touch, this);
+    NotebookActions.executionScheduled.connect(this._onRun, this);
     for (const event of ['keydown', 'pointerdown']) {
       window.addEventListener(event, this._act, { capture: true, passive: true });
     }
@@ -50,6 +58,14 @@ export class TabBridge implements ITabBridge {
   private _unlink(context: Context): void {
     this._links.get(context)?.dispose();
     this._links.delete(context);
+  }
+
+  private _onRun(_: unknown, { notebook, cell }: { notebook: Notebook; cell: Cell }): void {
+    for (const [context, link] of this._links) {
+      if (context.model === notebook.model) {
+        link.ran(cell.model.id);
+      }
+    }
   }
 
   private _touch(): void {

@@ -61,6 +61,11 @@ export class TabLink implements IDisposable {
     this._send({ op: 'active' });
   }
 
+  /** Tell the server that the user runs a cell: what a run of its own still puts out there is not shown. */
+  ran(cell: string): void {
+    this._send({ op: 'ran', cell });
+  }
+
   /** Connect now, if there is no connection and this is not the business of a collaboration room. */
   connect(): void {
     clearTimeout(this._timer);

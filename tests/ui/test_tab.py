@@ -143,7 +143,30 @@ def test_a_run_that_is_trusted_after_its_first_output_is_shown_to_its_end(
     assert printed(notebook.outputs("c0")) == LINES
 
 
-def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
+def test_a_cell_that_the_person_runs_while_the_agent_runs_it_shows_the_persons_run(
+    open_page: OpenPage,
+) -> None:
+    notebook = open_page([STEPS.replace("seen", "gone on")])
+    notebook.wait_until_linked()
+    notebook.wait_for_kernel()
+    run = notebook.lab.run(notebook.path, "c0", wait=0)
+    eventually(lambda: notebook.output_text("c0"), lambda text: text.strip() == "line 0")
+    notebook.edit("c0")
+    notebook.page.keyboard.press("Control+Enter")
+    for n in range(12):  # the agent's run goes on to its end, then the person's runs through
+        (notebook.lab.root / f"gone on {n}").touch()
+    ended = eventually(
+        lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
+        lambda run: run["status"] not in ("queued", "running"),
+    )
+    assert (ended["status"], printed(ended["outputs"])) == ("ok", LINES)
+    assert "The user ran the cell meanwhile" in ended["note"]
+    eventually(lambda: notebook.prompt("c0"), lambda prompt: prompt == "[2]:")
+    assert printed(notebook.outputs("c0")) == LINES
+    assert notebook.output_text("c0").strip() == LINES.strip()
+
+
+def test_d15_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
     notebook.wait_until_linked()
     notebook.edit("c0")
     notebook.type(" + ONE")

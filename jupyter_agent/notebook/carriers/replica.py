@@ -99,6 +99,7 @@ class TabCarrier:
             situation = await self.link.sync()
         self.cells.close()
         self.cells = SharedCells(replica)
+        self.link.ran = self.cells.taken.add
         return situation
 
     async def _reconnect(self, mark: _Mark) -> Situation:

@@ -91,6 +91,8 @@ class TabLink:
         self.closed = False
         self.document: YNotebook | None = None
         """The replica, while attached."""
+        self.ran: Callable[[str], object] = str
+        """Is told the id of a cell that the person runs."""
         self.hear: Callable[[bytes], object] | None = None
         """Is given each update of the tab before the replica takes it."""
         self._socket = send
@@ -176,6 +178,8 @@ class TabLink:
                 answer.set_result(message)
         elif message["op"] == "active":
             self.active = time.monotonic()
+        elif message["op"] == "ran":
+            self.ran(message["cell"])
         elif message["op"] == "path":
             self.path = message["path"]
 

@@ -210,6 +210,7 @@ class JupyterAgent(ExtensionApp):
             toolbox=self.toolbox,
             dispatcher=self.dispatcher,
             tabs=self.tabs,
+            copies=self.recovery,
         )
         self.handlers.extend(route.spec() for route in self.routes)
 

@@ -11,6 +11,7 @@ from jupyter_server.base.handlers import JupyterHandler
 
 from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.models.registry import Models
 from jupyter_agent.notebook.carriers.tab import Tabs
@@ -19,6 +20,7 @@ from jupyter_agent.server import (
     chat,
     conversations,
     notebooks,
+    recovery,
     status,
     tab,
     tools,
@@ -61,12 +63,14 @@ def routes(
     toolbox: Toolbox,
     dispatcher: Dispatcher,
     tabs: Tabs,
+    copies: RecoveryCopies,
 ) -> Sequence[Route]:
     """The table; where two match, the earlier one is meant."""
     talk = {"runner": runner, "limits": limits, "ceiling": ceiling}
     kept = {"runner": runner}
     done = {"runner": runner, "rooms": rooms}
     document = {"rooms": rooms}
+    kept_copies = {"recovery": copies}
     calls = {"toolbox": toolbox, "dispatcher": dispatcher, "rooms": rooms, "runner": runner}
     table = [
         Route("chat", chat.ChatHandler, talk),
@@ -91,6 +95,8 @@ def routes(
         Route("notebooks/{path}/verify", verify.VerifyHandler, document),
         Route("notebooks/{path}/blame", blame.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
+        Route("notebooks/{path}/recovery/{copy_id}", recovery.CopyHandler, kept_copies),
+        Route("notebooks/{path}/recovery", recovery.CopiesHandler, kept_copies),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),
         Route("runs/{run_id}", notebooks.RunHandler, document),
         Route("runs/{run_id}/interrupt", notebooks.InterruptRunHandler, document),

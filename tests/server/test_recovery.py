@@ -1,0 +1,86 @@
+"""N6: a person gets back what a notebook was before a turn wrote it; paths follow renames."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask
+
+
+async def test_n6_a_copy_of_each_turn_can_be_had_also_when_the_notebook_is_gone(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    for old, new in (("1", "2"), ("2", "3")):
+        replies += [
+            [calls("update_cell", cell_id="b2", old_string=f"x = {old}", new_string=f"x = {new}")],
+            [calls("create_cell", source="y")],
+            [says("Done.")],
+        ]
+        await call("POST", "chat", body={**ask("Change it."), "stream": False})
+    notebook.unlink()
+    copies = (await call("GET", "notebooks", PATH, "recovery")).body["copies"]
+    assert len(copies) == 2
+    texts = []
+    for copy in reversed(copies):
+        content = (await call("GET", "notebooks", PATH, "recovery", str(copy["id"]))).body
+        texts.append({cell["id"]: cell["source"] for cell in content["cells"]})
+    assert [text["b2"] for text in texts] == ["x = 1", "x = 2"]
+    assert list(texts[0]) == ["a1", "b2", "c3"]
+    for missing in ("999", "x", "9" * 30):
+        answer = await call("GET", "notebooks", PATH, "recovery", missing)
+        assert (answer.status, answer.body["reason"]) == (404, "not_found")
+
+
+async def test_d4_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone(
+    call: Call,
+    replies: list[Reply],
+    fake: FakeAnthropic,
+    notebook: Path,
+    agent: JupyterAgent,
+    jp_fetch: Any,
+) -> None:
+    """The model goes on with the path that it knows; nothing is made there again."""
+    before = json.loads(notebook.read_text(encoding="utf-8"))
+    after = "sales, Q3/second look.ipynb"
+    renamed = asyncio.Event()
+
+    async def rename() -> None:
+        await jp_fetch(
+            "api", "contents", *PATH.split("/"), method="PATCH", body=json.dumps({"path": after})
+        )
+        renamed.set()
+
+    replies += [
+        [calls("get_notebook_state")],
+        [calls("update_cell", cell_id="b2", source="x = 2")],
+        [says("Half of it is done.")],
+        [calls("update_cell", cell_id="b2", source="x = 3", notebook=PATH)],
+        [calls("delete_cell", cell_id="c3", notebook=PATH)],
+        [says("Done.")],
+    ]
+    first = await call("POST", "chat", body={**ask("Change it."), "stream": False})
+    await rename()
+    await renamed.wait()
+    second = await call("POST", "chat", body={**ask("Go on."), "stream": False})
+    assert not notebook.exists()
+    target = notebook.with_name("second look.ipynb")
+    cells = json.loads(target.read_text(encoding="utf-8"))["cells"]
+    assert [(cell["id"], "".join(cell["source"])) for cell in cells] == [
+        ("a1", "# Sales"),
+        ("b2", "x = 3"),
+    ]
+    for turn in (second, first):
+        changes = await call("GET", "turns", turn.body["turn_id"], "changes")
+        assert {change["notebook"] for change in changes.body} == {after}
+        undone = await call("POST", "turns", turn.body["turn_id"], "undo")
+        assert undone.body["conflicts"] == []
+    assert json.loads(target.read_text(encoding="utf-8"))["cells"] == before["cells"]
+    # One for each turn, one for what was done outside of turns: the undo.
+    assert len((await call("GET", "notebooks", after, "recovery")).body["copies"]) == 3

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from jupyter_server.utils import check_pid
 
@@ -107,6 +108,7 @@ class TurnRunner:
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
+        self._keys: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._recovery: asyncio.Task[None] | None = None
         self._outliving: set[asyncio.Task[None]] = set()
 
@@ -139,6 +141,10 @@ class TurnRunner:
         )
 
     # -- starting
+
+    def keyed(self, owner: str, key: str | None) -> asyncio.Lock:
+        """Held while a request starts a turn: one repeated meanwhile then finds that turn."""
+        return self._keys.setdefault((owner, key or new_id("k")), asyncio.Lock())
 
     async def start(self, request: TurnRequest) -> LiveTurn:
         """Starts a turn; its question is in the file when this returns.
@@ -251,15 +257,7 @@ class TurnRunner:
             turn_log.hear(event)
 
         try:
-            await live.tell(
-                TurnStarted(
-                    message_id=record.answer_id,
-                    conversation_id=record.conversation_id,
-                    turn_id=record.id,
-                    model=model.id,
-                    notebook=request.notebook,
-                )
-            )
+            await live.tell(_started(record))
             if notice := await self._first_sending(record.owner, model):
                 await live.tell(notice)
             granted = await store.rules(record.owner, record.conversation_id)
@@ -386,8 +384,10 @@ class TurnRunner:
         store = self.books.store
         await (await open_transcript(store, record)).finish()
         seq = await store.last_seq(record.id)
+        events: list[Event] = [] if seq else [_started(record)]
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
-        await store.add_events(record.id, [(seq + 1, TurnFailed(error=error))])
+        events.append(TurnFailed(error=error))
+        await store.add_events(record.id, list(enumerate(events, start=seq + 1)))
         await store.end(
             record.id,
             state="interrupted",
@@ -410,6 +410,16 @@ async def _until_stopped(live: LiveTurn, turn: Turn) -> Ending:
         with suppress(asyncio.CancelledError):  # stopped before its first step
             return await live.loop
     return stopped(Meter(turn.limits, turn.facts))
+
+
+def _started(turn: TurnRecord) -> TurnStarted:
+    return TurnStarted(
+        message_id=turn.answer_id,
+        conversation_id=turn.conversation_id,
+        turn_id=turn.id,
+        model=turn.request["model"],
+        notebook=turn.request["notebook"],
+    )
 
 
 def _title(parts: Sequence[Mapping[str, Any]]) -> str:

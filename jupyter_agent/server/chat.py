@@ -118,19 +118,27 @@ class ChatHandler(TurnAnswers):
         """Ask something: starts a turn and answers with its event stream."""
         conversation_id = body.id or new_id("c")
         key = self.request.headers.get("Idempotency-Key")
-        if key:
-            known = await self.runner.books.store.turn_by_key(self.owner, key)
-            if known is not None:
-                return await self._join(known, body)
+        async with self.runner.keyed(self.owner, key):
+            known = await self.runner.books.store.turn_by_key(self.owner, key) if key else None
+            if known is None:
+                turn, after = await self._start(body, conversation_id, key)
+        if known is None:
+            await self._respond(turn, body, after)
+        else:
+            await self._join(known, body)
+
+    async def _start(
+        self, body: ChatBody, conversation_id: str, key: str | None
+    ) -> tuple[LiveTurn, int]:
+        """The turn that this question starts or this answer lets go on, and its last old event."""
         waiting = self.live_in(conversation_id)
         if waiting is not None and (replies := _stock_replies(body.messages, waiting)):
             after = waiting.last_seq
             for reply in replies:
                 answer = Answer(approved=reply.approved, reason=reply.reason)
                 await self.runner.answer(waiting, reply.id, answer, remember=False)
-            return await self._respond(waiting, body, after)
-        request = await self._request(body, conversation_id, key)
-        await self._respond(await self.runner.start(request), body)
+            return waiting, after
+        return await self.runner.start(await self._request(body, conversation_id, key)), 0
 
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)

@@ -15,6 +15,7 @@ from jupyter_server.utils import ensure_async
 from pydantic import BaseModel, ValidationError
 from tornado import web
 
+from jupyter_agent.agent.stream import printable
 from jupyter_agent.errors import ModelError, RequestError, ToolError
 
 log = logging.getLogger(__name__)
@@ -144,6 +145,8 @@ class AgentHandler(APIHandler):
         try:
             text = self.request.body.decode("utf-8") or "{}"
             value = json.loads(text)
+            if "\\ud" in text.lower():  # half a character, as JSON can spell it, is text nowhere
+                value = json.loads(printable(json.dumps(value, ensure_ascii=False)))
         except (ValueError, RecursionError):
             raise RequestError(400, "invalid_body", "The body has to be a JSON object.") from None
         if not isinstance(value, dict):

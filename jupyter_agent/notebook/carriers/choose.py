@@ -7,17 +7,18 @@ import posixpath
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from jupyter_agent.errors import InvalidInput
+from jupyter_agent.errors import AgentError, InvalidInput
 from jupyter_agent.notebook.carriers.base import Carrier
 from jupyter_agent.notebook.carriers.disk import Contents, Disk
 from jupyter_agent.notebook.carriers.file import FileCarrier, Recovery
 from jupyter_agent.notebook.carriers.renames import Renames, moved
 from jupyter_agent.notebook.carriers.replica import RECONNECT, TabCarrier
 from jupyter_agent.notebook.carriers.room import RoomCarrier
-from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.notebook.carriers.tab import TabLink, Tabs
 from jupyter_agent.notebook.carriers.ydoc import Collaboration
 from jupyter_agent.notebook.cell import CellState, CellType
 from jupyter_agent.notebook.document import Notebook
@@ -56,6 +57,8 @@ class Notebooks:
         self._renames = Renames()
         self._sweeper: asyncio.Task[None] | None = None
         self._creating = asyncio.Lock()
+        self._completing: set[asyncio.Task[None]] = set()
+        tabs.on_arrival = self._came_back
 
     async def get(
         self, path: str, *, client: str | None = None, turn_id: str | None = None
@@ -122,6 +125,8 @@ class Notebooks:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+        for task in list(self._completing):
+            task.cancel()
         while self._open:
             await self._open.pop().notebook.close()
 
@@ -165,6 +170,7 @@ class Notebooks:
             carrier = RoomCarrier(path, rooms, self._disk, note=note)
         if current is not None and carrier is not current:
             await current.close()
+        entry.carrier = carrier
         return carrier
 
     async def _tab(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier | None:
@@ -210,6 +216,21 @@ class Notebooks:
         if self._sweeper is None or self._sweeper.done():
             self._sweeper = asyncio.create_task(self._sweep())
 
+    def _came_back(self, link: TabLink) -> None:
+        """Complete what this page got of our last changes before its connection was lost: now, not
+        at the next call.
+        """
+        entry = next((one for one in self._open if one.was_in(link)), None)
+        if entry is not None or self._tabs.kept(link) is not None:
+            task = asyncio.create_task(self._complete(link.path, entry))
+            self._completing.add(task)
+            task.add_done_callback(self._completing.discard)
+
+    async def _complete(self, path: str, entry: _Entry | None) -> None:
+        with suppress(AgentError):  # the next call tells
+            notebook = entry.notebook if entry is not None else await self.get(path)
+            await notebook.read()
+
     async def _sweep(self) -> None:
         """Close what was not used for a while, until nothing is open."""
         while self._open:
@@ -230,7 +251,15 @@ class _Entry:
         self.kept = set[str | None]()
         """The turns before whose first write a copy was kept."""
         self.used = 0.0
+        self.carrier: Carrier | None = None
         self.notebook = Notebook(path, partial(notebooks.choose, self))
+
+    def was_in(self, link: TabLink) -> bool:
+        """Whether it is in the tab that this link leads to, over one that was lost."""
+        if not isinstance(self.carrier, TabCarrier):
+            return False
+        lost = self.carrier.link
+        return lost.closed and (lost.client, lost.path) == (link.client, link.path)
 
 
 def _new_cell(cell_type: CellType, source: str) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class TabCarrier:
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
+        self._unanswered = False
+        """Whether the tab did not tell that it has what we sent last."""
 
     @property
     def path(self) -> str:
@@ -54,6 +56,7 @@ class TabCarrier:
             situation = await self._attach()
         else:
             situation = await self.link.sync()
+        self._unanswered = False
         self._outdated = await self._missed_a_change(situation)
         if self._outdated and not situation.dirty:
             await self.link.request("revert", self.link.save_timeout)
@@ -64,10 +67,12 @@ class TabCarrier:
     async def confirm(self) -> Saved:
         """Wait until our transactions are in the tab's document, then have the tab save it."""
         mark = _Mark(self.cells.document.ydoc)
+        self._unanswered = True
         try:
             situation = await self.link.sync()
         except TabGone:
             situation = await self._reconnect(mark)
+        self._unanswered = False
         self._note(situation)
         return await self._save() if situation.dirty else Saved(True)
 
@@ -84,7 +89,7 @@ class TabCarrier:
         pass  # the tab has told, or `Tabs` was
 
     async def close(self) -> None:
-        if self.link.closed:
+        if self.link.closed or self._unanswered:
             self._tabs.keep(self.link, self.cells.document)
         self.cells.close()
         self.link.detach()
@@ -97,6 +102,7 @@ class TabCarrier:
         if before is not None and (rest := _rest(before.ydoc, replica.ydoc)) is not None:
             replica.ydoc.apply_update(rest)
             situation = await self.link.sync()
+        self._tabs.forget(self.link)
         self.cells.close()
         self.cells = SharedCells(replica)
         self.link.ran = self.cells.taken.add

@@ -216,6 +216,8 @@ class Tabs:
     def __init__(self) -> None:
         self._links: list[TabLink] = []
         self._kept: dict[tuple[str, str], YNotebook] = {}
+        self.on_arrival: Callable[[TabLink], object] = bool
+        """Is told of each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
 
     def __iter__(self) -> Iterator[TabLink]:
@@ -226,6 +228,7 @@ class Tabs:
         for arrival in self._arrivals:
             if not arrival.done():
                 arrival.set_result(None)
+        self.on_arrival(link)
 
     def discard(self, link: TabLink) -> None:
         if link in self._links:
@@ -238,8 +241,12 @@ class Tabs:
             del self._kept[next(iter(self._kept))]
 
     def kept(self, link: TabLink) -> YNotebook | None:
-        """The replica that this page had over the link before; given once."""
-        return self._kept.pop((link.client, link.path), None)
+        """The replica that this page had over the link before."""
+        return self._kept.get((link.client, link.path))
+
+    def forget(self, link: TabLink) -> None:
+        """All of what was kept of this page has arrived."""
+        self._kept.pop((link.client, link.path), None)
 
     def find(self, path: str, client: str | None = None) -> TabLink | None:
         """The tab of that page load if it has the notebook, else the one where the person was

@@ -159,7 +159,8 @@ class Tab:
         if isinstance(frame, bytes):
             self._applying = True
             try:
-                self.notebook.ydoc.apply_update(frame)
+                with self.notebook.ydoc.transaction(origin="link"):  # so Lab's undo passes it over
+                    self.notebook.ydoc.apply_update(frame)
             finally:
                 self._applying = False
             return

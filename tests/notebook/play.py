@@ -113,7 +113,10 @@ class Typist:
         self._over = True
 
     def go_elsewhere(self) -> None:
-        self.screen.edit_in(self._random.choice(self.screen.ids()))
+        cell_id = self._random.choice(self.screen.ids())
+        self.screen.active_cell = cell_id
+        if len(self.screen.cell(cell_id)["source"]):  # pycrdt has no place in an empty text
+            self.screen.edit_in(cell_id)
 
     def insert_cell(self) -> None:
         ids = self.screen.ids()

@@ -248,11 +248,15 @@ async def test_n1_n2_d1_d13_a_person_types_in_a_room(
             await in_a_room(session, room_server, room_notebooks, path)
 
 
+def shown(notebook: Notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells()]
+
+
 async def in_a_room(
     session: Session, server: rooms.RoomServer, notebooks: Notebooks, path: Path
 ) -> None:
+    """Without other programs: the room puts their file over what is typed at that moment."""
     log, random_, agent = session.log, session.random, session.agent
-    program = Program(path, log, random_)
     name = f"{session.seed}/a.ipynb"
     screen = await rooms.Person(server, name).open()
     screen.edit_in("a")
@@ -260,9 +264,13 @@ async def in_a_room(
     notebook = await notebooks.get(name)
 
     async def same() -> None:
-        await screen.sync()
-        await settled(notebook)
-        await screen.sync()
+        async with asyncio.timeout(10):
+            while True:  # the room follows its file by itself, too
+                await screen.sync()
+                await settled(notebook)
+                await screen.sync()
+                if shown(notebook) == [str(cell["source"]) for cell in screen.notebook.ycells]:
+                    break
         check_replicas(notebook, screen)
         check_notebook(notebook, log)
 
@@ -283,11 +291,7 @@ async def in_a_room(
                     case 8 | 9 | 10:
                         person.tidy_up()
                     case 11:
-                        # A file that is written beats a room that is not saved: here it is.
-                        await same()
                         await notebook.save()
-                        program.write()
-                        await same()
             await agent.act()
             async with person.busy:
                 await same()

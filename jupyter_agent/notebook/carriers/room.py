@@ -22,6 +22,8 @@ from jupyter_agent.notebook.shared import SharedCells
 
 PATIENCE = 30.0
 """Seconds that the room may take for anything."""
+ANSWER = 2.0
+"""Seconds that a page in the room may take to answer, where a cell was taken away."""
 
 
 class RoomCarrier:
@@ -46,7 +48,7 @@ class RoomCarrier:
         self._room: Room | None = None
         self._mirror: _Mirror | None = None
         self._people: People | None = None
-        self._hear: Callable[[bytes], object] | None = None
+        self._heard = False
 
     @property
     def path(self) -> str:
@@ -78,6 +80,8 @@ class RoomCarrier:
         assert self._file_id is not None
         async with self._patience():
             changed = self._mirror is not None and self._mirror.changed
+            if self._heard and self._room is not None:
+                await self._room.hear_out(ANSWER)
             room = await self._enter(self._file_id)
             note, self._note = self._note, ""
             if not changed and not room.document.dirty:
@@ -104,9 +108,11 @@ class RoomCarrier:
         self.cells.write_metadata(cell_id, {**metadata, "trusted": True})
 
     def overhear(self, hear: Callable[[bytes], object] | None) -> None:
-        self._hear = hear
-        if self._mirror is not None:
-            self._mirror.hear = hear
+        # The messages as they come: an update of the room's document no longer says what was
+        # written into a cell that is gone.
+        self._heard = hear is not None
+        if self._room is not None:
+            self._room.overhear(hear)
 
     def moved(self, path: str) -> None:
         pass  # the room's file id has the newest path
@@ -125,11 +131,11 @@ class RoomCarrier:
             self._detach()
             self._mirror = _Mirror(room.document.ydoc)
             self._people = People(room.awareness)
-            self._mirror.hear = self._hear
             self.cells.close()
             self.cells = SharedCells(self._mirror.replica)
-        self._room = room
-        return room
+        if self._room is None or self._room.inside is not room.inside:
+            self._room = room
+        return self._room
 
     def _detach(self) -> None:
         if self._people is not None:
@@ -179,10 +185,8 @@ class _Mirror:
         self.replica = YNotebook()
         self.changed = False
         """There was a transaction here that may not be in the file yet."""
-        self.hear: Callable[[bytes], object] | None = None
-        """Is given each update of the original before the replica takes it."""
         self.heard = float("-inf")
-        """When the last such update came (`time.monotonic`)."""
+        """When the last update of the original came (`time.monotonic`)."""
         self._original = original
         self._copying = False
         self.replica.ydoc.apply_update(original.get_update())
@@ -199,8 +203,6 @@ class _Mirror:
     def _theirs(self, event: TransactionEvent) -> None:
         if not self._copying:
             self.heard = time.monotonic()
-            if self.hear is not None:
-                self.hear(event.update)
         self._copy(event, self.replica.ydoc)
 
     def _ours(self, event: TransactionEvent) -> None:

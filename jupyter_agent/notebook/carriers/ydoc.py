@@ -6,20 +6,23 @@ jupyter-collaboration 5 installs). Every name of that package that we use stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partialmethod
 from importlib import import_module
 from typing import Any
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Awareness
+from pycrdt import Awareness, YMessageType, YSyncMessageType, create_sync_message, read_message
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy, UnreadableNotebook
 
 SUPPORTED = "3"
 """The major version of jupyter-server-ydoc whose names these are."""
+
+_UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
+_ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
 
 _INSTEAD = (
     "Nothing was changed. Start Jupyter with --YDocExtension.disable_rtc=True, or without that "
@@ -150,11 +153,43 @@ class Room:
 
     def __init__(self, inside: Any) -> None:
         self.inside = inside
+        self._hear: Callable[[bytes], object] | None = None
+        self._answers: asyncio.Semaphore | None = None
 
     @property
     def document(self) -> YNotebook:
         document: YNotebook = self.inside._document
         return document
+
+    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
+        """Have `hear` called with each update that a client sends, before the document takes it;
+        None ends that.
+        """
+        self._hear = hear
+        self.inside.on_message = None if hear is None else self._listen
+
+    async def hear_out(self, seconds: float) -> None:
+        """Wait, so many seconds at most, until each client has all that is in the document and all
+        that it sent before is here. Only while it is overheard.
+        """
+        clients = [client for client in self.inside.clients if not isinstance(client, Pin)]
+        self._answers = asyncio.Semaphore(0)
+        question = create_sync_message(self.inside.ydoc)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for client in clients:
+                    await client.send(question)
+                for _ in clients:
+                    await self._answers.acquire()
+
+    def _listen(self, message: bytes) -> bool:
+        """Sees each message of a client; False: the room takes it as ever."""
+        kind = message[:2]
+        if kind in (_UPDATE, _ANSWER) and self._hear is not None:
+            self._hear(read_message(message[2:]))
+        if kind == _ANSWER and self._answers is not None:
+            self._answers.release()
+        return False
 
     @property
     def awareness(self) -> Awareness:
@@ -183,7 +218,7 @@ class Room:
         """
         room = self.inside
         scheduled = room._saving_document
-        content = await room._document.aget()
+        content = room._document.get()  # not `aget`, in the midst of which cells come and go
         try:
             saved = await room._file.maybe_save_content(
                 {"format": "json", "type": "notebook", "content": content}

@@ -68,6 +68,7 @@ def opened(context: BrowserContext, lab: Lab, name: str) -> Iterator[OpenNoteboo
 def came_back(notebook: OpenNotebook, agent: Counting, person: Person) -> None:
     """The person is back: all is there, once, and both can go on."""
     Tab(notebook.page).show()
+    notebook.wait_until_linked()
     assert notebook.dialogs() == []
     agent.told_the_truth(notebook.sources()["c0"], person.typed)
     notebook.edit("c0")

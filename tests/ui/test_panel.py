@@ -240,6 +240,30 @@ def test_undoing_a_turn_keeps_what_the_person_changed_since_and_says_so(
     expect(panel.log).to_contain_text("1 cell changed")
 
 
+def test_d15_undo_turn_takes_back_the_agents_steps_and_undo_keys_then_the_persons(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(["x = 1\nmine = 0"])
+    panel = Panel(notebook.page).open("auto")
+    notebook.edit("c0")
+    notebook.type(" + ONE")
+    replies.append([calls("update_cell", cell_id="c0", old_string="x = 1", new_string="y = 100")])
+    replies.append([calls("create_cell", source="z = 3", after="c0")])
+    replies.append([says("Changed and added.")])
+    panel.ask("Change one, add one.")
+    expect(panel.button("Undo turn")).to_be_visible()
+    notebook.edit("c0")
+    notebook.type(" + TWO")
+    assert list(notebook.sources().values()) == ["y = 100\nmine = 0 + ONE + TWO", "z = 3"]
+    panel.button("Undo turn").click()
+    expect(panel.log).to_contain_text("This turn was undone")
+    assert notebook.sources() == {"c0": "x = 1\nmine = 0 + ONE + TWO"}
+    notebook.edit("c0")
+    for _ in range(5):
+        notebook.page.keyboard.press("Control+z")
+    assert notebook.sources() == {"c0": "x = 1\nmine = 0"}
+
+
 def test_a_failing_model_names_the_next_step_which_then_works(
     panel: Panel, replies: Replies
 ) -> None:

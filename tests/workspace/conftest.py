@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
 from jupyter_server.serverapp import ServerApp
+from room import Room
 
-from jupyter_agent.kernel.session import Kernel, Kernels
+from jupyter_agent.kernel.session import Kernels
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.workspace.runs import Run, Runs
-
-
-@dataclass
-class Room:
-    """A notebook on disk, its kernel, and the runs of the server."""
-
-    notebook: Notebook
-    kernel: Kernel
-    runs: Runs
-    file: Path
-    kernels: Kernels
-    notebooks: Notebooks
-
-    async def run(self, source: str, **options: Any) -> Run:
-        """A new cell, started."""
-        edit = await self.notebook.insert(source=source)
-        assert edit.cell is not None
-        return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
-
-    def on_disk(self, cell_id: str) -> Any:
-        cells = json.loads(self.file.read_text())["cells"]
-        return next(cell for cell in cells if cell["id"] == cell_id)
+from jupyter_agent.workspace.runs import Runs
 
 
 @pytest.fixture

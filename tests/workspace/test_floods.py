@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import Room
+from room import Room
 
 from jupyter_agent.workspace.runs import Run, Runs
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import Room
 from jupyter_server.serverapp import ServerApp
-from printed import printed
+from room import Room, printed
 
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs

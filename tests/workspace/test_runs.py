@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from conftest import Room
-from printed import printed
+from room import Room, printed
 
 from jupyter_agent.errors import Busy, InvalidInput
 

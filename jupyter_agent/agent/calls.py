@@ -172,8 +172,14 @@ class _Step:
                 "tool_use_id": call_id,
                 "content": content,
             }
-            await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
-            await self._tell_changes(call_id, result)
+            telling = asyncio.create_task(self._tell(call_id, result))
+            try:
+                await asyncio.shield(telling)
+            except asyncio.CancelledError:
+                await telling  # what was changed is in the journal, whatever happens
+                raise
+            if _is_cancelled():
+                raise asyncio.CancelledError
 
     async def _result(self, item: _Pending) -> Result:
         turn = self._turn
@@ -189,7 +195,8 @@ class _Step:
             approved=item.approval.question if item.approval else None,
         )
 
-    async def _tell_changes(self, call_id: str, result: Result) -> None:
+    async def _tell(self, call_id: str, result: Result) -> None:
+        await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
         changes = [replace(change, call_id=call_id) for change in result.changes]
         for path in dict.fromkeys(change.notebook for change in changes):
             told = tuple(change.to_json() for change in changes if change.notebook == path)

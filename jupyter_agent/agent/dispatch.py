@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -145,7 +147,12 @@ class Dispatcher:
             raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
-        await self._note(prepared, work, "done")
+        noting = asyncio.create_task(self._note(prepared, work, "done"))
+        while not noting.done():
+            # What is done is told: who is cancelled now looks for it after that.
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(noting)
+        noting.result()
         return replace(result, text=self.mask(result.text), facts=_masked(result.facts, self.mask))
 
     async def _approved(

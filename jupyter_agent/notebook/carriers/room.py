@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,8 +23,8 @@ from jupyter_agent.notebook.shared import SharedCells
 
 PATIENCE = 30.0
 """Seconds that the room may take for anything."""
-ANSWER = 2.0
-"""Seconds that a page in the room may take to answer, where a cell was taken away."""
+AWAKE, ASLEEP = 2.0, 0.1
+"""Seconds in which the pages in a room may answer: where all did the last time, and where not."""
 
 
 class RoomCarrier:
@@ -48,7 +49,7 @@ class RoomCarrier:
         self._room: Room | None = None
         self._mirror: _Mirror | None = None
         self._people: People | None = None
-        self._heard = False
+        self._awake = True
 
     @property
     def path(self) -> str:
@@ -73,16 +74,15 @@ class RoomCarrier:
             if self._file_id is None or self._rooms.path_of(self._file_id) is None:
                 await self._disk.load(self.path)  # what is no notebook makes no room
                 self._file_id = self._rooms.id_of(self.path)
-            await self._enter(self._file_id)
+            await self._meet(await self._enter(self._file_id))
 
     async def confirm(self) -> Saved:
-        """Have the document saved that our transactions are in."""
+        """Wait until every page has our transactions, then have the document saved."""
         assert self._file_id is not None
         async with self._patience():
             changed = self._mirror is not None and self._mirror.changed
-            if self._heard and self._room is not None:
-                await self._room.hear_out(ANSWER)
             room = await self._enter(self._file_id)
+            await self._meet(room)
             note, self._note = self._note, ""
             if not changed and not room.document.dirty:
                 return Saved(True, note)
@@ -110,7 +110,6 @@ class RoomCarrier:
     def overhear(self, hear: Callable[[bytes], object] | None) -> None:
         # The messages as they come: an update of the room's document no longer says what was
         # written into a cell that is gone.
-        self._heard = hear is not None
         if self._room is not None:
             self._room.overhear(hear)
 
@@ -121,6 +120,7 @@ class RoomCarrier:
         self.cells.close()
         self._detach()
         if self._room is not None:
+            self._room.listen(False)
             await self._rooms.leave(self._room, self._pin)
             self._room = None
 
@@ -135,7 +135,15 @@ class RoomCarrier:
             self.cells = SharedCells(self._mirror.replica)
         if self._room is None or self._room.inside is not room.inside:
             self._room = room
+            room.listen(True)
         return self._room
+
+    async def _meet(self, room: Room) -> None:
+        """Have what is under way in the pages: until a page knows that a cell has moved, its
+        person types into the old one.
+        """
+        updates = self._mirror.take_sent() if self._mirror is not None else []
+        self._awake = await room.meet(updates, AWAKE if self._awake else ASLEEP)
 
     def _detach(self) -> None:
         if self._people is not None:
@@ -185,6 +193,7 @@ class _Mirror:
         self.replica = YNotebook()
         self.changed = False
         """There was a transaction here that may not be in the file yet."""
+        self._sent: deque[bytes] = deque(maxlen=100)
         self.heard = float("-inf")
         """When the last update of the original came (`time.monotonic`)."""
         self._original = original
@@ -205,8 +214,16 @@ class _Mirror:
             self.heard = time.monotonic()
         self._copy(event, self.replica.ydoc)
 
+    def take_sent(self) -> list[bytes]:
+        """Our newest updates, those that a page may not have yet among them."""
+        sent = list(self._sent)
+        self._sent.clear()
+        return sent
+
     def _ours(self, event: TransactionEvent) -> None:
-        self.changed |= not self._copying
+        if not self._copying:
+            self.changed = True
+            self._sent.append(event.update)
         self._copy(event, self._original)
 
     def _copy(self, event: TransactionEvent, to: Doc[Any]) -> None:

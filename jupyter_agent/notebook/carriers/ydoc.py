@@ -6,14 +6,21 @@ jupyter-collaboration 5 installs). Every name of that package that we use stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partialmethod
 from importlib import import_module
 from typing import Any
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Awareness, YMessageType, YSyncMessageType, create_sync_message, read_message
+from pycrdt import (
+    Awareness,
+    YMessageType,
+    YSyncMessageType,
+    create_sync_message,
+    create_update_message,
+    read_message,
+)
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy, UnreadableNotebook
@@ -154,7 +161,7 @@ class Room:
     def __init__(self, inside: Any) -> None:
         self.inside = inside
         self._hear: Callable[[bytes], object] | None = None
-        self._answers: asyncio.Semaphore | None = None
+        self._answers = asyncio.Semaphore(0)
 
     @property
     def document(self) -> YNotebook:
@@ -166,28 +173,41 @@ class Room:
         None ends that.
         """
         self._hear = hear
-        self.inside.on_message = None if hear is None else self._listen
 
-    async def hear_out(self, seconds: float) -> None:
-        """Wait, so many seconds at most, until each client has all that is in the document and all
-        that it sent before is here. Only while it is overheard.
+    async def meet(self, updates: Sequence[bytes], seconds: float) -> bool:
+        """Wait until each client has these updates, and all that it did before it had them is
+        here. False if one did not answer in so many seconds: nobody waits for a page that sleeps.
+
+        Messages come in the order in which they are sent, and a client answers the state of a
+        document with what it lacks. The room sends updates a little later than they are made, so
+        they are sent here, too: twice is as good as once.
         """
         clients = [client for client in self.inside.clients if not isinstance(client, Pin)]
+        if not clients:
+            return True
         self._answers = asyncio.Semaphore(0)
         question = create_sync_message(self.inside.ydoc)
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(seconds):
                 for client in clients:
-                    await client.send(question)
+                    for message in (*map(create_update_message, updates), question):
+                        await client.send(message)
                 for _ in clients:
                     await self._answers.acquire()
+        except TimeoutError:
+            return False
+        return True
+
+    def listen(self, on: bool) -> None:
+        """Whether `overhear` and `meet` are told what comes from the clients."""
+        self.inside.on_message = self._listen if on else None
 
     def _listen(self, message: bytes) -> bool:
         """Sees each message of a client; False: the room takes it as ever."""
         kind = message[:2]
-        if kind in (_UPDATE, _ANSWER) and self._hear is not None:
+        if kind == _UPDATE and self._hear is not None:
             self._hear(read_message(message[2:]))
-        if kind == _ANSWER and self._answers is not None:
+        if kind == _ANSWER:  # has nothing new but what was done offline, and tells of our deletions
             self._answers.release()
         return False
 

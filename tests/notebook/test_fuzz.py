@@ -13,7 +13,6 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -93,10 +92,11 @@ async def at_work(work: Any, stop: Callable[[], None]) -> AsyncIterator[None]:
 class Session:
     """The players of one session, whose seed is told where it fails."""
 
-    def __init__(self, seed: int, notebooks: Notebooks) -> None:
+    def __init__(self, seed: int, notebooks: Notebooks, path: str) -> None:
+        self.path = path
         self.random = random.Random(seed)
         self.log = Log()
-        self.agent = Agent(notebooks, "a.ipynb", self.log, self.random)
+        self.agent = Agent(notebooks, path, self.log, self.random)
         self.seed = seed
         self._later: dict[asyncio.Task[None], Callable[[], object]] = {}
         random.seed(seed)  # of the ids of the people's documents
@@ -134,8 +134,8 @@ async def test_n1_n2_d1_d13_a_person_types_in_a_tab(
     contents: Any, tabs: Tabs, notebooks: Notebooks, write: Write, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):
-        path = write("a.ipynb", CELLS)
-        with Session(seed, notebooks) as session:
+        path = write(f"{seed}.ipynb", CELLS)
+        with Session(seed, notebooks, path.name) as session:
             await in_a_tab(session, contents, tabs, notebooks, path)
 
 
@@ -144,10 +144,10 @@ async def in_a_tab(
 ) -> None:
     log, random_, agent = session.log, session.random, session.agent
     program = Program(path, log, random_)
-    tab = await Tab(tabs, contents, "a.ipynb").open()
+    tab = await Tab(tabs, contents, session.path).open()
     tab.edit_in("a")
     person = Typist(tab, log, random_)
-    notebook = await notebooks.get("a.ipynb")
+    notebook = await notebooks.get(session.path)
 
     async def same() -> None:
         await settled(notebook)
@@ -162,7 +162,7 @@ async def in_a_tab(
         for _ in range(random_.randrange(3)):
             await agent.act()
         await agent.finish()
-        person.screen = await Tab(tabs, contents, "a.ipynb", f"page-{random_.random()}").open()
+        person.screen = await Tab(tabs, contents, session.path, f"page-{random_.random()}").open()
         person.go_elsewhere()
 
     async with at_work(person.work(), person.stop):
@@ -216,10 +216,10 @@ async def test_n1_n2_d1_d6_another_program_writes_the_file(
     notebooks: Notebooks, write: Write, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):
-        path = write("a.ipynb", CELLS)
-        with Session(seed, notebooks) as session:
+        path = write(f"{seed}.ipynb", CELLS)
+        with Session(seed, notebooks, path.name) as session:
             program = Program(path, session.log, session.random)
-            notebook = await notebooks.get("a.ipynb")
+            notebook = await notebooks.get(session.path)
             async with at_work(program.work(), program.stop):
                 for _ in range(SESSION):
                     await session.agent.act()
@@ -240,11 +240,9 @@ async def test_n1_n2_d1_d13_a_person_types_in_a_room(
     room_server: rooms.RoomServer, room_notebooks: Notebooks, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):
-        path = room_server.root / f"{seed}" / "a.ipynb"
-        path.parent.mkdir()
+        path = room_server.root / f"{seed}.ipynb"
         path.write_text(notebook_json(CELLS), encoding="utf-8")
-        with Session(seed, room_notebooks) as session:
-            session.agent.work = replace(session.agent.work, home=f"{seed}/a.ipynb")
+        with Session(seed, room_notebooks, path.name) as session:
             await in_a_room(session, room_server, room_notebooks, path)
 
 
@@ -257,11 +255,10 @@ async def in_a_room(
 ) -> None:
     """Without other programs: the room puts their file over what is typed at that moment."""
     log, random_, agent = session.log, session.random, session.agent
-    name = f"{session.seed}/a.ipynb"
-    screen = await rooms.Person(server, name).open()
+    screen = await rooms.Person(server, session.path).open()
     screen.edit_in("a")
     person = Typist(screen, log, random_)
-    notebook = await notebooks.get(name)
+    notebook = await notebooks.get(session.path)
 
     async def same() -> None:
         async with asyncio.timeout(10):

@@ -115,7 +115,7 @@ class RoomServer:
 class Person:
     """A notebook open in a page of JupyterLab with real-time collaboration."""
 
-    frozen = behind = False
+    behind = False
 
     def __init__(self, server: RoomServer, path: str) -> None:
         self.path = path
@@ -123,6 +123,8 @@ class Person:
         # moment is ordered by them, the person's first.
         self.notebook = YNotebook(Doc(client_id=random.getrandbits(32)))
         self.active_cell: str | None = None
+        self.frozen = False
+        self._heard: list[str | bytes | None] = []
         self._awareness = Awareness(self.notebook.ydoc)
         self._server = server
         self._route = ""
@@ -216,7 +218,16 @@ class Person:
         if self._socket is not None:
             self._socket.write_message(message, binary=True)
 
+    def thaw(self) -> None:
+        """The page wakes up, and takes in what came meanwhile."""
+        self.frozen = False
+        while self._heard:
+            self._take(self._heard.pop(0))
+
     def _take(self, message: str | bytes | None) -> None:
+        if self.frozen:
+            self._heard.append(message)
+            return
         if not isinstance(message, bytes) or message[0] != YMessageType.SYNC:
             return  # closed, somebody's cursor, or an answer that we did not ask for
         self._applying = True

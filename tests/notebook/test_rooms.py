@@ -240,6 +240,52 @@ async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     await ann.close()
 
 
+async def test_keys_that_are_under_way_are_waited_for_and_a_moved_cell_gets_them(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    person = await Person(room_server, "a.ipynb").open()
+    person.type("a", "\n# typed")  # at this moment only: the server has not heard of it
+    edit = await notebook.update("a", old_string="y = 2", new_string="y = 3")
+    assert edit.cell is not None
+    assert edit.cell.source == person.source("a") == "x = 1\ny = 3\n# typed"
+    moving = asyncio.create_task(notebook.move("a", index=1))
+    typed = 0
+    while not moving.done():
+        person.type("a", "!")
+        typed += 1
+        await asyncio.sleep(0.002)
+    await moving
+    assert typed
+    await person.sync()
+    assert person.ids() == ["b", "a"]
+    assert person.source("a") == "x = 1\ny = 3\n# typed" + "!" * typed
+    assert (await notebook.cell("a")).source == person.source("a")
+    await person.close()
+
+
+async def test_a_page_that_sleeps_is_not_waited_for(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "AWAKE", 0.3)
+    asleep = await Person(room_server, "a.ipynb").open()
+    awake = await Person(room_server, "a.ipynb").open()
+    notebook = await room_notebooks.get("a.ipynb")
+    asleep.frozen = True
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert edit.saved.saved
+    await awake.sync()
+    assert awake.source("a") == "x = 2\ny = 2"
+    asleep.thaw()
+    await asleep.sync()
+    assert asleep.source("a") == "x = 2\ny = 2"
+    await asleep.close()
+    await awake.close()
+
+
 # ---- a room is made, kept and left
 
 

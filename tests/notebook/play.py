@@ -1,6 +1,5 @@
-"""The players of the fuzz: people who type, programs that write files, and the agent with its
-tools. Each keeps a log of what it was told is done; `Log.check` compares all logs with what is
-there.
+"""The players of the fuzz: people who type, and programs that write files. What they, and the agent
+(`tool_user.py`), were told is done they log, and `Log.check` compares that with what is there.
 """
 
 from __future__ import annotations
@@ -11,25 +10,15 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import nbformat
 from pycrdt import Text
 
-from jupyter_agent import tools
-from jupyter_agent.errors import NotConfirmed, ToolError
-from jupyter_agent.kernel.outputs import OutputSink
-from jupyter_agent.kernel.run import Reply
-from jupyter_agent.notebook.carriers import Notebooks
-from jupyter_agent.notebook.cell import Cell, Change
-from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.shared import nbformat_cell, shared_cell
-from jupyter_agent.tools.base import Result, Toolbox
-from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 MOST_CELLS = 9
 PATIENCE = 100_000
@@ -254,245 +243,6 @@ def _code(cell_id: str, source: str) -> dict[str, Any]:
         "outputs": [],
         "execution_count": None,
     }
-
-
-class Agent:
-    """Calls tools at random, with what it read some time ago, and undoes its turns."""
-
-    def __init__(self, notebooks: Notebooks, path: str, log: Log, random_: random.Random) -> None:
-        self.refused: Counter[str] = Counter()
-        self._runs = Runs()
-        self._log = log
-        self._random = random_
-        self._toolbox = Toolbox(tools.ALL)
-        rooms = Rooms(
-            notebooks=notebooks,
-            kernels=ScriptedKernels(random_),  # type: ignore[arg-type]
-            runs=self._runs,
-            files=None,  # type: ignore[arg-type]
-            fresh=None,  # type: ignore[arg-type]
-        )
-        self.work = Workspace(rooms=rooms, user="u", authorize=_yes, home=path)
-        self._turns: list[list[Change]] = [[]]
-        self._count = 0
-
-    async def act(self) -> None:
-        """One operation. Errors that tools tell are noted, all others are bugs."""
-        kinds = [self._update] * 5 + [self._replace] * 3 + [self._move] * 3 + [self._run] * 3
-        kinds += [self._read] * 2 + [self._create, self._delete] * 2
-        kinds += [self._undo, self._retype, self._end_turn]
-        kind = self._random.choice(kinds)
-        self._log.operations[kind.__name__.strip("_")] += 1
-        self._collect()
-        try:
-            await kind()
-        except ToolError as error:
-            self.refused[type(error).__name__] += 1
-
-    async def finish(self) -> None:
-        for run in self._runs.of_turn(None):  # type: ignore[arg-type]
-            await run.wait()
-        self._collect()
-
-    # ---- what it does
-
-    async def _update(self) -> None:
-        cell, mark = await self._cell(), self._mark()
-        await self._call("read_cells", cell_ids=[cell.id])
-        lines = (await self.work.notebook()).peek(cell.id).source.split("\n")
-        lines.insert(self._random.randrange(len(lines) + 1), mark)
-        await self._think()
-        await self._write([mark], "update_cell", cell_id=cell.id, source="\n".join(lines))
-
-    async def _replace(self) -> None:
-        cell = await self._cell()
-        if own := MARK.findall(cell.source):
-            old, mark = self._random.choice(own), self._mark()
-            edit = {"cell_id": cell.id, "old_string": old, "new_string": mark}
-            await self._write([mark, old], "update_cell", **edit)
-            if old in self._log.marks:
-                self._log.marks[old] = False
-
-    async def _create(self) -> None:
-        cells = (await self.work.notebook()).cells()
-        if len(cells) < MOST_CELLS:
-            place = {"after": self._random.choice(cells).id} if cells else {}
-            mark = self._mark()
-            await self._write([mark], "create_cell", source=mark, **place)
-
-    async def _delete(self) -> None:
-        cell = await self._cell()
-        if len((await self.work.notebook()).cells()) <= 3:
-            return
-        try:
-            result = await self._call("delete_cell", cell_id=cell.id)
-        except NotConfirmed:
-            self._log.removed(cell.source)  # it says itself that it does not know
-            raise
-        before = result.changes[0].before
-        assert before is not None
-        self._log.filed[cell.id] = before.source
-
-    async def _move(self) -> None:
-        cell, other = await self._cell(), await self._cell()
-        if cell.id != other.id:
-            await self._call("move_cell", cell_id=cell.id, after=other.id)
-
-    async def _retype(self) -> None:
-        cell = await self._cell()
-        kind = self._random.choice(["code", "markdown"])
-        await self._call("update_cell", cell_id=cell.id, type=kind)
-
-    async def _run(self) -> None:
-        cell = await self._cell()
-        await self._call("run_cell", cell_id=cell.id, wait=self._random.choice([0.0, 60.0]))
-
-    async def _read(self) -> None:
-        await self._call("get_notebook_state")
-
-    async def _end_turn(self) -> None:
-        self._turns = [*self._turns[-3:], []]
-
-    async def _undo(self) -> None:
-        turn = self._random.choice(self._turns)
-        changes = [Change.from_json(json.loads(json.dumps(each.to_json()))) for each in turn]
-        notebook = await self.work.notebook()
-        turn.clear()
-        try:
-            result = await undo(notebook, changes)
-        except NotConfirmed:
-            for change in changes:  # it says itself that it does not know
-                for state in filter(None, (change.before, change.after)):
-                    self._log.removed(state.source)
-            raise
-        except ToolError:
-            turn += changes
-            raise
-        left_alone = {conflict["cell_id"] for conflict in result.conflicts}
-        turn += [change for change in changes if change.cell_id in left_alone]
-        self._returned({cell.id for cell in notebook.cells()})
-        for cell_id in {change.cell_id for change in changes} - left_alone:
-            self._taken_back([change for change in changes if change.cell_id == cell_id])
-
-    def _returned(self, present: set[str]) -> None:
-        """Deleted cells that are there again, with all that was in them."""
-        for cell_id in self._log.filed.keys() & present:
-            for mark in MARK.findall(self._log.filed.pop(cell_id)):
-                if mark in self._log.marks:
-                    self._log.marks[mark] = True
-
-    def _taken_back(self, changes: Sequence[Change]) -> None:
-        written: set[str] = set()
-        replaced: set[str] = set()
-        for change in changes:
-            if change.kind in ("insert", "update") and change.after:
-                before = set(MARK.findall(change.before.source)) if change.before else set()
-                after = set(MARK.findall(change.after.source))
-                written |= after - before
-                replaced |= before - after
-        if changes[0].before is None and changes[-1].after is None:
-            self._log.filed.pop(changes[0].cell_id, None)
-        for mark in (written | replaced) & self._log.marks.keys():
-            self._log.marks[mark] = mark not in written
-
-    # ---- how
-
-    async def _call(self, tool: str, **input: Any) -> Result:
-        result = await self._toolbox.parse(tool, input).run(self.work)
-        self._turns[-1] += result.changes
-        return result
-
-    async def _write(self, marks: Sequence[str], tool: str, **input: Any) -> None:
-        """A call that writes the first of the marks."""
-        self._log.marks[marks[0]] = False
-        try:
-            result = await self._call(tool, **input)
-        except NotConfirmed:
-            for mark in marks:  # it says itself that it does not know
-                self._log.marks.pop(mark, None)
-            raise
-        if marks[0] in self._log.marks:  # else people took it away at once
-            self._log.marks[marks[0]] = bool(result.changes)
-
-    async def _cell(self) -> Cell:
-        """A cell as it was some time ago."""
-        cell = self._random.choice((await self.work.notebook()).cells())
-        await self._think()
-        return cell
-
-    async def _think(self) -> None:
-        for _ in range(self._random.randrange(30)):
-            await asyncio.sleep(0)
-
-    def _collect(self) -> None:
-        for run in self._runs.of_turn(None):  # type: ignore[arg-type]
-            if run.ended:
-                self._turns[-1] += run.report()
-
-    def _mark(self) -> str:
-        self._count += 1
-        return f"é[{self._count}]😀"
-
-
-async def _yes(action: str, resource: str) -> bool:
-    return True
-
-
-class ScriptedKernels:
-    """One kernel, for whichever notebook."""
-
-    def __init__(self, random_: random.Random) -> None:
-        self._kernel = ScriptedKernel(random_)
-
-    async def find(self, path: str) -> ScriptedKernel:
-        return self._kernel
-
-    get = find
-
-
-class ScriptedKernel:
-    """A kernel whose cells print some lines, each some turns of the event loop after the other."""
-
-    id = name = life = "scripted"
-    language = "python"
-    state = "idle"
-    generation = 0
-    busy_seconds = None
-
-    def __init__(self, random_: random.Random) -> None:
-        self._random = random_
-        self._queue = asyncio.Lock()
-        self._count = 0
-
-    def execute(self, code: str, sink: OutputSink, *, timeout: float | None) -> Scripted:
-        return Scripted(self._run(sink))
-
-    async def _run(self, sink: OutputSink) -> Reply:
-        async with self._queue:
-            if not await sink.wanted():
-                return Reply(status="interrupted")
-            sink.started()
-            self._count += 1
-            for number in range(self._random.randrange(4)):
-                sink.stream("stdout", f"run {self._count} line {number}\n")
-                for _ in range(self._random.randrange(20)):
-                    await asyncio.sleep(0)
-            return Reply(status="ok", execution_count=self._count)
-
-
-class Scripted:
-    """One run of it."""
-
-    def __init__(self, work: Any) -> None:
-        self._task: asyncio.Task[Reply] = asyncio.create_task(work)
-
-    def __await__(self) -> Generator[Any, None, Reply]:
-        return asyncio.shield(self._task).__await__()
-
-    async def interrupt(self) -> None: ...
-
-    async def cancel(self) -> None:
-        self._task.cancel()
 
 
 def check_replicas(notebook: Notebook, screen: Screen) -> None:

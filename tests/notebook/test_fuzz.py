@@ -30,7 +30,8 @@ from jupyter_agent.notebook.shared import SharedCells
 from . import rooms
 from .browser import Tab
 from .conftest import cells_of, code, notebook_json
-from .play import PATIENCE, Agent, Log, Program, Typist, check_file, check_notebook, check_replicas
+from .play import PATIENCE, Log, Program, Typist, check_file, check_notebook, check_replicas
+from .tool_user import Agent
 
 Write = Callable[..., Path]
 SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))

@@ -13,10 +13,11 @@ from jupyter_agent.errors import Busy, NotConfirmed
 from jupyter_agent.notebook.carriers import Notebooks, Tabs
 from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.rescue import Late
+from jupyter_agent.notebook.rescue import Late, Rescue
 
+from . import rooms
 from .browser import Tab
-from .conftest import cells_of, code
+from .conftest import cells_of, code, notebook_json
 
 Write = Callable[..., Path]
 
@@ -131,3 +132,58 @@ async def test_n1_typing_beside_an_undo_that_moves_and_deletes_stays(
 def test_late_letters_go_where_they_were_typed() -> None:
     assert Late("x = 1\ny", "x = 1!\ny").into("new\nx = 1\ny") == "new\nx = 1!\ny"
     assert Late("x = 1", "x = 12").into("x = 1 # é") in ("x = 12 # é", "x = 1 # é2")
+
+
+@pytest.mark.parametrize("retyped", [False, True], ids=["moved", "retyped"])
+async def test_n1_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
+    room_server: rooms.RoomServer,
+    room_notebooks: Notebooks,
+    monkeypatch: pytest.MonkeyPatch,
+    retyped: bool,
+) -> None:
+    path = room_server.root / "a.ipynb"
+    path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
+    first, second = [await rooms.Person(room_server, "a.ipynb").open() for _ in range(2)]
+    notebook = await room_notebooks.get("a.ipynb")
+    follow = Rescue._follow
+
+    def typing(rescue: Rescue, cell_id: str) -> None:
+        """Both type before they have the edit, and the room has it before what they typed."""
+        follow(rescue, cell_id)
+        first.type(cell_id, "# é first\n", 0)
+        second.type(cell_id, "\n# second")
+
+    monkeypatch.setattr(Rescue, "_follow", typing)
+    if retyped:
+        await notebook.update("b", type="markdown")
+    else:
+        await notebook.move("b", index=0)
+    text = "# é first\ny = 2\n# second"
+    assert notebook.peek("b").source == text
+    for person in (first, second):
+        await person.sync()
+        assert person.source("b") == text
+        assert person.ids() == (["a", "b"] if retyped else ["b", "a"])
+        await person.close()
+
+
+async def test_n1_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
+    room_server: rooms.RoomServer, room_notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = room_server.root / "a.ipynb"
+    path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
+    person = await rooms.Person(room_server, "a.ipynb").open()
+    notebook = await room_notebooks.get("a.ipynb")
+    follow = Rescue._follow
+
+    def typing(rescue: Rescue, cell_id: str) -> None:
+        follow(rescue, cell_id)
+        person.type(cell_id, "\nmine")
+
+    monkeypatch.setattr(Rescue, "_follow", typing)
+    with pytest.raises(Busy, match="began to type in cell `b`"):
+        await notebook.delete("b")
+    await person.sync()
+    assert [cell.source for cell in await notebook.read()] == ["x = 1", "y = 2\nmine"]
+    assert person.source("b") == "y = 2\nmine"
+    await person.close()

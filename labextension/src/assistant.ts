@@ -2,10 +2,10 @@ import type { IStateDB } from '@jupyterlab/statedb';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { AgentClient } from './client';
-import { Conversation } from './conversation';
+import { Conversation, type Progress } from './conversation';
 import type { IRequest } from './conversation';
 import type { OpenNotebooks, IPlace } from './notebooks';
-import type { IConversationSummary, IModels, Mode } from './protocol';
+import type { IConversationSummary, IInstructions, IModels, Mode } from './protocol';
 import type { IAssistant } from './tokens';
 
 const STATE = 'jupyter-agent:assistant';
@@ -23,6 +23,8 @@ export interface IAssistantState {
   readonly mode: Mode;
   /** The model that was chosen, or null for the server's default. */
   readonly model: string | null;
+  /** What every answer about the notebook in front follows. */
+  readonly instructions: readonly IInstructions[];
 }
 
 /** What is remembered from one page load to the next. */
@@ -48,9 +50,11 @@ export class Assistant implements IAssistant {
       draft: '',
       place: _notebooks.place,
       mode: this._defaultMode,
-      model: null
+      model: null,
+      instructions: []
     };
     _notebooks.moved.connect(this.follow, this);
+    this._watch(this._state.conversation);
   }
 
   /** Emitted whenever `state` is another one. */
@@ -62,10 +66,21 @@ export class Assistant implements IAssistant {
     return this._state;
   }
 
+  /** Emitted when a turn of the conversation in front has ended. */
+  get turnEnded(): ISignal<this, Conversation> {
+    return this._turnEnded;
+  }
+
   /** The mode of notebooks for which the user has not chosen one. */
   set defaultMode(mode: Mode) {
     this._defaultMode = mode;
     this.follow();
+  }
+
+  /** What the user wants of every answer, from their settings. */
+  set ownInstructions(text: string) {
+    this._ownInstructions = text.trim();
+    void this._readInstructions();
   }
 
   /** Go on where the user was: the conversation of the last page load, or one whose turn runs. */
@@ -127,8 +142,12 @@ export class Assistant implements IAssistant {
   }
 
   /** What the user chose for the next turn. */
-  get choices(): Pick<IRequest, 'mode' | 'model'> {
-    return { mode: this._state.mode, model: this._state.model ?? undefined };
+  get choices(): Pick<IRequest, 'mode' | 'model' | 'instructions'> {
+    return {
+      mode: this._state.mode,
+      model: this._state.model ?? undefined,
+      instructions: this._ownInstructions || undefined
+    };
   }
 
   /** Take back what the last turn changed, except what the user changed since. */
@@ -186,7 +205,11 @@ export class Assistant implements IAssistant {
   follow(): void {
     if (!this._state.draft) {
       const { place } = this._notebooks;
+      const elsewhere = place?.notebook !== this._state.place?.notebook;
       this._set({ place, mode: this._modes[place?.notebook ?? ''] ?? this._defaultMode });
+      if (elsewhere) {
+        void this._readInstructions();
+      }
     }
   }
 
@@ -216,8 +239,30 @@ export class Assistant implements IAssistant {
 
   private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {
     this._state.conversation.dispose();
+    this._watch(conversation);
     this._set({ conversation, view });
     this._remember();
+  }
+
+  private _watch(conversation: Conversation): void {
+    let before: Progress = conversation.state.progress;
+    conversation.changed.connect(() => {
+      const { progress } = conversation.state;
+      const ended = before === 'running' && progress !== 'running';
+      before = progress;
+      if (ended) {
+        this._turnEnded.emit(conversation);
+        void this._readInstructions(); // the turn may have written such a file
+      }
+    });
+  }
+
+  private async _readInstructions(): Promise<void> {
+    const notebook = this._state.place?.notebook ?? '';
+    const own = this._ownInstructions;
+    const files = await this._client.instructions(notebook).catch(() => []); // of use, but no more
+    const settings = { source: 'settings', characters: own.length, cut: false };
+    this._set({ instructions: own ? [...files, settings] : files });
   }
 
   private async _runningConversation(): Promise<string | undefined> {
@@ -237,6 +282,8 @@ export class Assistant implements IAssistant {
   }
 
   private readonly _changed = new Signal<this, void>(this);
+  private readonly _turnEnded = new Signal<this, Conversation>(this);
+  private _ownInstructions = '';
   private _defaultMode: Mode = 'ask';
   private _modes: Record<string, Mode> = {};
   private _state: IAssistantState;

@@ -7,8 +7,11 @@ import type {
   IChatRequest,
   IConversation,
   IConversationSummary,
+  IInstructions,
   IModels,
-  IUndone
+  IStaleCell,
+  IUndone,
+  IUsage
 } from './protocol';
 
 /** The server refused a request; `message` is a sentence for the user. */
@@ -61,12 +64,14 @@ export class AgentClient {
   }
 
   /** An empty one where the server knows none: a conversation exists there from its first message on. */
-  async conversation(id: string): Promise<Pick<IConversation, 'title' | 'messages' | 'state'>> {
+  async conversation(
+    id: string
+  ): Promise<Pick<IConversation, 'title' | 'messages' | 'state' | 'usage'>> {
     try {
       return await this._read<IConversation>(`conversations/${encodeURIComponent(id)}`);
     } catch (error) {
       if (error instanceof RequestError && error.status === 404) {
-        return { title: null, messages: [], state: null };
+        return { title: null, messages: [], state: null, usage: null };
       }
       throw error;
     }
@@ -95,6 +100,37 @@ export class AgentClient {
   /** Mark what a turn did, or only what it did to `cells`, as reviewed. */
   async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
     await this._send('POST', `turns/${encodeURIComponent(turnId)}/accept`, { cells });
+  }
+
+  /** What a conversation took so far; null where the server knows none. */
+  async usage(id: string): Promise<IUsage | null> {
+    const { usage } = await this.conversation(id);
+    return usage;
+  }
+
+  /** Have a conversation summarised now; false where there was nothing to summarise. */
+  async compact(id: string): Promise<boolean> {
+    const path = `conversations/${encodeURIComponent(id)}/compact`;
+    const response = await this._send('POST', path, {});
+    const { compacted } = (await response.json()) as { compacted: boolean };
+    return compacted;
+  }
+
+  /** The files of instructions that a turn on a notebook follows. */
+  async instructions(notebook: string): Promise<IInstructions[]> {
+    const query = URLExt.objectToQueryString({ notebook });
+    return (await this._read<{ instructions: IInstructions[] }>(`status${query}`)).instructions;
+  }
+
+  /** The cells of a notebook whose outputs no longer follow from the code above. */
+  async stale(notebook: string): Promise<IStaleCell[]> {
+    const path = `notebooks/${URLExt.encodeParts(notebook)}?outputs=none`;
+    const { cells } = await this._read<{
+      cells: { id: string; stale: boolean; stale_why?: string }[];
+    }>(path);
+    return cells.flatMap(({ id, stale, stale_why }) =>
+      stale ? [{ cell_id: id, why: stale_why ?? '' }] : []
+    );
   }
 
   models(): Promise<IModels> {

@@ -9,25 +9,22 @@ import { advance, answered, emptyAnswer, pendingApprovals } from './message';
 import type {
   AgentChunk,
   AgentMessage,
-  Attachment,
   IApproval,
   IApprovalAnswer,
   ICellRef,
   IChange,
   IChatRequest,
   IUndone,
-  Mode,
   TurnState
 } from './protocol';
 import { chunks } from './stream';
 
 /** What a person asks for. */
-export interface IRequest {
+export interface IRequest extends Pick<
+  IChatRequest,
+  'notebook' | 'context' | 'mode' | 'model' | 'instructions'
+> {
   text: string;
-  notebook?: string;
-  context?: Attachment[];
-  mode?: Mode;
-  model?: string;
 }
 
 /** How the last turn stands; `idle` where there was none. */

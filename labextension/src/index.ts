@@ -11,6 +11,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
+import { Account } from './account';
 import { Assistant } from './assistant';
 import { TabBridge } from './bridge';
 import { AgentClient } from './client';
@@ -20,6 +21,7 @@ import { News } from './news';
 import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
 import { withoutRemoteContent } from './sanitizer';
+import { Staleness } from './stale';
 import { IAssistant, ITabBridge } from './tokens';
 import { makeRoom } from './width';
 
@@ -71,10 +73,15 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const assistant = new Assistant(client, tabBridge.client, notebooks, stateDB);
     const widget = new AssistantPanel({
       assistant,
+      account: new Account(client, assistant),
+      staleness: new Staleness(client, notebooks, assistant),
       notebooks,
       rendermime: rendermime.clone({ sanitizer: withoutRemoteContent(rendermime.sanitizer) }),
       languages,
       trans,
+      openFile: path => void app.commands.execute('docmanager:open', { path }),
+      openSettings: () =>
+        void app.commands.execute('settingeditor:open', { query: trans.__('Assistant') }),
       focusMessage: () => void widget.focusMessage(),
       leave: () => {
         if (tracker.currentWidget) {
@@ -120,6 +127,7 @@ async function followSettings(
   const settings = await registry?.load(panel.id);
   const apply = (): void => {
     assistant.defaultMode = (settings?.composite.mode as Mode | undefined) ?? 'ask';
+    assistant.ownInstructions = (settings?.composite.instructions as string | undefined) ?? '';
   };
   settings?.changed.connect(apply);
   apply();

@@ -1,12 +1,14 @@
 import type { Cell } from '@jupyterlab/cells';
 import { isCodeCellModel } from '@jupyterlab/cells';
-import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { ICellGlance } from './ideas';
 import type { Attachment, ICellRef } from './protocol';
 
 const MARKED = 'jp-Agent-marked';
+const STALE = 'jp-Agent-stale';
 
 /** Where the user is: the notebook in front, its active cell, and the text selected in it. */
 export interface IPlace {
@@ -23,11 +25,17 @@ export class OpenNotebooks {
     _tracker.currentChanged.connect(this._onMoved, this);
     _tracker.activeCellChanged.connect(this._onMoved, this);
     _tracker.selectionChanged.connect(this._onMoved, this);
+    NotebookActions.selectionExecuted.connect(this._onRan, this);
   }
 
   /** Emitted when the user goes to another notebook, cell or selection. */
   get moved(): ISignal<this, void> {
     return this._moved;
+  }
+
+  /** Emitted with the path of a notebook in which the user has run cells, when they are done. */
+  get ran(): ISignal<this, string> {
+    return this._ran;
   }
 
   /** Where the user is, or null where no notebook is in front. */
@@ -98,6 +106,24 @@ export class OpenNotebooks {
     this._cell(ref)?.toggleClass(MARKED, on);
   }
 
+  /** Mark these cells of a notebook, and no others, as out of date. */
+  markStale(notebook: string, cells: readonly string[]): void {
+    for (const cell of this._panel(notebook)?.content.widgets ?? []) {
+      cell.toggleClass(STALE, cells.includes(cell.model.id));
+    }
+  }
+
+  /** Run cells of an open notebook in their order, as the user's own; returns when they are done. */
+  async run(notebook: string, cells: readonly string[]): Promise<void> {
+    const panel = this._panel(notebook);
+    if (panel) {
+      const { content, sessionContext } = panel;
+      const chosen = content.widgets.filter(({ model }) => cells.includes(model.id));
+      await NotebookActions.runCells(content, chosen, sessionContext);
+      this._ran.emit(notebook);
+    }
+  }
+
   private _panel(notebook: string | null | undefined): NotebookPanel | undefined {
     const current = this._tracker.currentWidget;
     return current?.context.path === notebook
@@ -113,6 +139,14 @@ export class OpenNotebooks {
     this._moved.emit();
   }
 
+  private _onRan(_: unknown, { notebook }: { notebook: Notebook }): void {
+    const panel = this._tracker.find(({ content }) => content === notebook);
+    if (panel) {
+      this._ran.emit(panel.context.path);
+    }
+  }
+
+  private readonly _ran = new Signal<this, string>(this);
   private readonly _moved = new Signal<this, void>(this);
 }
 

@@ -16,6 +16,8 @@ export interface IUsage {
   output_tokens: number;
   cache_read_tokens: number;
   cache_write_tokens?: number;
+  /** In the currency of the configured prices; null where a price is unknown. */
+  cost?: number | null;
 }
 
 /** One side of a change: a cell as it was. */
@@ -101,6 +103,8 @@ export interface IMessageMetadata {
   model?: string;
   notebook?: string | null;
   usage?: IUsage;
+  /** Of the last step alone: how much the model was sent, and wrote. */
+  stepUsage?: IUsage;
   stopReason?: string;
   steps?: number;
   stepLimitReached?: boolean;
@@ -143,6 +147,23 @@ export interface IConversation extends IConversationSummary {
 export interface IModels {
   default: string;
   providers: { name: string; models: string[]; credentials: boolean }[];
+  /** Tokens that a model's context window holds, by `provider:model`, where it is known. */
+  windows?: Record<string, number>;
+}
+
+/** Something that every answer follows: a file, or `settings` for the user's own. */
+export interface IInstructions {
+  source: string;
+  characters: number;
+  /** Whether it is too long, and only its beginning counts. */
+  cut: boolean;
+}
+
+/** A cell whose outputs no longer follow from the code above it. */
+export interface IStaleCell {
+  cell_id: string;
+  /** A sentence; cells are in it by their ids in backticks. */
+  why: string;
 }
 
 /** The body of `POST chat`. */
@@ -155,6 +176,8 @@ export interface IChatRequest {
   context?: Attachment[];
   mode?: Mode;
   model?: string;
+  /** What the user wants of every answer. */
+  instructions?: string;
   /** The page load that the user talks from: see `tab.ts`. */
   client: string;
 }

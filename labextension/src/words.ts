@@ -86,6 +86,14 @@ export function titleCase(name: string): string {
   return name === 'openai' ? 'OpenAI' : name.charAt(0).toUpperCase() + name.slice(1);
 }
 
+/** A sentence of the server with cells by their positions: "cell `b2`" becomes "cell 3". */
+export function withPositions(text: string, locate: Locate, trans: TranslationBundle): string {
+  return text.replace(/(cell )`([^`]+)`/gi, (all, word: string, id: string) => {
+    const position = locate(id);
+    return position === null ? all : word + trans.__('%1', position);
+  });
+}
+
 function nameOf(
   cellId: string | null,
   change: IChange | undefined,

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_
 
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
+from tests.ui.panel import Panel
 
 FLAGS = (
     "--no-sandbox",
@@ -71,8 +72,10 @@ def script() -> Replies:
 def lab(
     browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
-    """One server for all tests here; each has a notebook of its own."""
-    with running_lab(tmp_path_factory.mktemp("lab") / "lab", script) as lab:
+    """One server for all tests here; each has a notebook of its own. A token costs a thousandth."""
+    price = {"input": 1000, "output": 1000}
+    config = {"JupyterAgent": {"model_facts": {"anthropic:*": {"price": price}}}}
+    with running_lab(tmp_path_factory.mktemp("lab") / "lab", script, config=config) as lab:
         yield lab
 
 
@@ -121,6 +124,12 @@ def notebook(open_page: OpenPage) -> OpenNotebook:
 def page(notebook: OpenNotebook) -> Page:
     """The page in which `notebook` is open."""
     return notebook.page
+
+
+@pytest.fixture
+def panel(notebook: OpenNotebook) -> Panel:
+    """The panel beside `notebook`, in mode auto."""
+    return Panel(notebook.page).open("auto")
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, in_thread, says, thinks
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
 
 ANSWER = r"""It is **seven**:
 
@@ -28,35 +29,6 @@ print("before")
 while not pathlib.Path("go").exists():
     time.sleep(0.02)
 print("after")"""
-
-expect.set_options(timeout=20_000)  # milliseconds; a server's first turn imports an SDK
-
-
-class Panel:
-    """The panel of one page."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.region = page.get_by_role("region", name="Assistant")
-        self.log = page.get_by_role("log", name="Conversation")
-        self.message = page.get_by_role("textbox", name="Message")
-
-    def open(self, mode: str | None = None) -> Panel:
-        self.page.keyboard.press("Control+Alt+g")
-        expect(self.message).to_be_focused()
-        if mode:
-            self.region.get_by_label("Mode", exact=True).select_option(mode)
-        return self
-
-    def ask(self, text: str) -> None:
-        self.message.fill(text)
-        self.message.press("Enter")
-
-    def call(self, words: str) -> Locator:
-        return self.log.get_by_role("group", name=words, exact=True)
-
-    def button(self, name: str) -> Locator:
-        return self.region.get_by_role("button", name=name, exact=True)
 
 
 class Gate(asyncio.Event):
@@ -79,12 +51,6 @@ def gate() -> Iterator[Gate]:
     gate = Gate()
     yield gate
     gate.set()
-
-
-@pytest.fixture
-def panel(notebook: OpenNotebook) -> Panel:
-    """The panel beside `notebook`, in mode auto."""
-    return Panel(notebook.page).open("auto")
 
 
 def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendered(

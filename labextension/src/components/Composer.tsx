@@ -54,6 +54,7 @@ export function Composer(): React.JSX.Element {
           <Chips attachments={place.attachments} onRemove={index => assistant.detach(index)} />
         </div>
       )}
+      <Instructions />
       <textarea
         aria-label={trans.__('Message')}
         placeholder={hint}
@@ -87,6 +88,37 @@ export function Composer(): React.JSX.Element {
         )}
       </div>
     </div>
+  );
+}
+
+/** What every answer follows, besides what is asked. */
+function Instructions(): React.JSX.Element | null {
+  const { openFile, openSettings, trans } = useServices();
+  const { instructions } = useAssistant();
+  if (!instructions.length) {
+    return null;
+  }
+  return (
+    <p className="jp-Agent-instructions">
+      {trans.__('Follows')}
+      {instructions.map(({ source, characters, cut }) => {
+        const own = source === 'settings';
+        const name = own ? trans.__('your instructions') : source;
+        const about = cut
+          ? trans.__('Its first %1 characters go with every question', characters)
+          : trans.__('Goes with every question');
+        return (
+          <button
+            key={source}
+            className="jp-Agent-link"
+            title={about}
+            onClick={() => (own ? openSettings() : openFile(source))}
+          >
+            {cut ? trans.__('%1 (cut)', name) : name}
+          </button>
+        );
+      })}
+    </p>
   );
 }
 

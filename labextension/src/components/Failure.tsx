@@ -53,8 +53,12 @@ export function Failure(): React.JSX.Element | null {
       <div className="jp-Agent-failure">
         <p>
           {metadata.stepLimitReached
-            ? trans.__('Stopped after %1 steps, with an answer from what it had.', metadata.steps)
-            : trans.__('The token budget of this turn is used up.')}
+            ? trans._n(
+                'Stopped after 1 step, with an answer from what it had.',
+                'Stopped after %1 steps, with an answer from what it had.',
+                metadata.steps ?? 0
+              )
+            : trans.__('The budget of this turn is used up.')}
         </p>
         <button
           className="jp-Agent-button"

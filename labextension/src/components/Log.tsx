@@ -3,6 +3,7 @@ import { isLive, describeCall } from '../words';
 import type { AgentMessage, Attachment } from '../protocol';
 import { Answer } from './Answer';
 import { Failure } from './Failure';
+import { OutOfDate } from './OutOfDate';
 import { Welcome } from './Welcome';
 import { useConversation, useServices } from './services';
 
@@ -34,6 +35,7 @@ export function Log(): React.JSX.Element {
             )
           )}
           {progress === 'running' && last?.role === 'user' && <span className="jp-Agent-cursor" />}
+          <OutOfDate />
           <Failure />
         </div>
       </div>

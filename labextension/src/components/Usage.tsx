@@ -1,31 +1,152 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
+import type { IAccountState } from '../account';
 import type { IUsage } from '../protocol';
-import { useConversation, useServices } from './services';
+import { useAccount, useAssistant, useConversation, useServices } from './services';
 
-/** What the last answer took. */
+/** What the last turn took, and how full the model's context is; unfolds to the account. */
 export function Usage(): React.JSX.Element | null {
-  const { trans } = useServices();
+  const { account, assistant, trans } = useServices();
+  const { models } = useAssistant();
   const { messages } = useConversation();
-  const { usage, steps } = messages.findLast(({ role }) => role === 'assistant')?.metadata ?? {};
+  const { shown } = useAccount();
+  const { model, usage, stepUsage, steps } =
+    messages.findLast(({ role, metadata }) => role === 'assistant' && metadata?.usage)?.metadata ??
+    {};
   const total = usage ? totalOf(usage) : 0;
   if (!usage || !total) {
     return null;
   }
+  const window = models?.windows?.[model ?? assistant.answering];
   const cached = Math.round((100 * usage.cache_read_tokens) / total);
-  const tokens = total < 1000 ? `${total}` : trans.__('%1k', (total / 1000).toFixed(1));
+  const tokens = count(total, trans);
   return (
-    <div className="jp-Agent-usage">
-      {steps !== undefined && <span>{trans._n('1 step', '%1 steps', steps)}</span>}
-      <span>
-        {cached
-          ? trans.__('%1 tokens (%2% cached)', tokens, cached)
-          : trans.__('%1 tokens', tokens)}
-      </span>
-    </div>
+    <>
+      {shown && <Details turn={usage} />}
+      <div className="jp-Agent-usage">
+        <button
+          aria-expanded={shown}
+          title={trans.__('What this turn and the conversation took')}
+          onClick={() => account.toggle()}
+        >
+          {steps !== undefined && <span>{trans._n('1 step', '%1 steps', steps)}</span>}
+          <span>
+            {cached
+              ? trans.__('%1 tokens (%2% cached)', tokens, cached)
+              : trans.__('%1 tokens', tokens)}
+          </span>
+          {typeof usage.cost === 'number' && <span>{trans.__('cost %1', money(usage.cost))}</span>}
+        </button>
+        {window && stepUsage && <Context used={totalOf(stepUsage)} window={window} />}
+      </div>
+    </>
   );
+}
+
+/** How much of the model's context window the conversation fills. */
+function Context({ used, window }: { used: number; window: number }): React.JSX.Element {
+  const { trans } = useServices();
+  const share = Math.min(100, Math.round((100 * used) / window));
+  const said = trans.__(
+    '%1% of the context is used: %2 of %3 tokens',
+    share,
+    count(used, trans),
+    count(window, trans)
+  );
+  return (
+    <span className="jp-Agent-context" title={said}>
+      {trans.__('context')}
+      <span
+        role="meter"
+        aria-label={trans.__('Context')}
+        aria-valuemin={0}
+        aria-valuemax={100}
+        aria-valuenow={share}
+        aria-valuetext={said}
+      >
+        <span style={{ width: `${Math.max(share, 1)}%` }} />
+      </span>
+    </span>
+  );
+}
+
+/** The account of the turn and of the conversation, by kind of token. */
+function Details({ turn }: { turn: IUsage }): React.JSX.Element {
+  const { account, trans } = useServices();
+  const { conversation } = useAssistant();
+  const state = useAccount();
+  useConversation();
+  const rows: [string, (usage: IUsage) => string][] = [
+    [trans.__('Input'), usage => count(usage.input_tokens, trans)],
+    [trans.__('Read from cache'), usage => count(usage.cache_read_tokens, trans)],
+    [trans.__('Written to cache'), usage => count(usage.cache_write_tokens ?? 0, trans)],
+    [trans.__('Output'), usage => count(usage.output_tokens, trans)],
+    [
+      trans.__('Cost'),
+      usage => (typeof usage.cost === 'number' ? money(usage.cost) : trans.__('unknown'))
+    ]
+  ];
+  return (
+    <section className="jp-Agent-account" aria-label={trans.__('Usage')}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{trans.__('Tokens')}</th>
+            <th scope="col">{trans.__('This turn')}</th>
+            <th scope="col">{trans.__('Conversation')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([name, told]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>{told(turn)}</td>
+              <td>{state.usage ? told(state.usage) : ''}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <div className="jp-Agent-buttons">
+        <button
+          className="jp-Agent-button"
+          disabled={conversation.busy || state.summary === 'asked'}
+          onClick={() => void account.compact()}
+        >
+          {trans.__('Summarise the conversation')}
+        </button>
+        <span role="status" className="jp-Agent-notice">
+          {summaryOf(state, trans)}
+        </span>
+      </div>
+    </section>
+  );
+}
+
+function summaryOf({ summary, refusal }: IAccountState, trans: TranslationBundle): string {
+  switch (summary) {
+    case 'none':
+      return trans.__('Makes room in the context; what is written here stays.');
+    case 'asked':
+      return trans.__('Summarising…');
+    case 'made':
+      return trans.__('Done. The model goes on from a summary; what is written here stays.');
+    case 'needless':
+      return trans.__('There is nothing to summarise.');
+    case 'refused':
+      return refusal;
+  }
 }
 
 function totalOf(usage: IUsage): number {
   const { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens = 0 } = usage;
   return input_tokens + output_tokens + cache_read_tokens + cache_write_tokens;
+}
+
+function count(tokens: number, trans: TranslationBundle): string {
+  return tokens < 1000 ? `${tokens}` : trans.__('%1k', (tokens / 1000).toFixed(1));
+}
+
+/** To the cent, and small sums to two digits that count. */
+function money(cost: number): string {
+  return cost >= 0.1 || cost === 0 ? cost.toFixed(2) : cost.toPrecision(2);
 }

@@ -3,18 +3,26 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
+import type { Account, IAccountState } from '../account';
 import type { Assistant, IAssistantState } from '../assistant';
 import type { IConversationState } from '../conversation';
 import type { OpenNotebooks } from '../notebooks';
+import type { StaleCells, Staleness } from '../stale';
 
 /** What the components of the panel need from the page. */
 export interface IServices {
   assistant: Assistant;
+  account: Account;
+  staleness: Staleness;
   notebooks: OpenNotebooks;
   /** Renders what a model wrote: untrusted, and nothing is loaded from elsewhere. */
   rendermime: IRenderMimeRegistry;
   languages: IEditorLanguageRegistry;
   trans: TranslationBundle;
+  /** Open a file of the server in the main area. */
+  openFile: (path: string) => void;
+  /** Open the settings of the assistant. */
+  openSettings: () => void;
   /** Put the cursor where the user writes. */
   focusMessage: () => void;
   /** Give the focus back to the notebook. */
@@ -40,6 +48,16 @@ export function useAssistant(): IAssistantState {
 /** Rendered at most once per animation frame, however often it changes. */
 export function useConversation(): IConversationState {
   return useModel(useAssistant().conversation, eachFrame);
+}
+
+/** What the conversation in front has taken. */
+export function useAccount(): IAccountState {
+  return useModel(useServices().account, eachFrame);
+}
+
+/** The cells that are out of date, by notebook. */
+export function useStaleCells(): StaleCells {
+  return useModel(useServices().staleness, eachFrame);
 }
 
 interface IModel<State> {

@@ -1,0 +1,34 @@
+"""The side panel as a person uses it; what is in it is found by the names that they read."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+expect.set_options(timeout=20_000)  # milliseconds; a server's first turn imports an SDK
+
+
+class Panel:
+    """The panel of one page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.region = page.get_by_role("region", name="Assistant")
+        self.log = page.get_by_role("log", name="Conversation")
+        self.message = page.get_by_role("textbox", name="Message")
+
+    def open(self, mode: str | None = None) -> Panel:
+        self.page.keyboard.press("Control+Alt+g")
+        expect(self.message).to_be_focused()
+        if mode:
+            self.region.get_by_label("Mode", exact=True).select_option(mode)
+        return self
+
+    def ask(self, text: str) -> None:
+        self.message.fill(text)
+        self.message.press("Enter")
+
+    def call(self, words: str) -> Locator:
+        return self.log.get_by_role("group", name=words, exact=True)
+
+    def button(self, name: str) -> Locator:
+        return self.region.get_by_role("button", name=name, exact=True)

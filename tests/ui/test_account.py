@@ -1,0 +1,130 @@
+"""What the panel says of usage, instructions and limits, and of cells that are out of date."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Route, expect
+
+from jupyter_agent.testing import calls, says
+from tests.ui.conftest import OpenPage
+from tests.ui.lab import Lab, Replies
+from tests.ui.page import eventually
+from tests.ui.panel import Panel
+
+
+def test_usage_and_cost_of_the_turn_and_the_conversation_and_how_full_the_context_is(
+    panel: Panel, replies: Replies
+) -> None:
+    replies.append([calls("get_notebook_state")])
+    replies.append([says("One.")])
+    replies.append([says("Two.")])
+    panel.ask("First?")
+    expect(panel.log).to_contain_text("One.")
+    line = panel.region.get_by_role("button", name="2 steps")
+    expect(line).to_contain_text(re.compile(r"\d+ tokens.*cost 0\.\d\d"))
+    meter = panel.region.get_by_role("meter", name="Context")
+    expect(meter).to_have_attribute("aria-valuetext", re.compile(r"of 200\.0k tokens"))
+    panel.ask("Second?")
+    expect(panel.log).to_contain_text("Two.")
+    panel.region.get_by_role("button", name="1 step").click()
+    table = panel.region.get_by_role("region", name="Usage").get_by_role("row")
+    expect(table.filter(has_text="Input")).to_contain_text("Input100300")
+    cost = table.filter(has_text="Cost").inner_text().split()
+    assert float(cost[2]) == pytest.approx(3 * float(cost[1]), rel=0.05)
+
+
+def test_a_conversation_is_summarised_on_request_and_stays_readable(
+    panel: Panel, replies: Replies, lab: Lab
+) -> None:
+    for answer in ("Hello to you.", "They said hello.", "Yes."):
+        replies.append([says(answer)])
+    panel.ask("Hello?")
+    expect(panel.log).to_contain_text("Hello to you.")
+    panel.region.get_by_role("button", name="1 step").click()
+    panel.button("Summarise the conversation").click()
+    usage = panel.region.get_by_role("region", name="Usage")
+    expect(usage.get_by_role("status")).to_contain_text("The model goes on from a summary")
+    expect(usage.get_by_role("row").filter(has_text="Input")).to_contain_text("100200")
+    expect(panel.log).to_contain_text("Hello to you.")
+    panel.ask("Still there?")
+    expect(panel.log).to_contain_text("Yes.")
+    assert "They said hello." in str(lab.fake.requests[-1]["messages"][0])
+
+
+def test_instructions_that_count_are_named_and_the_users_own_are_sent(
+    open_page: OpenPage, lab: Lab, replies: Replies
+) -> None:
+    setting = "lab/api/settings/jupyter-agent:plugin"
+    (lab.root / "AGENTS.md").write_text("Write British English.")
+    lab.request("PUT", setting, {"raw": '{"instructions": "Answer in verse."}'})
+    try:
+        panel = Panel(open_page().page).open("auto")
+        expect(panel.button("AGENTS.md")).to_be_visible()
+        expect(panel.button("your instructions")).to_be_visible()
+        replies.append([says("Roses are red.")])
+        panel.ask("A poem?")
+        expect(panel.log).to_contain_text("Roses are red.")
+        sent = str(lab.fake.requests[-1]["system"])
+        assert "Write British English." in sent
+        assert "Answer in verse." in sent
+        panel.button("AGENTS.md").click()
+        opened = panel.page.get_by_role("tab", name="AGENTS.md")
+        expect(opened).to_be_visible()
+    finally:
+        (lab.root / "AGENTS.md").unlink()
+        lab.request("PUT", setting, {"raw": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"max_steps": 1}, "Stopped after 1 step, with an answer from what it had."),
+        ({"token_budget": 1}, "The budget of this turn is used up."),
+    ],
+)
+def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
+    panel: Panel, replies: Replies, limit: dict[str, int], said: str
+) -> None:
+    def limited(route: Route) -> None:
+        body = json.loads(route.request.post_data or "{}")
+        route.continue_(post_data=json.dumps({**body, **limit}))
+
+    asked = re.compile(r"/api/agent/chat(\?|$)")
+    panel.page.route(asked, limited)
+    if "token_budget" in limit:
+        replies.append([calls("get_notebook_state")])
+    replies.append([says("As far as I came.")])
+    replies.append([says("The rest.")])
+    panel.ask("A long task.")
+    expect(panel.log).to_contain_text(said)
+    panel.page.unroute(asked)
+    panel.button("Continue").click()
+    expect(panel.log).to_contain_text("The rest.")
+    expect(panel.button("Continue")).to_be_hidden()
+
+
+def test_cells_that_a_turn_left_out_of_date_are_named_marked_and_run_with_one_click(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(["x = 1", "y = x + 1", "print(y)", "print('else')"])
+    for cell in ("c0", "c1", "c2", "c3"):
+        notebook.lab.run(notebook.path, cell)
+    panel = Panel(notebook.page).open("auto")
+    replies.append([calls("update_cell", cell_id="c0", source="x = 10")])
+    replies.append([calls("run_cell", cell_id="c0")])
+    replies.append([says("Set.")])
+    panel.ask("Make x ten.")
+    stale = panel.region.get_by_role("group", name="Out of date")
+    expect(stale).to_contain_text("2 cells are out of date: cell 2, cell 3")
+    link = stale.get_by_role("button", name="cell 2")
+    expect(link).to_have_attribute("title", re.compile("`x`.*cell 1"))
+    marked = notebook.page.locator(".jp-Cell.jp-Agent-stale")
+    expect(marked).to_have_count(2)
+    stale.get_by_role("button", name="Run them").click()
+    eventually(lambda: notebook.output_text("c2").strip(), lambda text: text == "11")
+    expect(stale).to_be_hidden()
+    expect(marked).to_have_count(0)
+    assert notebook.output_text("c3").strip() == "else"

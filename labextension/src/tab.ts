@@ -14,6 +14,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 import { reload } from './reload';
+import { followTrust } from './rooms';
 import { saveInTurn } from './saves';
 import { trust } from './trust';
 
@@ -37,7 +38,9 @@ export class TabLink implements IDisposable {
     const { context } = _options;
     context.pathChanged.connect(this._onPathChanged, this);
     void context.ready.then(() => {
-      if (!context.model.collaborative) {
+      if (context.model.collaborative) {
+        followTrust(context.model);
+      } else {
         this._isSaving = saveInTurn(context);
         this.connect();
       }

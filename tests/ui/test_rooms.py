@@ -104,11 +104,12 @@ def test_an_approved_runs_html_is_shown_as_after_an_own_run(notebook: OpenNotebo
     is_in_a_room(notebook)
     notebook.lab.edit(notebook.path, "c0", old_string="x = 1", new_string=HTML)
     notebook.lab.run(notebook.path, "c0")
+    # A page shows outputs of others with scripts and widgets once it trusts them.
     bold = notebook.cell("c0").locator(".jp-OutputArea-output b.shown")
     expect(bold).to_have_text("bold")
     eventually(
         lambda: notebook.page.evaluate(
-            "path => agentTest.cells(path)[0].getMetadata('trusted')", notebook.path
+            "path => agentTest.cells(path)[0].trusted", notebook.path
         ),
         bool,
     )

@@ -200,7 +200,9 @@ def test_a_run_goes_on_in_the_page_that_was_reloaded(open_page: OpenPage) -> Non
     assert notebook.page.locator(".jp-Dialog").count() == 0
 
 
-def test_outputs_of_a_run_whose_tab_was_closed_are_in_the_file(open_page: OpenPage) -> None:
+def test_outputs_of_a_run_whose_tab_was_closed_are_there_when_it_is_opened_again(
+    open_page: OpenPage,
+) -> None:
     notebook = open_page([SLOW_LOOP])
     notebook.wait_until_linked()
     run = notebook.lab.run(notebook.path, "c0", wait=0)
@@ -215,6 +217,9 @@ def test_outputs_of_a_run_whose_tab_was_closed_are_in_the_file(open_page: OpenPa
     eventually(lambda: printed(notebook.on_disk().cells[0].outputs), lambda text: text == LINES)
     assert notebook.on_disk().cells[0].execution_count == 1
     assert notebook.lab.notebook(notebook.path)["carrier"] == "file"
+    again = open_page(path=notebook.path)
+    assert again.output_text("c0").strip() == LINES.strip()
+    assert again.prompt("c0") == "[1]:"
 
 
 def test_a_second_tab_follows_unless_it_has_work_of_its_own(open_page: OpenPage) -> None:

@@ -108,9 +108,7 @@ def test_an_approved_runs_html_is_shown_as_after_an_own_run(notebook: OpenNotebo
     bold = notebook.cell("c0").locator(".jp-OutputArea-output b.shown")
     expect(bold).to_have_text("bold")
     eventually(
-        lambda: notebook.page.evaluate(
-            "path => agentTest.cells(path)[0].trusted", notebook.path
-        ),
+        lambda: notebook.page.evaluate("path => agentTest.cells(path)[0].trusted", notebook.path),
         bool,
     )
 

@@ -124,11 +124,13 @@ class _Reversal:
         """What each cell that is not left alone has to be in the end; None: not there."""
         for cell_id in _cell_ids(changes):
             own = [change for change in changes if change.cell_id == cell_id]
+            now = _get(cells, cell_id)
             try:
-                self._former[cell_id] = self._reversed(_get(cells, cell_id), own)
+                self._former[cell_id] = self._reversed(now, own)
             except _LeftAlone as why:
                 self.conflicts[cell_id] = str(why)
-                if own[-1].after is None:  # it returns at least as it was when it was deleted
+                if now is None and own[-1].after is None:
+                    # It returns at least as it was when it was deleted.
                     self._former[cell_id] = own[-1].before
 
     def carry_out(self) -> None:
@@ -182,9 +184,7 @@ class _Reversal:
         """The cell without its changes. Raises _LeftAlone."""
         first, last = changes[0], changes[-1]
         if now is not None:
-            state = now.state()
-            if last.after is None:  # it was deleted, and somebody has brought it back
-                return state
+            state = now.state()  # also where it was deleted, and somebody has brought it back
         elif last.after is None and last.before is not None:
             state = last.before
         elif first.before is None:

@@ -57,8 +57,15 @@ def merge(base: str, current: str, new: str) -> str:
 
 def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
     lines = text.split("\n")
-    matcher = SequenceMatcher(None, base, lines, autojunk=False)
-    return [_Hunk(i, j, lines[k:m]) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]
+    start, base_end, end = _differing(base, lines)
+    a, b = base[start:base_end], lines[start:end]
+    # Blank lines are alike everywhere: they tell nothing of what became of which line.
+    matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
+    return [
+        _Hunk(start + i, start + j, b[k:m])
+        for tag, i, j, k, m in matcher.get_opcodes()
+        if tag != "equal"
+    ]
 
 
 def _in_order(ours: list[_Hunk], theirs: list[_Hunk]) -> list[_Hunk]:
@@ -101,7 +108,7 @@ def _characters(old: str, new: str) -> Iterator[Operation]:
             yield start + i, start + j, b[k:m]
 
 
-def _differing(old: str, new: str) -> tuple[int, int, int]:
+def _differing(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:
     """Start, and the two ends, of what is left without the common beginning and end."""
     shorter = min(len(old), len(new))
     start = 0

@@ -117,6 +117,39 @@ async def test_a_deleted_cell_returns_whole(
     assert cells_of(root / "a.ipynb")[:4] == before
 
 
+async def test_a_deleted_cell_that_people_had_written_into_returns_with_that_and_keeps_what_follows(
+    notebook: Notebook, journal: Journal
+) -> None:
+    new = journal.add(await notebook.insert(source="new", index=1)).cell
+    assert new is not None
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    await notebook.update(new.id, old_string="new", new_string="new\nmine")
+    await notebook.update("a", old_string="x = 10", new_string="x = 11")
+    journal.add(await notebook.delete(new.id))
+    journal.add(await notebook.delete("a"))
+    for _ in range(2):  # what is left alone may be asked for again
+        result = await undo(notebook, journal.changes)
+        assert {conflict["cell_id"] for conflict in result.conflicts} == {"a", new.id}
+        assert [cell.id for cell in notebook.cells()] == ["a", new.id, "b", "c", "d"]
+        assert notebook.peek(new.id).source.startswith("new\nmine")
+        assert notebook.peek("a").source.startswith("x = 11")
+        await notebook.update(new.id, old_string="mine", new_string="mine!")
+        await notebook.update("a", old_string="x = 11", new_string="x = 11!")
+    assert notebook.peek(new.id).source == "new\nmine!!"
+    assert notebook.peek("a").source.startswith("x = 11!!")
+
+
+async def test_updates_of_a_cell_whose_deletion_was_taken_back_by_hand_are_taken_back(
+    notebook: Notebook, journal: Journal
+) -> None:
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    deleted = journal.add(await notebook.delete("a"))
+    await undo(notebook, deleted.changes)
+    assert notebook.peek("a").source.startswith("x = 10")
+    assert (await undo(notebook, journal.changes)).conflicts == []
+    assert notebook.peek("a").source == "x = 1\ny = 2\nz = 3"
+
+
 async def test_outputs_of_the_turn_are_taken_back_and_later_ones_stay(
     notebook: Notebook, root: Path
 ) -> None:

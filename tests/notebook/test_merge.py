@@ -47,12 +47,18 @@ def test_what_both_changed_is_in_the_merged_text(current: str, new: str, result:
         (BASE.replace("x = 1\ny = 2\n", ""), BASE.replace("y = 2", "y = 4")),
         ("mine", "its"),
         (BASE.replace("x = 1\n", "x = 1\nmine\n"), BASE.replace("x = 1\ny = 2\n", "z = 3\n")),
+        ("import sys\n\nx = 1\ny = 2\nprint(x)!\n", BASE.replace("\nprint(x)", "")),
     ],
-    ids=["same-line", "deleted-and-changed", "all", "inside-what-was-replaced"],
+    ids=["same-line", "deleted-and-changed", "all", "inside-what-was-replaced", "beside-a-blank"],
 )
 def test_changes_of_the_same_lines_are_a_conflict(current: str, new: str) -> None:
     with pytest.raises(MergeConflict):
         merge(BASE, current, new)
+
+
+def test_a_blank_line_is_not_taken_for_another() -> None:
+    with pytest.raises(MergeConflict):  # by the blank one, the second line would count as deleted
+        merge("\nits", "mine\nits, mine\n", "")
 
 
 def test_no_line_that_either_side_wrote_is_lost() -> None:

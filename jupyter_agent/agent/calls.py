@@ -132,7 +132,7 @@ class _Step:
         if not calls:
             return
         for news in await read_news(self._turn.work):
-            text = self._turn.dispatcher.mask(news.text)
+            text = self._turn.dispatcher.told(news.text)
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}
@@ -196,11 +196,13 @@ class _Step:
         )
 
     async def _tell(self, call_id: str, result: Result) -> None:
-        await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
         changes = [replace(change, call_id=call_id) for change in result.changes]
-        for path in dict.fromkeys(change.notebook for change in changes):
-            told = tuple(change.to_json() for change in changes if change.notebook == path)
-            await self._turn.emit(CellsChanged(call_id=call_id, notebook=path, changes=told))
+        try:
+            await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
+        finally:  # where the store fails for a moment, the journal has it with what follows
+            for path in dict.fromkeys(change.notebook for change in changes):
+                told = tuple(change.to_json() for change in changes if change.notebook == path)
+                await self._turn.emit(CellsChanged(call_id=call_id, notebook=path, changes=told))
 
     # -- asking
 
@@ -230,7 +232,10 @@ class _Step:
     async def _question(self, item: _Pending, before: Iterable[Approval]) -> Approval | None:
         turn = self._turn
         try:
-            question = await item.prepared.tool.question(turn.work)
+            question = await turn.dispatcher.question(item.prepared, turn.work)
+        except NotPermitted as error:
+            await self._deny(item.call.id, error.message)
+            return None
         except ToolError as error:
             await self.fail(item.call.id, error.message)
             return None

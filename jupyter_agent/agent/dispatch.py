@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
-from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, ToolError
+from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, StoreUnavailable, ToolError
+from jupyter_agent.notebook.output_text import legible
 from jupyter_agent.tools.base import Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Workspace
+
+Outcome: TypeAlias = Literal["done", "failed", "refused"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +48,7 @@ class Audit:
     act: Act
     input: Mapping[str, Any]
     decision: Decision
-    outcome: Literal["done", "failed", "refused"]
+    outcome: Outcome
     why: str = ""
     """Why it failed or was refused."""
 
@@ -70,6 +76,10 @@ class Dispatcher:
         self._toolbox = toolbox
         self.mask = mask
         self._record = record
+
+    def told(self, text: str) -> str:
+        """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
+        return self.mask(legible(text))
 
     def specs(self) -> list[dict[str, Any]]:
         """What a model is offered."""
@@ -123,6 +133,14 @@ class Dispatcher:
             raise NotPermitted(decision.reason)
         return prepared
 
+    async def question(self, prepared: Prepared, work: Workspace) -> Question:
+        """What a person has to see first. Raises ToolError where the call could not succeed."""
+        try:
+            return await self._question(prepared, work)
+        except ToolError as error:
+            await self._failed(prepared, work, error)
+            raise
+
     async def decline(self, prepared: Prepared, work: Workspace, reason: str) -> None:
         """A person said no."""
         await self._note(prepared, work, "refused", reason)
@@ -140,10 +158,10 @@ class Dispatcher:
         try:
             if prepared.decision.verdict == "ask":
                 work = await self._approved(prepared, work, policy, approved)
-            result = await prepared.tool.run(work, progress)
+            await work.refuse_hidden(prepared.tool.target, prepared.tool.acts_on)
+            result = await prepared.tool.run(work, progress and self._masking(progress))
         except ToolError as error:
-            error.message = self.mask(error.message)
-            await self._note(prepared, work, "failed", error.message)
+            await self._failed(prepared, work, error)
             raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
@@ -152,13 +170,16 @@ class Dispatcher:
             # What is done is told: who is cancelled now looks for it after that.
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(noting)
-        noting.result()
-        return replace(result, text=self.mask(result.text), facts=_masked(result.facts, self.mask))
+        try:
+            noting.result()
+        except StoreUnavailable as error:  # it is done: that must be told whatever happens
+            log.error("`%s` is not in the audit: %s", prepared.act.tool, error)
+        return replace(result, text=self.told(result.text), facts=_masked(result.facts, self.mask))
 
     async def _approved(
         self, prepared: Prepared, work: Workspace, policy: Policy, approved: Question | None
     ) -> Workspace:
-        current = await prepared.tool.question(work)
+        current = await self._question(prepared, work)
         if approved is not None and not approved.kernel:
             current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
         if approved is None or prepared.binding(approved) != prepared.binding(current):
@@ -169,11 +190,30 @@ class Dispatcher:
         policy.granted.add(prepared.act.action)
         return work.for_approved_call(current.cells)
 
+    async def _question(self, prepared: Prepared, work: Workspace) -> Question:
+        await work.refuse_hidden(prepared.tool.target, prepared.tool.acts_on)
+        return await prepared.tool.question(work)
+
+    async def _failed(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
+        """Notes why a call failed, and leaves of it what a model may be told."""
+        if error.facts:
+            (await work.view_at(prepared.tool.target)).error(error)
+            error.facts = _masked(error.facts, self.mask)
+        error.message = self.told(error.message)
+        outcome: Outcome = "refused" if isinstance(error, NotPermitted) else "failed"
+        await self._note(prepared, work, outcome, error.message)
+
+    def _masking(self, progress: Progress) -> Progress:
+        async def masked(output: Mapping[str, Any]) -> None:
+            await progress(_masked(output, self.mask))
+
+        return masked
+
     async def _note(
         self,
         prepared: Prepared,
         work: Workspace,
-        outcome: Literal["done", "failed", "refused"],
+        outcome: Outcome,
         why: str = "",
     ) -> None:
         await self._record(

@@ -92,12 +92,13 @@ def facts(
     notebook: str | None = None,
     kernel: str | None = None,
     active_cell: str | None = None,
+    kept_back: str = "",
     changes: Sequence[str] = (),
 ) -> str:
     """What holds in this turn, to be told before its question.
 
     `kernel` is a phrase such as "python3 (Python), idle"; `changes` are sentences about what the
-    person did since the last turn.
+    person did since the last turn; `kept_back` says what is not shared with the model.
     """
     lines = [
         f"Notebook: {notebook or 'none; name one in the calls'}",
@@ -106,6 +107,8 @@ def facts(
         f"Mode `{mode}`: {_MODES[mode]}.",
         f"Date: {today.isoformat()}",
     ]
+    if kept_back:
+        lines.append(f"Not shared with you: {kept_back}. Do not try to get it in another way.")
     if changes:
         lines += ["Since your last turn:", *(f"- {change}" for change in changes)]
     return "\n".join(["[Now, as Jupyter tells it; the person's question follows]", *lines])

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.errors import ToolError
-from jupyter_agent.kernel.variables import variables
-from jupyter_agent.notebook.render import render_cells
+from jupyter_agent.notebook.render import render_cells, whole
+from jupyter_agent.workspace.shown import file_text, selection_text, variables_text
 from jupyter_agent.workspace.workspace import Workspace
 
 MOST_CHARACTERS = 20_000
@@ -28,8 +28,8 @@ class CellAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         notebook = await work.notebook(self.notebook)
-        cell = await notebook.cell(self.cell_id)
-        work.remember(notebook, [cell])
+        cell = (await work.view_of(notebook)).cell(await notebook.cell(self.cell_id))
+        work.remember(notebook, [cell] if whole(cell) else [])
         return f"Attached cell of {notebook.path}:\n{render_cells([cell])}"
 
 
@@ -43,7 +43,8 @@ class SelectionAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         where = f" of cell `{self.cell_id}`" if self.cell_id else ""
-        return f"Attached selection{where}:\n{self.text_[:MOST_CHARACTERS]}"
+        text = await selection_text(work, self.notebook, self.cell_id, self.text_)
+        return f"Attached selection{where}:\n{text[:MOST_CHARACTERS]}"
 
 
 class FileAttached(_Attached):
@@ -53,7 +54,7 @@ class FileAttached(_Attached):
     path: str
 
     async def text(self, work: Workspace) -> str:
-        text = await work.rooms.files.read(self.path)
+        text = await file_text(work, self.path)
         return f"Attached file {self.path}:\n{text[:MOST_CHARACTERS]}"
 
 
@@ -65,8 +66,7 @@ class VariableAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         await work.need(("execute", "kernels"))
-        kernel = await work.running_kernel(None)
-        return f"Attached variable:\n{await variables(kernel, [self.name])}"
+        return f"Attached variable:\n{await variables_text(work, None, [self.name])}"
 
 
 Attachment: TypeAlias = Annotated[

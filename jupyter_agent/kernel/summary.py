@@ -18,8 +18,15 @@ CHARS = 60
 OWN_NAMES = ("In", "Out", "exit", "quit", "open", "get_ipython")
 
 
-def summary(namespace: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
-    """A line per variable; without names those that a person set, and what functions there are."""
+def summary(
+    namespace: Mapping[str, Any],
+    names: Sequence[str] | None = None,
+    without: Sequence[str] = (),
+) -> str:
+    """A line per variable; without names those that a person set, and what functions there are.
+
+    `without` are names that are not listed then.
+    """
     if names is not None:
         return "\n".join(
             f"{name}: {line(namespace[name]) if name in namespace else 'not defined'}"
@@ -28,7 +35,7 @@ def summary(namespace: Mapping[str, Any], names: Sequence[str] | None = None) ->
     own = {
         name: value
         for name, value in list(namespace.items())
-        if not name.startswith("_") and name not in OWN_NAMES
+        if not name.startswith("_") and name not in OWN_NAMES and name not in without
     }
     values = [name for name in own if not is_code(own[name])]
     lines = [f"{name}: {line(own[name])}" for name in values[:MOST]]

@@ -18,18 +18,20 @@ _CHARS = 12_000
 _MIME = "text/plain"
 
 
-async def variables(kernel: Kernel, names: Sequence[str] | None = None) -> str:
+async def variables(
+    kernel: Kernel, names: Sequence[str] | None = None, *, without: Sequence[str] = ()
+) -> str:
     """Name, type, shape, size and head of each variable, as text for the model.
 
     Nothing of it shows in the notebook, the history or the variables. While a cell runs, the text
     says so. Python kernels list their variables; others are asked about each name, as they know no
-    list. Raises KernelUnavailable.
+    list. `without` are names that are not listed. Raises KernelUnavailable.
     """
     # Before it is connected the kernel manager tells, afterwards the kernel itself.
     if kernel.state == "busy" or (await kernel.connect()).busy_since is not None:
         return _busy(kernel)
     if kernel.language == "python":
-        return (await _summarised(kernel, names))[:_CHARS]
+        return (await _summarised(kernel, names, without))[:_CHARS]
     if not names:
         return f"Variables of a {kernel.language} kernel cannot be listed: give their `names`."
     try:
@@ -38,10 +40,11 @@ async def variables(kernel: Kernel, names: Sequence[str] | None = None) -> str:
         return error.message
 
 
-async def _summarised(kernel: Kernel, names: Sequence[str] | None) -> str:
+async def _summarised(kernel: Kernel, names: Sequence[str] | None, without: Sequence[str]) -> str:
     source = inspect.getsource(summary)
     asked = None if names is None else list(names)
-    expression = f"(lambda s: (exec({source!r}, s), s['summary'](globals(), {asked!r}))[1])({{}})"
+    given = f"globals(), {asked!r}, {list(without)!r}"
+    expression = f"(lambda s: (exec({source!r}, s), s['summary']({given}))[1])({{}})"
     execution = kernel.execute(
         "", Discarded(), silent=True, user_expressions={"summary": expression}
     )

@@ -42,6 +42,8 @@ class Cell:
     execution_count: int | None = None
     running: bool = False
     attachments: Mapping[str, Any] | None = None
+    withheld: bool = False
+    """What it holds is not in this snapshot: it is kept from whom this is for."""
 
     @property
     def version(self) -> str:

@@ -76,6 +76,11 @@ def plain(text: str) -> str:
     return _INVISIBLE.sub("", text)
 
 
+def legible(text: str) -> str:
+    """The text without terminal escapes and without characters that show nothing."""
+    return _INVISIBLE.sub("", _ESCAPES.sub("", text))
+
+
 def without_data(text: str) -> str:
     """The text with its embedded files (`data:image/png;base64,...`) named instead of spelled."""
     return _EMBEDDED.sub(

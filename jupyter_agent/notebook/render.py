@@ -13,7 +13,13 @@ from typing import Any
 
 from jupyter_agent.errors import CellNotFound, InvalidInput
 from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.output_text import images, output_text, plain, without_data
+from jupyter_agent.notebook.output_text import (
+    images,
+    legible,
+    output_text,
+    plain,
+    without_data,
+)
 from jupyter_agent.notebook.pictures import Picture, pictures_in, told
 from jupyter_agent.notebook.sections import Sections
 
@@ -68,7 +74,7 @@ def hidden(cell: Cell) -> bool:
 
 def whole(cell: Cell) -> bool:
     """Whether a cell is shown with every character of its source, so that it can be rewritten."""
-    return not hidden(cell) and without_data(cell.source) == cell.source
+    return not (hidden(cell) or cell.withheld) and _readable(cell.source) == cell.source
 
 
 def pictures(cell: Cell) -> list[Picture]:
@@ -154,7 +160,7 @@ def search(cells: Sequence[Cell], query: str, regex: bool) -> str:
         if hidden(cell):
             continue
         lines = [
-            *_matches(without_data(cell.source), pattern, ""),
+            *_matches(_readable(cell.source), pattern, ""),
             *_matches(_shown(cell), pattern, "-> "),
         ]
         if lines:
@@ -185,11 +191,16 @@ def head(cell: Cell, stale: bool = False) -> str:
     return f"[{' '.join(words)}]"
 
 
+def _readable(source: str) -> str:
+    """A source without files that are spelled in it and characters that nobody can see."""
+    return without_data(legible(source))
+
+
 def _line(cell: Cell, stale: bool) -> str:
     """A cell in one line: its head, how its text begins, how much there is."""
     if hidden(cell):
         return f"{head(cell, False)} (hidden)"
-    lines = without_data(cell.source).strip().split("\n")
+    lines = _readable(cell.source).strip().split("\n")
     begin = lines[0].strip()
     begin = begin if len(begin) <= _LINE_CHARS else f"{begin[:_LINE_CHARS]}..."
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
@@ -212,7 +223,7 @@ def _brief(cell: Cell) -> str:
 def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
     """The cell in the overview, and whether its whole source is in it."""
     outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
-    source = without_data(cell.source)
+    source = _readable(cell.source)
     left = len(source) - _PROSE_CHARS
     if near or cell.type != "markdown" or left <= 0:
         return f"{_full(cell, stale, outputs)}\n", whole(cell)
@@ -223,7 +234,7 @@ def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
 def _full(cell: Cell, stale: bool, outputs: str, source: str | None = None) -> str:
     if hidden(cell):
         return _line(cell, False)
-    parts = [head(cell, stale), without_data(cell.source) if source is None else source]
+    parts = [head(cell, stale), _readable(cell.source) if source is None else source]
     if cell.attachments:
         parts.append(f"(attached: {', '.join(_attached(cell.attachments))})")
     if outputs:

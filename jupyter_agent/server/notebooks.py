@@ -121,8 +121,9 @@ class NotebookHandler(DocumentHandler):
         state = await self.work.state(path)
         if self.choice("format", ("json", "text")) == "text":
             focus = self.get_query_argument("focus", None)
+            cells = self.work.view(state.notebook, state.cells).cells(state.cells)
             shown = render(
-                state.cells, stale=state.stale, focus=focus, budget=self.number("budget", BUDGET)
+                cells, stale=state.stale, focus=focus, budget=self.number("budget", BUDGET)
             )
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return

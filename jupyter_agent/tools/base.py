@@ -89,6 +89,11 @@ class Tool(BaseModel, ABC):
         """Path of the notebook that permission is asked for; None: the turn's own."""
         return self.notebook
 
+    @property
+    def acts_on(self) -> Sequence[str]:
+        """Ids of the cells that the call would change or run."""
+        return ()
+
     @abstractmethod
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         """Do it. Raises ToolError with a text that tells the model what to do instead."""

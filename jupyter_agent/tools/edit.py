@@ -6,9 +6,10 @@ import difflib
 from collections.abc import Sequence
 from typing import ClassVar
 
-from jupyter_agent.errors import InvalidInput
+from jupyter_agent.errors import InvalidInput, NotPermitted
 from jupyter_agent.notebook.cell import CellType
 from jupyter_agent.notebook.document import Edit, Notebook
+from jupyter_agent.notebook.render import whole
 from jupyter_agent.tools.base import (
     Action,
     Effect,
@@ -68,7 +69,12 @@ class UpdateCell(EditTool):
     new_string: str | None = None
     type: CellType | None = None
 
+    @property
+    def acts_on(self) -> Sequence[str]:
+        return [self.cell_id]
+
     async def question(self, work: Workspace) -> Question:
+        await self._refuse_to_uncover(work)
         cell, text = await work.proposal(
             self.notebook,
             self.cell_id,
@@ -89,6 +95,7 @@ class UpdateCell(EditTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         if self.source is None and self.old_string is None and self.type is None:
             raise InvalidInput("Give `source`, or `old_string` and `new_string`, or `type`.")
+        await self._refuse_to_uncover(work)
         stale = await work.watch(self.notebook)
         notebook, edit = await work.update(
             self.notebook,
@@ -106,9 +113,19 @@ class UpdateCell(EditTool):
         plus, minus = count(change.before.source, edit.cell.source)
         text = f"Edited cell `{self.cell_id}` (+{plus} -{minus})."
         if work.reads.source(notebook.path, self.cell_id) not in (None, edit.cell.source):
-            text += f" Somebody typed in it meanwhile; merged, it is now:\n{edit.cell.source}"
-            work.remember(notebook, [edit.cell])
+            shown = (await work.view_of(notebook)).cell(edit.cell)
+            text += f" Somebody typed in it meanwhile; merged, it is now:\n{shown.source}"
+            work.remember(notebook, [shown] if whole(shown) else [])
         return done(text, notebook, edit, stale())
+
+    async def _refuse_to_uncover(self, work: Workspace) -> None:
+        """As another type its text would be shown."""
+        if self.type is None:
+            return
+        notebook = await work.notebook(self.notebook)
+        cell = await notebook.cell(self.cell_id)
+        if (await work.view_of(notebook)).cell(cell).withheld:
+            raise NotPermitted(f"Cell `{cell.id}` is not shared with you: it keeps its type.")
 
 
 class DeleteCell(EditTool):
@@ -118,6 +135,10 @@ class DeleteCell(EditTool):
     action: ClassVar[Action] = "delete"
 
     cell_id: str
+
+    @property
+    def acts_on(self) -> Sequence[str]:
+        return [self.cell_id]
 
     async def question(self, work: Workspace) -> Question:
         notebook = await work.notebook(self.notebook)
@@ -143,6 +164,10 @@ class MoveCell(EditTool):
     cell_id: str
     after: str | None = None
     before: str | None = None
+
+    @property
+    def acts_on(self) -> Sequence[str]:
+        return [self.cell_id]
 
     async def question(self, work: Workspace) -> Question:
         notebook = await work.notebook(self.notebook)

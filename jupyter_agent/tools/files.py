@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.read import ReadTool
+from jupyter_agent.workspace.shown import file_text
 from jupyter_agent.workspace.workspace import Workspace
 
 MOST_CHARACTERS = 20_000
@@ -41,7 +42,7 @@ class ReadFile(ReadTool):
     """Most lines"""
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        lines = (await work.rooms.files.read(self.path)).splitlines()
+        lines = (await file_text(work, self.path, self.notebook)).splitlines()
         end = max(self.offset, 0) + max(self.limit, 1)
         text = "\n".join(lines[max(self.offset, 0) : end])[:MOST_CHARACTERS]
         rest = len(lines) - end

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from jupyter_agent.kernel.variables import variables
-from jupyter_agent.notebook.output_text import plain
 from jupyter_agent.tools.base import Need, Progress, Result
 from jupyter_agent.tools.read import ReadTool
+from jupyter_agent.workspace.shown import variables_text
 from jupyter_agent.workspace.workspace import Workspace
 
 
@@ -21,5 +20,4 @@ class InspectVariables(ReadTool):
     names: list[str] | None = None
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        kernel = await work.running_kernel(self.notebook)
-        return Result(text=plain(await variables(kernel, self.names)))
+        return Result(text=await variables_text(work, self.notebook, self.names))

@@ -39,15 +39,16 @@ class GetNotebookState(ReadTool):
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         state = await work.state(self.notebook)
+        cells = work.view(state.notebook, state.cells).cells(state.cells)
         shown = render(
-            state.cells,
+            cells,
             stale=state.stale,
             focus=self.focus,
             budget=self.budget and min(max(self.budget, 1), MOST),
             outline=bool(self.outline),
         )
-        work.remember(state.notebook, [cell for cell in state.cells if cell.id in shown.full])
-        work.reads.list(state.notebook.path, state.cells)
+        work.remember(state.notebook, [cell for cell in cells if cell.id in shown.full])
+        work.reads.list(state.notebook.path, cells)
         kernel = f"{state.kernel.name}, {state.kernel.state}" if state.kernel else "none running"
         head = f"{state.notebook.path}: {len(state.cells)} cells, kernel {kernel}"
         facts: dict[str, Any] = {"notebook": state.notebook.path, "cells": len(state.cells)}
@@ -69,7 +70,8 @@ class ReadCells(ReadTool):
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         notebook = await work.notebook(self.notebook)
-        cells = _chosen(await notebook.read(), self.cell_ids)
+        every = await notebook.read()
+        cells = work.view(notebook, every).cells(_chosen(every, self.cell_ids))
         work.remember(notebook, [cell for cell in cells if whole(cell)])
         text = render_cells(
             cells,
@@ -94,7 +96,9 @@ class SearchNotebook(ReadTool):
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         notebook = await work.notebook(self.notebook)
-        text = search(await notebook.read(), self.query, bool(self.regex))
+        cells = await notebook.read()
+        shown = work.view(notebook, cells).cells(cells)
+        text = search(shown, self.query, bool(self.regex))
         return Result(text=text, facts={"notebook": notebook.path})
 
 

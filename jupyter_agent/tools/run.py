@@ -11,7 +11,7 @@ from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.notebook.cell import Cell, Output
 from jupyter_agent.notebook.output_list import LIMIT
 from jupyter_agent.notebook.pictures import fitting
-from jupyter_agent.notebook.render import images, output_text
+from jupyter_agent.notebook.render import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Workspace
@@ -45,6 +45,10 @@ class RunCell(RunTool):
     cell_id: str
     wait: float = WAIT
 
+    @property
+    def acts_on(self) -> Sequence[str]:
+        return [self.cell_id]
+
     async def question(self, work: Workspace) -> Question:
         notebook = await work.notebook(self.notebook)
         cell = await notebook.cell(self.cell_id)
@@ -65,14 +69,23 @@ class RunCells(RunTool):
     cell_ids: list[str] | None = None
     stop_on_error: bool = True
 
+    @property
+    def acts_on(self) -> Sequence[str]:
+        return self.cell_ids or ()
+
     async def question(self, work: Workspace) -> Question:
         cells = await work.code_cells(self.notebook, self.cell_ids)
-        return await question_to_run(work, self.notebook, cells)
+        shown = [cell for cell in cells if not hidden(cell)]
+        return await question_to_run(work, self.notebook, shown)
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         runs: list[Run] = []
         stale = await work.watch(self.notebook)
-        for cell in await work.code_cells(self.notebook, self.cell_ids):
+        cells = await work.code_cells(self.notebook, self.cell_ids)
+        left_out = [cell.id for cell in cells if hidden(cell)]
+        for cell in cells:
+            if hidden(cell):
+                continue
             run = await work.run(self.notebook, cell.id)
             runs.append(run)
             await follow(run, WAIT, progress)
@@ -84,8 +97,9 @@ class RunCells(RunTool):
         results = [
             await result_of(run, work, limit) for run, limit in zip(runs, limits, strict=True)
         ]
+        note = f"Not run, as they are hidden from you: {', '.join(left_out)}." if left_out else ""
         return Result(
-            text="\n\n".join(result.text for result in results),
+            text="\n\n".join(filter(None, [*(result.text for result in results), note])),
             facts={"cells": [dict(result.facts) for result in results]},
             images=[image for result in results for image in result.images][-5:],
             changes=[change for result in results for change in result.changes],
@@ -187,12 +201,13 @@ async def follow(
 async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
-    shown = output_text(run.outputs(), limit=limit or work.rooms.runs.result_chars)
+    outputs = (await work.view_of(run.notebook)).outputs(run.outputs(), of=run.cell_id)
+    shown = output_text(outputs, limit=limit or work.rooms.runs.result_chars)
     text = f"{_head(run)}\n{shown}".rstrip()
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
         facts=_told(run, KEPT_CHARACTERS),
-        images=await asyncio.to_thread(fitting, images(run.outputs())[-3:]),
+        images=await asyncio.to_thread(fitting, images(outputs)[-3:]),
         changes=run.report(),
     )
 

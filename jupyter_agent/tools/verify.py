@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import ClassVar, get_args
 
@@ -11,7 +12,8 @@ from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.notebook.output_text import output_text
 from jupyter_agent.notebook.render import head, hidden
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
-from jupyter_agent.workspace.verify import Status, Verdict, Verification, plan, verify
+from jupyter_agent.workspace.sharing import View
+from jupyter_agent.workspace.verify import SKIP, Status, Verdict, Verification, plan, verify
 from jupyter_agent.workspace.workspace import Workspace
 
 _ERROR_CHARACTERS = 2_000
@@ -49,15 +51,19 @@ class VerifyNotebook(Tool):
                 await progress({"text": "", "running": cell.id})
 
         done = await verify(work, self.notebook, begins)
+        view = await work.view_of(await work.notebook(self.notebook))
+        ran = [verdict.cell for verdict in done.cells if SKIP not in verdict.cell.tags]
+        counts = (count for count, cell in enumerate(ran, start=1) if hidden(cell))
+        view = replace(view, hidden_counts=frozenset(counts))  # those of the fresh kernel
         facts = {**done.describe(), "notebook": done.path}
         facts["cells"] = [
-            {**told, "why": _why(verdict)}
+            {**told, "why": _why(verdict, view)}
             for told, verdict in zip(facts["cells"], done.cells, strict=True)
         ]
-        return Result(text=_text(done), facts=facts)
+        return Result(text=_text(done, view), facts=facts)
 
 
-def _text(done: Verification) -> str:
+def _text(done: Verification, view: View) -> str:
     """One line where all is well; else what is not, cell by cell."""
     count = Counter(verdict.status for verdict in done.cells)
     where = f"in a fresh `{done.kernel_name}` kernel, {done.seconds:.1f} s"
@@ -71,16 +77,16 @@ def _text(done: Verification) -> str:
         if status == "skipped":
             lines.append(_skipped(verdicts))
         elif status != "same":
-            lines += map(_failed, verdicts)
+            lines += [_failed(verdict, view) for verdict in verdicts]
     rest = len(lines) - 1 - _TOLD
     return "\n".join([*lines[: _TOLD + 1], *([f"... {rest} more ..."] if rest > 0 else [])])
 
 
-def _failed(verdict: Verdict) -> str:
-    line = f"{head(verdict.cell)} {verdict.status}: {_why(verdict)}"
+def _failed(verdict: Verdict, view: View) -> str:
     errors = [output for output in verdict.outputs if output["output_type"] == "error"]
-    if verdict.status != "error" or not errors or hidden(verdict.cell):
-        return line
+    shared = view.shares_all(verdict.outputs, verdict.cell.id)
+    if verdict.status != "error" or not errors or not shared:
+        return f"{head(verdict.cell)} {verdict.status}: {_why(verdict, view)}"
     return f"{head(verdict.cell)} error: {output_text(errors, limit=_ERROR_CHARACTERS)}"
 
 
@@ -90,6 +96,14 @@ def _skipped(verdicts: Sequence[Verdict]) -> str:
     return f"Skipped {ids}{more}: {verdicts[0].why}"
 
 
-def _why(verdict: Verdict) -> str:
-    """What cells show that are kept from models is kept from them here, too."""
-    return "(hidden)" if verdict.why and hidden(verdict.cell) else verdict.why
+def _why(verdict: Verdict, view: View) -> str:
+    """What is kept from models is kept from them here, too; our own sentences are not."""
+    if verdict.why and hidden(verdict.cell):
+        return "(hidden)"
+    shown = [*verdict.cell.outputs, *verdict.outputs]
+    ours = verdict.status in ("same", "skipped") or (
+        verdict.status == "error" and not verdict.outputs
+    )
+    if ours or (view.shares_all(shown, verdict.cell.id) and not view.quotes(verdict.why)):
+        return verdict.why
+    return "(what it shows is not shared with you)"

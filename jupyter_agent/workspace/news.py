@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.render import hidden
+from jupyter_agent.notebook.render import whole
 from jupyter_agent.workspace.workspace import Workspace
 
 _MOST_CELLS = 5
@@ -48,6 +48,7 @@ async def _of_notebook(work: Workspace, path: str) -> News | None:
     except ToolError:  # the next call that needs the notebook tells why
         return None
     now = {cell.id: cell for cell in cells}
+    view = work.view(notebook, cells)
     known, listed = work.reads.sources(path), work.reads.listed(path)
     changed = [id for id, text in known.items() if id not in now or now[id].source != text]
     if listed is not None:
@@ -58,7 +59,8 @@ async def _of_notebook(work: Workspace, path: str) -> News | None:
         return None
     shown: list[Cell] = []
     new = frozenset() if listed is None else now.keys() - listed
-    lines = [_line(cell_id, now, shown, new=cell_id in new) for cell_id in changed]
+    seen = {cell_id: view.cell(now[cell_id]) for cell_id in changed if cell_id in now}
+    lines = [_line(cell_id, seen, shown, new=cell_id in new) for cell_id in changed]
     for cell_id in changed:
         work.reads.forget(path, cell_id)
     work.remember(notebook, shown)
@@ -66,12 +68,14 @@ async def _of_notebook(work: Workspace, path: str) -> News | None:
     return News(notebook=path, cell_ids=changed, text=text)
 
 
-def _line(cell_id: str, now: Mapping[str, Cell], shown: list[Cell], *, new: bool) -> str:
-    cell = now.get(cell_id)
+def _line(cell_id: str, seen: Mapping[str, Cell], shown: list[Cell], *, new: bool) -> str:
+    cell = seen.get(cell_id)
     if cell is None:
         return f"- Cell `{cell_id}` was deleted."
     what = f"- Cell `{cell_id}` is {'new' if new else 'another now'}"
-    if hidden(cell) or len(cell.source) > _MOST_CHARACTERS or len(shown) >= _MOST_CELLS:
+    if cell.withheld:
+        return f"{what}; it is not shared with you."
+    if not whole(cell) or len(cell.source) > _MOST_CHARACTERS or len(shown) >= _MOST_CELLS:
         return f"{what}; read it{'' if new else ' again'}."
     shown.append(cell)
     if new:

@@ -6,16 +6,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable, NotPermitted
+from jupyter_agent.errors import (
+    Conflict,
+    InvalidInput,
+    KernelUnavailable,
+    NotebookNotFound,
+    NotPermitted,
+    ToolError,
+)
 from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.session import Kernel, Kernels
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.cell import Cell, said
 from jupyter_agent.notebook.document import Edit, Notebook
+from jupyter_agent.notebook.render import HIDDEN, hidden
 from jupyter_agent.notebook.stale import Executions
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run, Runs
+from jupyter_agent.workspace.sharing import SHARES, HiddenCells, Share, View, shared_by, strictest
 
 Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Asks Jupyter's authorizer: (action, resource) -> may the owner?"""
@@ -31,6 +40,7 @@ class Rooms:
     files: Files
     fresh: FreshKernels
     executions: Executions = field(default_factory=Executions)
+    hidden: HiddenCells = field(default_factory=HiddenCells)
     verify_seconds: float = 600.0
     """What all cells of a notebook together may take when it is verified."""
 
@@ -59,6 +69,8 @@ class Workspace:
     """The page from which the user talks: its tab of a notebook is preferred."""
     turn_id: str | None = None
     reads: Reads = field(default_factory=Reads)
+    share: Share = "all"
+    """What administrator and user let a model see; a notebook may say less."""
     approved: Mapping[str, str] | None = None
     """Cell id -> version, where a person saw these and allowed what is about to be done.
 
@@ -93,6 +105,47 @@ class Workspace:
         kernel = await self.rooms.kernels.find(notebook.path)
         stale = self.rooms.executions.stale(notebook.path, cells, _language(notebook, kernel))
         return State(notebook=notebook, cells=cells, stale=stale, kernel=kernel)
+
+    # -- what a model may see
+
+    def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
+        """What a model may see of a notebook with these cells."""
+        share = strictest(self.share, shared_by(notebook.known_metadata))
+        return View.of(share, cells, self.rooms.hidden.seen(notebook.path, cells))
+
+    async def view_of(self, notebook: Notebook) -> View:
+        """What a model may see of the notebook now; the least where it cannot be read."""
+        try:
+            return self.view(notebook, await notebook.read())
+        except NotebookNotFound:
+            return self.view(notebook, notebook.cells())
+        except ToolError:
+            known = notebook.cells()
+            return self.view(notebook, known) if known else View(share=SHARES[-1])
+
+    async def view_at(self, path: str | None) -> View:
+        """As `view_of`, for what belongs to no notebook too: then what the turn's own says."""
+        if path is None and self.home is None:
+            return View(share=self.share)
+        try:
+            notebook = await self.notebook(path)
+        except ToolError as error:
+            missing = isinstance(error, NotebookNotFound | InvalidInput)
+            return View(share=self.share if missing else SHARES[-1])
+        return await self.view_of(notebook)
+
+    async def refuse_hidden(self, path: str | None, cell_ids: Sequence[str]) -> None:
+        """Raises NotPermitted where one of these cells is kept from models."""
+        if not cell_ids:
+            return
+        notebook = await self.notebook(path)
+        kept = {cell.id for cell in await notebook.read() if hidden(cell)}
+        for cell_id in cell_ids:
+            if cell_id in kept:
+                raise NotPermitted(
+                    f"Cell `{cell_id}` is hidden from you (tagged `{HIDDEN}`): you cannot change, "
+                    "move, delete or run it. Ask the person to do that."
+                )
 
     async def watch(self, path: str | None = None) -> Callable[[], list[str]]:
         """To be called after something was done: ids of the cells that became stale by it."""

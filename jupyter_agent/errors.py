@@ -18,6 +18,7 @@
     - NeedsApproval       a person would have to allow it, and nobody can be asked here
     - Exists              there is something at that path already
   + ModelError            the user: the model service failed; a plain sentence and the next step
+  + StoreUnavailable      the user: the store of conversations cannot be read or written now
   + RequestError          the HTTP client: a JSON body with `status`
 """
 
@@ -150,6 +151,14 @@ class ModelError(AgentError):
         self.retry_after = retry_after
         """Seconds the service asked us to wait, where it did."""
         self.request_id = request_id
+
+
+class StoreUnavailable(AgentError):
+    """The store is locked, its disk is full, or it is not there; the message names the fix."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class RequestError(AgentError):

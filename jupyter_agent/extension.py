@@ -17,11 +17,14 @@ from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.live import Books
+from jupyter_agent.conversations.presence import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.requests import RequestStore
-from jupyter_agent.conversations.runner import Rules, TurnRunner
+from jupyter_agent.conversations.rules import RuleStore
+from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.turn_request import Rules
 from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.session import Kernels
 from jupyter_agent.models.facts import FactBook
@@ -34,6 +37,7 @@ from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.moves import Moves
 from jupyter_agent.workspace.runs import Runs
+from jupyter_agent.workspace.sharing import SHARES
 from jupyter_agent.workspace.workspace import Rooms
 
 
@@ -94,6 +98,13 @@ class JupyterAgent(ExtensionApp):
         config=True,
         help="The freest mode that users may choose: read, ask, edit or auto.",
     )
+    share = Enum(
+        SHARES,
+        "all",
+        config=True,
+        help="How much of notebooks models see at most: all, no-outputs (no variables either) or "
+        "code-only. Users and notebooks may say less.",
+    )
     rules = List(
         Dict(),
         config=True,
@@ -133,6 +144,7 @@ class JupyterAgent(ExtensionApp):
         database = Database(folder / "conversations.db", MIGRATIONS, self.log)
         store = ConversationStore(database)
         self.database = database
+        self.presence = Presence(folder / "servers")
         self.recovery = RecoveryCopies(database)
         self.models = Models(
             default=self.default_model or None,
@@ -146,6 +158,7 @@ class JupyterAgent(ExtensionApp):
             journal=Journal(database),
             approvals=ApprovalStore(database),
             requests=RequestStore(database, self.models.mask),
+            rules=RuleStore(database),
         )
         self.tabs = Tabs()
         self.rooms = Rooms(
@@ -180,7 +193,12 @@ class JupyterAgent(ExtensionApp):
             self.models,
             self.dispatcher,
             self.rooms,
-            Rules(max_mode=self.max_mode, rules=[Rule(**rule) for rule in self.rules]),
+            Rules(
+                max_mode=self.max_mode,
+                rules=[Rule(**rule) for rule in self.rules],
+                share=self.share,
+            ),
+            self.presence,
             self.log,
         )
         if self.open_panel:
@@ -234,6 +252,7 @@ class JupyterAgent(ExtensionApp):
         await self.rooms.notebooks.close()
         await self.models.close()
         self.database.close()
+        self.presence.close()
 
 
 def _audit_into(store: ConversationStore) -> Record:

@@ -59,6 +59,8 @@ class Answer:
 
     approved: bool
     reason: str = ""
+    remember: bool = False
+    """Whether the same tool needs no answer in this conversation and notebook from now on."""
 
 
 Ask: TypeAlias = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]

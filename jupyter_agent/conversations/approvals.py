@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.agent.approval import Answer, Approval
@@ -37,14 +37,17 @@ class ApprovalStore:
             )
         )
 
-    async def answer(self, approval_id: str, answer: Answer) -> None:
-        """Keeps what was said."""
-        await self._database.execute(
-            "UPDATE approvals SET state = ?, reason = ?, answered = ? WHERE id = ?",
-            "approved" if answer.approved else "denied",
-            answer.reason,
-            now(),
-            approval_id,
+    async def answer(self, answers: Mapping[str, Answer]) -> None:
+        """Keeps what was said, by the ids of the questions."""
+        time = now()
+        rows = [
+            ("approved" if answer.approved else "denied", answer.reason, time, approval_id)
+            for approval_id, answer in answers.items()
+        ]
+        await self._database.run(
+            lambda db: db.executemany(
+                "UPDATE approvals SET state = ?, reason = ?, answered = ? WHERE id = ?", rows
+            )
         )
 
     async def expire(self, approval_ids: Sequence[str]) -> None:

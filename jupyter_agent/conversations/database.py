@@ -6,13 +6,27 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from jupyter_agent.errors import StoreUnavailable
+
 T = TypeVar("T")
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+}
+"""What is wrong with the disk or another program, and not with the file."""
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def now() -> str:
@@ -21,17 +35,29 @@ def now() -> str:
 
 
 class Database:
-    """A SQLite file (WAL) whose statements run one after the other, off the event loop."""
+    """A SQLite file (WAL) whose statements run one after the other, off the event loop.
+
+    A file that is corrupt or of a later version is set aside with a name and a new one begun. One
+    that cannot be used just now (locked, disk full) is tried again at every use.
+    """
+
+    patience = 5.0
+    """Seconds for which a lock of another program is waited for."""
 
     def __init__(self, path: Path, migrations: Sequence[str], log: logging.Logger) -> None:
         self.path = path
         self.note: str | None = None
-        """Why an earlier file was set aside, where that happened."""
+        """Why an earlier file was set aside, or the file cannot be used now."""
+        self._migrations = migrations
+        self._log = log
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jupyter-agent-store")
-        self._connection = self._thread.submit(self._open, migrations, log).result()
+        self._connection = self._thread.submit(self._first_open).result()
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns, done in one transaction: all of it or nothing."""
+        """What `work` returns, done in one transaction: all of it or nothing.
+
+        Raises StoreUnavailable where the file cannot be read or written now.
+        """
         return await asyncio.get_running_loop().run_in_executor(
             self._thread, self._transaction, work
         )
@@ -51,18 +77,41 @@ class Database:
 
     def close(self) -> None:
         """Waits for what was asked before, then closes the file."""
-        self._thread.submit(self._connection.close).result()
+        if self._connection is not None:
+            self._thread.submit(self._connection.close).result()
         self._thread.shutdown()
 
     def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._connection:
-            return work(self._connection)
-
-    def _open(self, migrations: Sequence[str], log: logging.Logger) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._open()
+            self.note = None
         try:
-            return _connect(self.path, migrations)
+            with self._connection:
+                return work(self._connection)
+        except sqlite3.DatabaseError as error:
+            if _code(error) not in _PASSING | _DAMAGED:
+                raise
+            raise _unavailable(self.path, error) from error
+
+    def _first_open(self) -> sqlite3.Connection | None:
+        try:
+            return self._open()
+        except StoreUnavailable as error:
+            self.note = error.message
+            self._log.error("jupyter_agent: %s", self.note)
+            return None
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return self._usable()
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise _unavailable(self.path, error) from error
+
+    def _usable(self) -> sqlite3.Connection:
+        try:
+            return _connect(self.path, self._migrations, self.patience)
         except (sqlite3.DatabaseError, NewerSchema) as error:
-            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+            if _code(error) in _PASSING:
                 raise
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
             aside = self.path.with_name(f"{self.path.name}.set-aside-{stamp}")
@@ -71,30 +120,63 @@ class Database:
                 if source.exists():
                     source.rename(f"{aside}{suffix}")
             self.note = f"The store could not be used ({error}); it was kept as {aside.name}."
-            log.error("jupyter_agent: %s", self.note)
-            return _connect(self.path, migrations)
+            self._log.error("jupyter_agent: %s", self.note)
+            return _connect(self.path, self._migrations, self.patience)
 
 
 class NewerSchema(Exception):
     """The file was written by a later version of this package."""
 
 
-def _connect(path: Path, migrations: Sequence[str]) -> sqlite3.Connection:
+def _code(error: Exception) -> int:
+    """SQLite's primary code; 0 for an error that has none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _unavailable(path: Path, error: Exception) -> StoreUnavailable:
+    fix = "Free space on its disk, or end the program that locks it, and try again."
+    if _code(error) in _DAMAGED:
+        fix = "Stop the server, move that file away or put a backup in its place, and start again."
+    return StoreUnavailable(
+        f"The store of conversations ({path.name}) cannot be used now: {error}. {fix}"
+    )
+
+
+def _connect(path: Path, migrations: Sequence[str], patience: float) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # The file holds conversations: nobody else on the machine may read it, from its first byte.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    connection = sqlite3.connect(path, timeout=10, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=patience, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > len(migrations):
-            raise NewerSchema(f"its schema is {version}, this version knows {len(migrations)}")
-        for number, script in enumerate(migrations[version:], start=version + 1):
-            connection.executescript(f"BEGIN;{script};PRAGMA user_version = {number};COMMIT;")
+        _migrate(connection, migrations)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _migrate(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
+    """Brings the file to the last version; of two servers that begin at once only one does it."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(migrations):
+            raise NewerSchema(f"its schema is {version}, this version knows {len(migrations)}")
+        for script in migrations[version:]:
+            for statement in _statements(script):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """One by one, since `executescript` would end the transaction first."""
+    statement = ""
+    for piece in script.split(";"):
+        statement += f"{piece};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

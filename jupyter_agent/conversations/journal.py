@@ -29,27 +29,7 @@ class Journal:
 
     async def add(self, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]) -> None:
         """Keeps what a call changed; `changes` are API.md's Change objects."""
-        time = now()
-        rows = [
-            (
-                turn_id,
-                call_id,
-                change["notebook"],
-                change["cell_id"],
-                change["kind"],
-                json.dumps(change["before"]),
-                json.dumps(change["after"]),
-                time,
-            )
-            for change in changes
-        ]
-        await self._database.run(
-            lambda db: db.executemany(
-                "INSERT INTO changes (turn_id, call_id, notebook, cell_id, kind, before, after,"
-                " made) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                rows,
-            )
-        )
+        await self._database.run(lambda db: add_changes(db, turn_id, call_id, changes))
 
     async def of_turn(self, turn_id: str) -> list[Entry]:
         """The changes of a turn in the order in which they were made."""
@@ -84,6 +64,30 @@ class Journal:
                 f"UPDATE changes SET {what} WHERE id = ?", [(id,) for id in ids]
             )
         )
+
+
+def add_changes(
+    db: sqlite3.Connection, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]
+) -> None:
+    """Within a transaction: what a call changed; `changes` are API.md's Change objects."""
+    time = now()
+    db.executemany(
+        "INSERT INTO changes (turn_id, call_id, notebook, cell_id, kind, before, after, made)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                turn_id,
+                call_id,
+                change["notebook"],
+                change["cell_id"],
+                change["kind"],
+                json.dumps(change["before"]),
+                json.dumps(change["after"]),
+                time,
+            )
+            for change in changes
+        ],
+    )
 
 
 def _change(row: sqlite3.Row) -> Change:

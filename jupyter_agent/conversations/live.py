@@ -15,10 +15,11 @@ from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.requests import RequestStore
+from jupyter_agent.conversations.rules import RuleStore
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord, TurnState
+from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     CallInputDelta,
-    CellsChanged,
     Event,
     Notice,
     StepFinished,
@@ -42,6 +43,7 @@ class Books:
     journal: Journal
     approvals: ApprovalStore
     requests: RequestStore
+    rules: RuleStore
 
 
 class LiveTurn:
@@ -66,6 +68,8 @@ class LiveTurn:
         self._flushing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._questions: dict[str, tuple[Approval, asyncio.Future[Answer]]] = {}
+        self._answering: set[str] = set()
+        """Questions whose answers are just written."""
         self._steps = 0
         self._step_open = False
         self._usage = Usage()
@@ -92,16 +96,25 @@ class LiveTurn:
             await asyncio.shield(self._background(self._tell(event)))
 
     async def end(self, state: TurnState, event: Event, stop_reason: str, steps: int) -> None:
-        """The last event; the file says that the turn is over before anybody is told."""
+        """The last event; the file says that the turn is over before anybody is told.
+
+        Where it cannot, followers are told all the same. Raises StoreUnavailable then.
+        """
         async with self._lock:
-            await self._write()
-            await self._books.store.end(
-                self.record.id, state=state, stop_reason=stop_reason, steps=steps, usage=self._usage
-            )
-            self.state = state
             self._events.append(event)
-            await self._write()
-            self._announce()
+            try:
+                await self._books.store.end(
+                    self.record.id,
+                    state=state,
+                    stop_reason=stop_reason,
+                    steps=steps,
+                    usage=self._usage,
+                    events=self._unwritten(),
+                )
+                self._written = len(self._events)
+            finally:
+                self.state = state
+                self._announce()
 
     async def _tell(self, event: Event) -> None:
         async with self._lock:
@@ -114,8 +127,6 @@ class LiveTurn:
                 self._step_open = False
             elif isinstance(event, UsageUpdated):
                 self._usage = event.usage
-            elif isinstance(event, CellsChanged):
-                await self._books.journal.add(self.record.id, event.call_id, event.changes)
             self._events.append(event)
             if not isinstance(event, TextDelta | ThinkingDelta | CallInputDelta):
                 await self._write()
@@ -123,11 +134,13 @@ class LiveTurn:
         self._flush_later()
 
     async def _write(self) -> None:
-        start, end = self._written, len(self._events)
-        if start < end:
-            numbered = list(enumerate(self._events[start:end], start=start + 1))
+        end = len(self._events)
+        if numbered := self._unwritten():
             await self._books.store.add_events(self.record.id, numbered)
             self._written = end
+
+    def _unwritten(self) -> list[tuple[int, Event]]:
+        return list(enumerate(self._events[self._written :], start=self._written + 1))
 
     def _announce(self) -> None:
         self._told = len(self._events)
@@ -145,7 +158,8 @@ class LiveTurn:
 
     async def _flush_now(self) -> None:
         async with self._lock:
-            await self._write()
+            with contextlib.suppress(StoreUnavailable):  # what comes next is written with it
+                await self._write()
 
     def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -205,7 +219,12 @@ class LiveTurn:
     @property
     def questions(self) -> list[Approval]:
         """What a person is asked now."""
-        return [approval for approval, answer in self._questions.values() if not answer.done()]
+        now = datetime.now(UTC)
+        return [
+            approval
+            for approval, answer in self._questions.values()
+            if not answer.done() and approval.expires > now
+        ]
 
     async def ask(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
         """Puts questions to a person and waits for all answers; what expires is missing in them."""
@@ -233,21 +252,27 @@ class LiveTurn:
         finally:
             self._questions = {}
 
-    async def answer(self, approval_id: str, answer: Answer) -> Approval | None:
-        """Takes an answer; None where that question is not (or no longer) open."""
-        approval, future = self._questions.get(approval_id, (None, None))
-        if (
-            approval is None
-            or future is None
-            or future.done()
-            or approval.expires < datetime.now(UTC)
-        ):
+    async def answer(self, answers: Mapping[str, Answer]) -> list[Approval] | None:
+        """Takes answers by the ids of their questions; they are in the file before anything acts.
+
+        All or none: None where one of them is not (or no longer) open.
+        """
+        asked = [self._questions.get(approval_id) for approval_id in answers]
+        open_ids = {approval.id for approval in self.questions} - self._answering
+        if not answers.keys() <= open_ids:
             return None
-        future.set_result(answer)
+        self._answering |= answers.keys()
+        try:
+            await self._books.approvals.answer(answers)
+            for question, answer in zip(asked, answers.values(), strict=True):
+                assert question is not None
+                if not question[1].done():
+                    question[1].set_result(answer)
+        finally:
+            self._answering -= answers.keys()
         if not self.questions:
             self.state = "running"
-        await self._books.approvals.answer(approval_id, answer)
-        return approval
+        return [question[0] for question in asked if question is not None]
 
     def _waiting(self) -> TurnFinished:
         return TurnFinished(

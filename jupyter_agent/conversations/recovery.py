@@ -9,12 +9,12 @@ import sqlite3
 from typing import Any
 
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.errors import ToolError
+from jupyter_agent.errors import StoreUnavailable, ToolError
 
 KEPT = 20
 """Copies of each notebook; older ones go."""
 
-_BY_PATH = ("conversations", "changes", "recovery")
+_BY_PATH = ("conversations", "changes", "recovery", "rules")
 
 
 class RecoveryCopies:
@@ -42,10 +42,9 @@ class RecoveryCopies:
 
         try:
             await self._database.run(write)
-        except sqlite3.Error as error:
+        except StoreUnavailable as error:
             raise ToolError(
-                f"No recovery copy of `{notebook}` could be kept ({error}); nothing was changed. "
-                "Is the disk full?"
+                f"No recovery copy of `{notebook}` could be kept; nothing was changed. {error}"
             ) from error
 
     async def of(self, notebook: str) -> list[dict[str, Any]]:
@@ -72,7 +71,7 @@ async def follow(database: Database, old: str, new: str) -> None:
     def write(db: sqlite3.Connection) -> None:
         for table in _BY_PATH:
             db.execute(
-                f"UPDATE {table} SET notebook = ?2 || substr(notebook, length(?1) + 1)"
+                f"UPDATE OR REPLACE {table} SET notebook = ?2 || substr(notebook, length(?1) + 1)"
                 " WHERE notebook = ?1 OR substr(notebook, 1, length(?1) + 1) = ?1 || '/'",
                 (old, new),
             )

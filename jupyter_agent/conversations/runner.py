@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakValueDictionary
 
-from jupyter_server.utils import check_pid
-
 from jupyter_agent.agent.approval import Answer
-from jupyter_agent.agent.budget import Limits, Meter
+from jupyter_agent.agent.budget import Meter
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.ending import Ending, stopped
-from jupyter_agent.agent.permissions import Mode, Policy, Rule
+from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, facts, system
 from jupyter_agent.agent.turn import Turn, run_turn
-from jupyter_agent.conversations.attachments import Attachment, attached_text, content
+from jupyter_agent.conversations.attachments import attached_text, content
 from jupyter_agent.conversations.compaction import compact_after, open_transcript
 from jupyter_agent.conversations.instructions import describe, find_instructions
+from jupyter_agent.conversations.interrupted import Interrupted, started
 from jupyter_agent.conversations.live import Books, LiveTurn
 from jupyter_agent.conversations.log import TurnLog
+from jupyter_agent.conversations.presence import Presence
 from jupyter_agent.conversations.requests import Recorded, leaves_machine
+from jupyter_agent.conversations.rules import allowing
 from jupyter_agent.conversations.store import NewTurn, TurnRecord
+from jupyter_agent.conversations.turn_request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.undo import undo_turn
-from jupyter_agent.errors import RequestError, ToolError
-from jupyter_agent.events import Event, Notice, TurnFailed, TurnStarted, Usage
+from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
+from jupyter_agent.events import Event, Notice, TurnFailed, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
+from jupyter_agent.notebook.render import HIDDEN
 from jupyter_agent.workspace.news import News, read_news
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Authorize, Rooms, Workspace
+from jupyter_agent.workspace.sharing import KEPT_BACK, Share, strictest
+from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -46,45 +47,11 @@ INTERNAL = (
     "Nothing in your notebooks was lost. You can ask again."
 )
 DRAIN_SECONDS = 5.0
-
-
-def new_id(kind: str) -> str:
-    """An opaque id with 128 random bits; `kind` only helps people who read logs."""
-    return f"{kind}_{secrets.token_hex(16)}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TurnRequest:
-    """What a user asks, and within which bounds."""
-
-    owner: str
-    authorize: Authorize
-    conversation_id: str
-    question: Mapping[str, Any]
-    """The user's UIMessage, with its id."""
-    model: str | None = None
-    notebook: str | None = None
-    mode: Mode = "ask"
-    allow: frozenset[str] = frozenset()
-    limits: Limits = field(default_factory=Limits)
-    attachments: Sequence[Attachment] = ()
-    instructions: str = ""
-    """What the user wants of every answer."""
-    client: str | None = None
-    on_approval: Literal["hold", "end"] = "hold"
-    idempotency_key: str | None = None
-    replaces_from: str | None = None
-    """Id of a stored question: that turn and all after it are replaced by this one."""
-    undo_replaced: bool = False
-    """Whether what the replaced turns did to notebooks is taken back first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """What the administrator decided for all turns."""
-
-    max_mode: Mode = "auto"
-    rules: Sequence[Rule] = ()
+_SENT: Mapping[Share, str] = {
+    "all": "the cells, outputs and files",
+    "no-outputs": "the cells and files, but no outputs and no variables,",
+    "code-only": "the code, but no Markdown, no outputs, no variables and no other files,",
+}
 
 
 class TurnRunner:
@@ -97,6 +64,7 @@ class TurnRunner:
         dispatcher: Dispatcher,
         rooms: Rooms,
         rules: Rules,
+        presence: Presence,
         log: logging.Logger = log,
     ) -> None:
         self.books = books
@@ -109,7 +77,8 @@ class TurnRunner:
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
         self._keys: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self._recovery: asyncio.Task[None] | None = None
+        self._presence = presence
+        self._interrupted = Interrupted(books.store, presence)
         self._outliving: set[asyncio.Task[None]] = set()
 
     # -- finding
@@ -140,6 +109,10 @@ class TurnRunner:
             mode=mode, max_mode=self._rules.max_mode, allow=allow, rules=self._rules.rules
         )
 
+    def share(self, wanted: Share) -> Share:
+        """How much of notebooks a caller's model sees, below the administrator's ceiling."""
+        return strictest(wanted, self._rules.share)
+
     # -- starting
 
     def keyed(self, owner: str, key: str | None) -> asyncio.Lock:
@@ -149,8 +122,8 @@ class TurnRunner:
     async def start(self, request: TurnRequest) -> LiveTurn:
         """Starts a turn; its question is in the file when this returns.
 
-        Raises RequestError 409 where a turn of the conversation runs, 400 for an unknown model,
-        ModelError where the model has no key.
+        Raises RequestError 409 where a turn of the conversation runs, here or in another server
+        with this store, 400 for an unknown model; ModelError where the model has no key.
         """
         with self._alone(request.owner, request.conversation_id):
             return await self._start(request)
@@ -187,6 +160,7 @@ class TurnRunner:
             client=request.client,
             turn_id=turn_id,
             reads=self.reads(request.owner, request.conversation_id),
+            share=self.share(request.share),
         )
         instructions = await find_instructions(work, request.instructions, self._models.mask)
         await self._begin(request, model, turn_id, work, instructions)
@@ -208,7 +182,7 @@ class TurnRunner:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
-        attached = await attached_text(request.attachments, work)
+        attached = self._dispatcher.told(await attached_text(request.attachments, work))
         await self.books.store.begin(
             NewTurn(
                 id=turn_id,
@@ -222,12 +196,14 @@ class TurnRunner:
                     "notebook": request.notebook,
                     "mode": request.mode,
                     "allow": sorted(request.allow),
+                    "share": (await work.view_at(None)).share,
                     "instructions": describe(instructions),
                 },
                 model=model.id,
                 notebook=request.notebook,
                 title=_title(parts),
                 content=content(parts, attached),
+                server=self._presence.id,
                 idempotency_key=request.idempotency_key,
                 replaces_from=request.replaces_from,
             )
@@ -249,58 +225,80 @@ class TurnRunner:
         work: Workspace,
         instructions: Sequence[Instructions],
     ) -> None:
-        record, store = live.record, self.books.store
+        turn_id = live.record.id
+        try:
+            ending = await self._ending(live, request, model, work, instructions)
+        except StoreUnavailable as error:
+            self.log.error("Turn %s failed: %s", turn_id, error)
+            ending = _failure(error.message, "store_unavailable")
+        except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
+            self.log.exception("Turn %s failed: a bug of ours", turn_id)
+            ending = _failure(INTERNAL, "internal_error")
+        try:
+            await live.end(ending.state, ending.event, ending.stop_reason, ending.steps)
+        except StoreUnavailable as error:  # its followers have its end all the same
+            self.log.error("The end of turn %s is not in the store: %s", turn_id, error)
+            self._interrupted.add(turn_id)
+        finally:
+            await live.close()
+            del self._live[turn_id]
+
+    async def _ending(
+        self,
+        live: LiveTurn,
+        request: TurnRequest,
+        model: Model,
+        work: Workspace,
+        instructions: Sequence[Instructions],
+    ) -> Ending:
+        record = live.record
         turn_log = TurnLog(self.log, record.id, request.limits.max_steps)
 
         async def tell(event: Event) -> None:
             await live.tell(event)
             turn_log.hear(event)
 
-        try:
-            await live.tell(_started(record))
-            if notice := await self._first_sending(record.owner, model):
-                await live.tell(notice)
-            granted = await store.rules(record.owner, record.conversation_id)
-            policy = self.policy(request.mode, request.allow | frozenset(granted))
-            live.policy = policy
-            transcript = await open_transcript(store, record)
-            await transcript.situate(await self._facts(work, request))
-            ending = await _until_stopped(
-                live,
-                Turn(
-                    model=Recorded(model, self.books.requests, record.id),
-                    transcript=transcript,
-                    dispatcher=self._dispatcher,
-                    work=work,
-                    policy=policy,
-                    system=system(instructions),
-                    emit=tell,
-                    ask=live.ask,
-                    limits=request.limits,
-                    facts=self._models.facts(model.id),
-                ),
-            )
-            turn_log.end(ending)
-            if ending.state == "stopped":
-                await self._rooms.runs.interrupt_turn(record.id)
-            await self._settle(live)
-            await live.end(ending.state, ending.event, ending.stop_reason, ending.steps)
-        except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
-            self.log.exception("Turn %s failed: a bug of ours", record.id)
-            await live.end("failed", TurnFailed(error=INTERNAL), "internal_error", 0)
-        finally:
-            await live.close()
-            del self._live[record.id]
+        await live.tell(started(record))
+        if notice := await self._first_sending(record, model):
+            await live.tell(notice)
+        remembered = await self.books.rules.of(record.owner, record.conversation_id)
+        policy = self.policy(request.mode, request.allow)
+        policy.rules = [*policy.rules, *(allowing(*rule) for rule in remembered)]
+        live.policy = policy
+        transcript = await open_transcript(self.books.store, record)
+        await transcript.situate(await self._facts(work, request, record.request["share"]))
+        ending = await _until_stopped(
+            live,
+            Turn(
+                model=Recorded(model, self.books.requests, record.id),
+                transcript=transcript,
+                dispatcher=self._dispatcher,
+                work=work,
+                policy=policy,
+                system=system(instructions),
+                emit=tell,
+                ask=live.ask,
+                limits=request.limits,
+                facts=self._models.facts(model.id),
+            ),
+        )
+        turn_log.end(ending)
+        if ending.state == "stopped":
+            await self._rooms.runs.interrupt_turn(record.id)
+        await self._settle(live)
+        return ending
 
-    async def _first_sending(self, owner: str, model: Model) -> Notice | None:
+    async def _first_sending(self, turn: TurnRecord, model: Model) -> Notice | None:
         """Who gets what, told when something is sent there for the first time."""
-        if not leaves_machine(model.host) or await self.books.requests.sent_to(owner, model.host):
+        sent_to = self.books.requests.sent_to
+        if not leaves_machine(model.host) or await sent_to(turn.owner, model.host):
             return None
+        share: Share = turn.request["share"]
         return Notice(
             kind="provider",
-            text=f"Your question, and the cells, outputs and files that the assistant reads for "
-            f"it, are sent to {model.host}, for the model {model.id}.",
-            facts={"host": model.host},
+            text=f"Your question, and {_SENT[share]} that the assistant reads for it, are sent to "
+            f"{model.host}, for the model {model.id}. Cells tagged `{HIDDEN}` are not.",
+            facts={"host": model.host, "share": share},
         )
 
     async def _settle(self, live: LiveTurn) -> None:
@@ -317,7 +315,7 @@ class TurnRunner:
         changes = [change.to_json() for change in run.report()]
         await self.books.journal.add(live.record.id, run.id, changes)
 
-    async def _facts(self, work: Workspace, request: TurnRequest) -> str:
+    async def _facts(self, work: Workspace, request: TurnRequest, share: Share) -> str:
         """What holds in this turn."""
         kernel = place = None
         news: Sequence[News] = ()
@@ -336,7 +334,8 @@ class TurnRunner:
             notebook=request.notebook,
             kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
             active_cell=place.cell_id if place else None,
-            changes=[self._models.mask(each.text) for each in news],
+            kept_back=KEPT_BACK[share],
+            changes=[self._dispatcher.told(each.text) for each in news],
         )
 
     # -- stopping and answering
@@ -350,51 +349,35 @@ class TurnRunner:
                 live.loop.cancel()
         await asyncio.wait([live.task])
 
-    async def answer(
-        self, live: LiveTurn, approval_id: str, answer: Answer, *, remember: bool
-    ) -> None:
-        """Answers a question of a turn. Raises RequestError 404, or 409 for one that is closed."""
-        approval = await live.answer(approval_id, answer)
-        if approval is None:
-            state = await self.books.approvals.state(live.record.id, approval_id)
-            if state is None:
+    async def answer(self, live: LiveTurn, answers: Mapping[str, Answer]) -> None:
+        """Answers questions of a turn by their ids, all or none.
+
+        Raises RequestError 404 for one that was not asked, 409 for one that is closed.
+        """
+        open_ids = {approval.id for approval in live.questions}
+        for approval_id in answers:
+            if approval_id in open_ids:
+                continue
+            if await self.books.approvals.state(live.record.id, approval_id) is None:
                 raise RequestError(404, "not_found", "This turn asked no such question.")
-            message = "That question is answered or expired already."
-            raise RequestError(409, "approval_closed", message)
-        if remember and answer.approved:
-            record = live.record
-            await self.books.store.add_rule(record.owner, record.conversation_id, approval.tool)
-            live.policy.allow |= {approval.tool}
+            raise _closed()
+        answered = await live.answer(answers)
+        if answered is None:
+            raise _closed()
+        record = live.record
+        for approval in answered:
+            notebook = approval.question.notebook
+            if answers[approval.id].remember and notebook is not None:
+                await self.books.rules.add(
+                    record.owner, record.conversation_id, approval.tool, notebook
+                )
+                live.policy.rules = [*live.policy.rules, allowing(approval.tool, notebook)]
 
     # -- the server's life
 
     async def recovered(self) -> None:
-        """Returns once the turns that a crash cut off are `interrupted`; nothing is run again."""
-        if self._recovery is None:
-            self._recovery = asyncio.create_task(self._recover())
-        await asyncio.shield(self._recovery)
-
-    async def _recover(self) -> None:
-        for server, record in await self.books.store.live_turns():
-            if server != os.getpid() and check_pid(server):
-                continue  # another server with the same store runs it
-            await self._interrupt(record)
-
-    async def _interrupt(self, record: TurnRecord) -> None:
-        store = self.books.store
-        await (await open_transcript(store, record)).finish()
-        seq = await store.last_seq(record.id)
-        events: list[Event] = [] if seq else [_started(record)]
-        error = "The server stopped during this turn. Nothing was run again; you can ask again."
-        events.append(TurnFailed(error=error))
-        await store.add_events(record.id, list(enumerate(events, start=seq + 1)))
-        await store.end(
-            record.id,
-            state="interrupted",
-            stop_reason="interrupted",
-            steps=record.steps,
-            usage=Usage(),
-        )
+        """Ends the turns that a crash cut off as `interrupted`; nothing is run again."""
+        await self._interrupted.end()
 
     async def close(self) -> None:
         """Stops all turns, each with a valid history, within a few seconds."""
@@ -412,14 +395,18 @@ async def _until_stopped(live: LiveTurn, turn: Turn) -> Ending:
     return stopped(Meter(turn.limits, turn.facts))
 
 
-def _started(turn: TurnRecord) -> TurnStarted:
-    return TurnStarted(
-        message_id=turn.answer_id,
-        conversation_id=turn.conversation_id,
-        turn_id=turn.id,
-        model=turn.request["model"],
-        notebook=turn.request["notebook"],
+def _failure(error: str, stop_reason: str) -> Ending:
+    return Ending(
+        state="failed",
+        event=TurnFailed(error=error),
+        stop_reason=stop_reason,
+        usage=Usage(),
+        steps=0,
     )
+
+
+def _closed() -> RequestError:
+    return RequestError(409, "approval_closed", "That question is answered or expired already.")
 
 
 def _title(parts: Sequence[Mapping[str, Any]]) -> str:

@@ -128,4 +128,20 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE INDEX recovery_of_notebook ON recovery (notebook, id);
     """,
+    """
+    -- "always allow here" is for the notebook in which it was said: what was said before is not
+    -- known to be meant for any, so it is asked again.
+    DROP TABLE rules;
+    CREATE TABLE rules (
+        owner TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        notebook TEXT NOT NULL,
+        made TEXT NOT NULL,
+        PRIMARY KEY (owner, conversation_id, tool, notebook),
+        FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
+    );
+    -- `turns.server` is the id of the server's lock file now (Presence), no longer a process.
+    CREATE INDEX live_turns ON turns (state) WHERE state IN ('running', 'waiting');
+    """,
 )

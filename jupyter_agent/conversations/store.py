@@ -1,15 +1,17 @@
-"""What is kept of conversations: questions, history, events, approvals, rules and the audit."""
+"""What is kept of conversations: questions, history, events, calls and the audit."""
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.conversations.calls import close_calls, keep_call
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.journal import add_changes
+from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json, to_json
 
 TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
@@ -53,6 +55,8 @@ class NewTurn(Asked):
     title: str
     content: Sequence[Mapping[str, Any]]
     """The user's message as the model gets it."""
+    server: str
+    """Which server runs it (`Presence.id`)."""
     idempotency_key: str | None = None
     replaces_from: str | None = None
     """Id of a stored question: that turn and all after it leave the conversation."""
@@ -134,7 +138,10 @@ class ConversationStore:
     # -- turns
 
     async def begin(self, turn: NewTurn) -> None:
-        """Writes the question, durable before anything is sent to a model."""
+        """Writes the question, durable before anything is sent to a model.
+
+        Raises RequestError 409 where a turn of the conversation runs in another server.
+        """
         await self.database.run(lambda db: _begin(db, turn))
 
     async def turn(self, turn_id: str) -> TurnRecord | None:
@@ -162,22 +169,44 @@ class ConversationStore:
         )
         return [_turn(row) for row in rows]
 
-    async def live_turns(self) -> list[tuple[int, TurnRecord]]:
-        """Turns that are said to run, each with the process id of the server that ran it."""
+    async def live_turns(self) -> list[tuple[str, TurnRecord]]:
+        """Turns that are said to run or wait, each with the id of the server that runs it."""
         rows = await self.database.rows("SELECT * FROM turns WHERE state IN ('running', 'waiting')")
-        return [(row["server"], _turn(row)) for row in rows]
+        return [(str(row["server"]), _turn(row)) for row in rows]
+
+    async def claim(self, turn_id: str, server: str, by: str) -> bool:
+        """Whether `by` may end what that dead server left; of several only one may."""
+
+        def write(db: sqlite3.Connection) -> bool:
+            claimed = db.execute(
+                "UPDATE turns SET server = ? WHERE id = ? AND CAST(server AS TEXT) = ?"
+                " AND state IN ('running', 'waiting')",
+                (by, turn_id, server),
+            )
+            return claimed.rowcount == 1
+
+        return await self.database.run(write)
 
     async def set_state(self, turn_id: str, state: TurnState) -> None:
         """The turn runs again or waits."""
         await self.database.execute("UPDATE turns SET state = ? WHERE id = ?", state, turn_id)
 
     async def end(
-        self, turn_id: str, *, state: TurnState, stop_reason: str, steps: int, usage: Usage
+        self,
+        turn_id: str,
+        *,
+        state: TurnState,
+        stop_reason: str,
+        steps: int,
+        usage: Usage,
+        events: Sequence[tuple[int, Event]],
     ) -> None:
-        """The turn is over."""
+        """The turn is over; `events` are the last of it."""
 
         def write(db: sqlite3.Connection) -> None:
             time = now()
+            _add_events(db, turn_id, events)
+            close_calls(db, turn_id)
             db.execute(
                 "UPDATE turns SET state = ?, stop_reason = ?, steps = ?, usage = ?, ended = ?"
                 " WHERE id = ?",
@@ -227,15 +256,8 @@ class ConversationStore:
     # -- events: what the outside is told
 
     async def add_events(self, turn_id: str, events: Sequence[tuple[int, Event]]) -> None:
-        """Writes events with their numbers; those that speak of calls are kept as calls too."""
-        rows = [(turn_id, seq, json.dumps(to_json(event))) for seq, event in events]
-
-        def write(db: sqlite3.Connection) -> None:
-            db.executemany("INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)", rows)
-            for _, event in events:
-                _keep_call(db, turn_id, event)
-
-        await self.database.run(write)
+        """Writes events with their numbers; what they say of calls and cells is kept with them."""
+        await self.database.run(lambda db: _add_events(db, turn_id, events))
 
     async def events(self, turn_id: str, after: int = 0) -> list[tuple[int, Event]]:
         """The events of a turn that follow number `after`."""
@@ -262,33 +284,7 @@ class ConversationStore:
         )
         return [{**dict(row), "input": json.loads(row["input"])} for row in rows]
 
-    # -- rules and audit
-
-    async def rules(self, owner: str, conversation_id: str) -> list[str]:
-        """The tools that were answered with "always allow here"."""
-        rows = await self.database.rows(
-            "SELECT tool FROM rules WHERE owner = ? AND conversation_id = ? ORDER BY tool",
-            owner,
-            conversation_id,
-        )
-        return [row["tool"] for row in rows]
-
-    async def add_rule(self, owner: str, conversation_id: str, tool: str) -> None:
-        """From now on this tool needs no answer in this conversation."""
-        await self.database.execute(
-            "INSERT INTO rules (owner, conversation_id, tool, made) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            owner,
-            conversation_id,
-            tool,
-            now(),
-        )
-
-    async def forget_rules(self, owner: str, conversation_id: str) -> None:
-        """Asks again from now on."""
-        await self.database.execute(
-            "DELETE FROM rules WHERE owner = ? AND conversation_id = ?", owner, conversation_id
-        )
+    # -- audit
 
     async def note(self, **entry: Any) -> None:
         """One entry of the audit: owner, entry, tool, decision and what else is known."""
@@ -317,6 +313,10 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
         (turn.owner, turn.conversation_id, turn.title, turn.notebook, turn.model, time),
     )
     key = (turn.owner, turn.conversation_id)
+    running = "SELECT 1 FROM turns WHERE owner = ? AND conversation_id = ? AND state IN"
+    if db.execute(f"{running} ('running', 'waiting')", key).fetchone():
+        message = "A turn of this conversation is running in another server. Wait for it."
+        raise RequestError(409, "turn_running", message)
     if turn.replaces_from is not None:
         db.execute(
             "UPDATE turns SET replaced = 1 WHERE owner = ?1 AND conversation_id = ?2"
@@ -343,7 +343,7 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
             turn.answer_id,
             json.dumps(turn.request),
             turn.idempotency_key,
-            os.getpid(),
+            turn.server,
             time,
         ),
     )
@@ -353,30 +353,14 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     )
 
 
-def _keep_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
-    match event.type:
-        case "call_ready":
-            db.execute(
-                "INSERT INTO calls (turn_id, call_id, tool, input, state, started)"
-                " VALUES (?, ?, ?, ?, 'started', ?) ON CONFLICT DO NOTHING",
-                (turn_id, event.call_id, event.tool, json.dumps(event.input), now()),
-            )
-        case "call_output" if not event.preliminary:
-            _end_call(db, turn_id, event.call_id, "done", json.dumps(event.output))
-        case "call_failed":
-            _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
-        case "call_denied":
-            _end_call(db, turn_id, event.call_id, "refused", None)
-
-
-def _end_call(
-    db: sqlite3.Connection, turn_id: str, call_id: str, state: str, result: str | None
-) -> None:
-    db.execute(
-        "UPDATE calls SET state = ?, result = coalesce(?, result), ended = ?"
-        " WHERE turn_id = ? AND call_id = ?",
-        (state, result, now(), turn_id, call_id),
-    )
+def _add_events(db: sqlite3.Connection, turn_id: str, events: Sequence[tuple[int, Event]]) -> None:
+    rows = [(turn_id, seq, json.dumps(to_json(event))) for seq, event in events]
+    db.executemany("INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)", rows)
+    for _, event in events:
+        if event.type == "cells_changed":
+            add_changes(db, turn_id, event.call_id, event.changes)
+        else:
+            keep_call(db, turn_id, event)
 
 
 def _turn(row: sqlite3.Row) -> TurnRecord:

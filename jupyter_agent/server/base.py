@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from tornado import web
 
 from jupyter_agent.agent.stream import printable
-from jupyter_agent.errors import ModelError, RequestError, ToolError
+from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,8 @@ def operation(
                 self.refuse(status, error.reason, error.message, **error.facts)
             except ModelError as error:
                 self.refuse(400, error.kind, error.message)
+            except StoreUnavailable as error:
+                self.refuse(503, "store_unavailable", error.message)
 
         known = Operation(action=action, resource=resource, body=body, query=query, answers=answers)
         setattr(guarded, "operation", known)  # noqa: B010 - functions declare no attributes

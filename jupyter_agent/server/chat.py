@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
@@ -15,13 +15,15 @@ from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.permissions import Mode
 from jupyter_agent.conversations.attachments import Attachment
 from jupyter_agent.conversations.live import LiveTurn
-from jupyter_agent.conversations.runner import TurnRequest, TurnRunner, new_id
+from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
+from jupyter_agent.conversations.turn_request import TurnRequest, new_id
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import Authorizer, operation
 from jupyter_agent.server.sse import StreamHandler
+from jupyter_agent.workspace.sharing import Share
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
@@ -40,6 +42,8 @@ class ChatBody(BaseModel):
     context: list[Attachment] = Field(default_factory=list)
     instructions: str = ""
     """What the user wants of every answer, from their settings."""
+    share: Share = "all"
+    """How much of notebooks the model may see; administrator and notebook may say less."""
     mode: Mode = "ask"
     allow: list[str] = Field(default_factory=list)
     model: str | None = None
@@ -134,9 +138,7 @@ class ChatHandler(TurnAnswers):
         waiting = self.live_in(conversation_id)
         if waiting is not None and (replies := _stock_replies(body.messages, waiting)):
             after = waiting.last_seq
-            for reply in replies:
-                answer = Answer(approved=reply.approved, reason=reply.reason)
-                await self.runner.answer(waiting, reply.id, answer, remember=False)
+            await self.runner.answer(waiting, _answers(replies))
             return waiting, after
         return await self.runner.start(await self._request(body, conversation_id, key)), 0
 
@@ -154,6 +156,7 @@ class ChatHandler(TurnAnswers):
             limits=self._limits(body),
             attachments=body.context,
             instructions=body.instructions,
+            share=body.share,
             client=body.client,
             on_approval=body.on_approval,
             idempotency_key=key,
@@ -245,21 +248,31 @@ class ChatApprovalsHandler(TurnAnswers):
 
     @operation("write", body=ApprovalsBody)
     async def post(self, conversation_id: str, body: ApprovalsBody) -> None:
-        """Answers questions of the waiting turn; some may be answered first."""
+        """Answers questions of the waiting turn, all that are sent or none; some may be answered
+        first."""
         turn = self.live_in(conversation_id)
         if turn is None:
             turns = await self.runner.books.store.turns(self.owner, conversation_id)
             if not turns:
                 raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
             raise RequestError(409, "approval_closed", "That turn is over; ask again.")
-        for reply in body.approvals:
-            answer = Answer(approved=reply.approved, reason=reply.reason)
-            await self.runner.answer(turn, reply.id, answer, remember=bool(reply.remember))
+        await self.runner.answer(turn, _answers(body.approvals))
         if body.wait is None:
             self.answer({"turn_id": turn.record.id, "state": turn.state})
         else:
             await turn.settled(body.wait)
             self.answer(await self.outcome(turn.record.id))
+
+
+def _answers(replies: Sequence[Reply]) -> dict[str, Answer]:
+    return {
+        reply.id: Answer(
+            approved=reply.approved,
+            reason=reply.reason,
+            remember=reply.approved and reply.remember is not None,
+        )
+        for reply in replies
+    }
 
 
 def _question(messages: list[dict[str, Any]]) -> dict[str, Any]:

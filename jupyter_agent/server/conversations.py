@@ -120,15 +120,21 @@ class RulesHandler(KeptHandler):
 
     @operation("read")
     async def get(self, conversation_id: str) -> None:
-        """The tools that were answered with "always allow here"."""
+        """What was answered with "always allow here": tools, each in a notebook."""
         await self.known(conversation_id)
-        self.answer({"allow": await self.store.rules(self.owner, conversation_id)})
+        rules = await self.runner.books.rules.of(self.owner, conversation_id)
+        self.answer(
+            {
+                "allow": list(dict.fromkeys(tool for tool, _ in rules)),
+                "rules": [{"tool": tool, "notebook": notebook} for tool, notebook in rules],
+            }
+        )
 
     @operation("write", answers=204)
     async def delete(self, conversation_id: str) -> None:
         """Asks again from now on."""
         await self.known(conversation_id)
-        await self.store.forget_rules(self.owner, conversation_id)
+        await self.runner.books.rules.forget(self.owner, conversation_id)
         self.answer_nothing()
 
 

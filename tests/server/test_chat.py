@@ -425,7 +425,8 @@ async def test_what_was_always_allowed_here_does_not_ask_again(
     reply = {"id": approval.id, "approved": True, "remember": "conversation"}
     await call("POST", "chat", "talk", "approvals", body={"approvals": [reply]})
     await asking
-    assert (await call("GET", "conversations", "talk", "rules")).body == {"allow": ["run_cell"]}
+    rules = (await call("GET", "conversations", "talk", "rules")).body
+    assert rules == {"allow": ["run_cell"], "rules": [{"tool": "run_cell", "notebook": PATH}]}
     second = frames((await call("POST", "chat", body=ask("run", mode="ask"))).text)
     assert "tool-approval-request" not in types(second)
     assert types(second)[-2] == "finish"

@@ -2,6 +2,7 @@ import type { IStateDB } from '@jupyterlab/statedb';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { AgentClient } from './client';
+import { RequestError } from './client';
 import { Conversation, type Progress } from './conversation';
 import type { IRequest } from './conversation';
 import type { OpenNotebooks, IPlace } from './notebooks';
@@ -16,6 +17,8 @@ export interface IAssistantState {
   readonly view: 'conversation' | 'conversations' | 'models';
   readonly conversations: readonly IConversationSummary[];
   readonly models: IModels | null;
+  /** Why nothing can be asked, as the server has it; empty where all is well. */
+  readonly problem: string;
   /** What the user is about to ask. */
   readonly draft: string;
   /** What goes with the draft; stays as it is while there is one. */
@@ -47,6 +50,7 @@ export class Assistant implements IAssistant {
       view: 'conversation',
       conversations: [],
       models: null,
+      problem: '',
       draft: '',
       place: _notebooks.place,
       mode: this._defaultMode,
@@ -100,19 +104,26 @@ export class Assistant implements IAssistant {
   }
 
   async readModels(): Promise<void> {
-    this._set({ models: await this._client.models() });
+    try {
+      this._set({ models: await this._client.models(), problem: '' });
+    } catch (error) {
+      if (!(error instanceof RequestError)) {
+        throw error;
+      }
+      this._set({ problem: error.message });
+    }
   }
 
   /** Store the key of a provider and use it from now on, in place of the tour too. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
     await this._client.setKey(provider, key);
     await this.readModels();
-    const { models } = this._state;
-    const [first] = models?.providers.find(({ name }) => name === provider)?.models ?? [];
+    const [first] =
+      this._state.models?.providers.find(({ name }) => name === provider)?.models ?? [];
     if (first && this.answering.startsWith('demo:')) {
       this.setModel(`${provider}:${first}`);
     }
-    this._set({ view: 'conversation' });
+    this.setView('conversation');
   }
 
   /** The model that answers next, as `provider:model`; empty until the server has told. */
@@ -239,8 +250,8 @@ export class Assistant implements IAssistant {
 
   private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {
     this._state.conversation.dispose();
-    this._watch(conversation);
     this._set({ conversation, view });
+    this._watch(conversation);
     this._remember();
   }
 
@@ -248,9 +259,9 @@ export class Assistant implements IAssistant {
     let before: Progress = conversation.state.progress;
     conversation.changed.connect(() => {
       const { progress } = conversation.state;
-      const ended = before === 'running' && progress !== 'running';
+      const last = before;
       before = progress;
-      if (ended) {
+      if (last === 'running' && progress !== last) {
         this._turnEnded.emit(conversation);
         void this._readInstructions(); // the turn may have written such a file
       }
@@ -258,15 +269,15 @@ export class Assistant implements IAssistant {
   }
 
   private async _readInstructions(): Promise<void> {
-    const notebook = this._state.place?.notebook ?? '';
     const own = this._ownInstructions;
+    const { notebook = '' } = this._state.place ?? {};
     const files = await this._client.instructions(notebook).catch(() => []); // of use, but no more
-    const settings = { source: 'settings', characters: own.length, cut: false };
-    this._set({ instructions: own ? [...files, settings] : files });
+    const settings = own ? [{ source: 'settings', characters: own.length, cut: false }] : [];
+    this._set({ instructions: [...files, ...settings] });
   }
 
   private async _runningConversation(): Promise<string | undefined> {
-    const conversations = await this._client.conversations('');
+    const conversations = await this._client.conversations('').catch(() => []); // `problem` tells
     return conversations.find(({ state }) => state === 'running' || state === 'waiting')?.id;
   }
 

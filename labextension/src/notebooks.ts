@@ -113,6 +113,20 @@ export class OpenNotebooks {
     }
   }
 
+  /** Add a code cell below the active one of the notebook in front, as the user would; false where none is. */
+  insert(source: string): boolean {
+    const notebook = this._tracker.currentWidget?.content;
+    if (!notebook?.model) {
+      return false;
+    }
+    const index = notebook.activeCellIndex + 1;
+    const cell = { cell_type: 'code', source, metadata: { trusted: true } };
+    notebook.model.sharedModel.insertCell(index, cell);
+    notebook.activeCellIndex = index;
+    void notebook.scrollToItem(index, 'smart');
+    return true;
+  }
+
   /** Run cells of an open notebook in their order, as the user's own; returns when they are done. */
   async run(notebook: string, cells: readonly string[]): Promise<void> {
     const panel = this._panel(notebook);

@@ -338,6 +338,39 @@ def test_a_key_pasted_into_the_setup_card_is_used_at_once(
             expect(panel.log).to_contain_text("Hello from the model.")
 
 
+def test_code_in_an_answer_is_copied_or_becomes_a_cell(
+    panel: Panel, notebook: OpenNotebook, replies: Replies
+) -> None:
+    notebook.edit("c0")
+    replies.append([says("Like this:\n\n```python\nimport math\nmath.pi\n```\n\nThat is all.")])
+    panel.ask("How?")
+    panel.button("Insert as cell").click()
+    eventually(
+        lambda: list(notebook.sources().values()),
+        lambda now: now == ["x = 1", "import math\nmath.pi", "print('x is', x)"],
+    )
+    panel.button("Copy").click()
+    panel.message.focus()
+    panel.page.keyboard.press("Control+v")
+    expect(panel.message).to_have_value("import math\nmath.pi")
+
+
+def test_without_its_server_part_the_panel_says_what_to_do(
+    context: BrowserContext, lab: Lab
+) -> None:
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.route("**/api/agent/**", lambda route: route.fulfill(status=404, body="404 : Not Found"))
+    panel = Panel(OpenNotebook(page, lab, new_file(lab, "alone", ["x = 1"])).open().page).open()
+    alert = panel.region.get_by_role("alert")
+    expect(alert).to_contain_text("Install jupyter_agent where the server runs")
+    page.unroute("**/api/agent/**")
+    alert.get_by_role("button", name="Try again").click()
+    expect(panel.log).to_contain_text("Sonnet 5.5 answers.")
+    assert errors == []
+
+
 NARROW = """() => {
     let area = [...jupyterapp.shell.widgets('right')].find(one => one.id === 'jupyter-agent');
     while (!area.parent.layout.absoluteSizes) area = area.parent;

@@ -1,3 +1,4 @@
+import { Clipboard } from '@jupyterlab/apputils';
 import { MimeModel } from '@jupyterlab/rendermime';
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import * as React from 'react';
@@ -18,15 +19,27 @@ export const Markdown = React.memo(function Markdown({ text }: { text: string })
 });
 
 const Block = React.memo(function Block({ source }: { source: string }) {
-  const { rendermime } = useServices();
-  const [painter] = React.useState(() => new Painter(rendermime));
+  const { notebooks, rendermime, trans } = useServices();
+  const [painter] = React.useState(
+    () =>
+      new Painter(rendermime, [
+        [trans.__('Copy'), code => Clipboard.copyToSystem(code)],
+        [trans.__('Insert as cell'), code => void notebooks.insert(code)]
+      ])
+  );
   React.useLayoutEffect(() => painter.paint(source), [painter, source]);
   return <div ref={painter.attach} />;
 });
 
+/** What a button above a piece of code says and does. */
+type CodeTool = readonly [label: string, act: (code: string) => void];
+
 /** Renders aside and then swaps, so that a growing text never shows raw mathematics or an empty place. */
 class Painter {
-  constructor(private readonly _rendermime: IRenderMimeRegistry) {}
+  constructor(
+    private readonly _rendermime: IRenderMimeRegistry,
+    private readonly _tools: readonly CodeTool[]
+  ) {}
 
   readonly attach = (host: HTMLElement | null): void => {
     this._host = host;
@@ -49,9 +62,23 @@ class Painter {
       this._renderer = this._rendermime.createRenderer(MARKDOWN);
       await this._renderer.renderModel(new MimeModel({ data: { [MARKDOWN]: shown } }));
       await this._rendermime.latexTypesetter?.typeset(this._renderer.node);
+      this._renderer.node.querySelectorAll('pre').forEach(pre => pre.before(this._bar(pre)));
       this._host?.replaceChildren(this._renderer.node);
       old?.dispose();
     }
+  }
+
+  private _bar(pre: HTMLElement): HTMLElement {
+    const bar = document.createElement('div');
+    bar.className = 'jp-Agent-codeTools';
+    for (const [label, act] of this._tools) {
+      const button = document.createElement('button');
+      button.className = 'jp-Agent-link';
+      button.textContent = label;
+      button.onclick = () => act(pre.textContent.replace(/\n$/, ''));
+      bar.append(button);
+    }
+    return bar;
   }
 
   private _host: HTMLElement | null = null;

@@ -7,11 +7,26 @@ import { useAssistant, useServices } from './services';
 /** An empty conversation: who answers, and a few things to ask for. */
 export function Welcome(): React.JSX.Element {
   const { assistant, notebooks, trans } = useServices();
-  const { models } = useAssistant();
+  const { models, problem } = useAssistant();
   const chosen = assistant.answering;
   const touring = chosen.startsWith('demo:');
   const offered = ideas(notebooks.glance(), trans);
   const shown = touring ? [trans.__('Show me what you can do'), ...offered] : offered;
+  if (problem) {
+    return (
+      <div role="alert" className="jp-Agent-failure">
+        <p>
+          {trans.__(
+            'The part of the assistant that works on the Jupyter server does not answer (%1). Install jupyter_agent where the server runs, and restart it.',
+            problem
+          )}
+        </p>
+        <button className="jp-Agent-button" onClick={() => void assistant.readModels()}>
+          {trans.__('Try again')}
+        </button>
+      </div>
+    );
+  }
   return (
     <div className="jp-Agent-welcome">
       <p>

@@ -188,14 +188,9 @@ export class Assistant implements IAssistant {
   }
 
   async renameConversation(id: string, title: string): Promise<void> {
-    const renamed = this._state.conversations.map(known =>
-      known.id === id ? { ...known, title } : known
-    );
-    if (id === this._state.conversation.id) {
-      await this._state.conversation.rename(title);
-    } else {
-      await this._client.rename(id, title);
-    }
+    const { conversation, conversations } = this._state;
+    await (id === conversation.id ? conversation.rename(title) : this._client.rename(id, title));
+    const renamed = conversations.map(known => (known.id === id ? { ...known, title } : known));
     this._set({ conversations: renamed });
   }
 

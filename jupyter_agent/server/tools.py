@@ -12,6 +12,7 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.workspace.sharing import Share
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 
@@ -26,6 +27,8 @@ class ToolBody(BaseModel):
     """Whose reads are the base of a whole rewrite."""
     mode: Mode = "ask"
     allow: list[str] = Field(default_factory=list)
+    share: Share = "all"
+    """How much of notebooks may be told; administrator and notebook may say less."""
 
 
 class CallHandler(AgentHandler):
@@ -65,6 +68,7 @@ class ToolHandler(CallHandler):
             authorize=Authorizer(self),
             home=body.notebook.strip("/") if body.notebook else None,
             reads=self.runner.reads(self.owner, conversation),
+            share=self.runner.share(body.share),
         )
         policy = self.runner.policy(body.mode, frozenset(body.allow))
         try:
@@ -74,12 +78,14 @@ class ToolHandler(CallHandler):
                 {"text": error.message, "is_error": True, "reason": error.reason, **error.facts}
             )
             return
+        # A person reads the events of a turn; this answer may go to a model as it is.
+        view = await work.view_at(result.facts.get("notebook", work.home))
         images = [{"media_type": kind, "data": data} for kind, data in result.images]
         self.answer(
             {
-                **result.output(),
+                **view.facts(result.output()),
                 "is_error": False,
-                "changes": [change.to_json() for change in result.changes],
+                "changes": [view.facts(change.to_json()) for change in result.changes],
                 **({"images": images} if images else {}),
             }
         )

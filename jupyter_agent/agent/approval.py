@@ -20,6 +20,10 @@ class Approval:
     tool: str
     input: Mapping[str, Any]
     question: Question
+    group: str
+    """The same for those that are one question to a person, such as an edit and its run."""
+    rests_on: frozenset[str] = frozenset()
+    """Ids of the calls, asked about with it, whose edits it takes as done."""
     binding: str
     """What the answer is given for; if it is another when the call acts, it does not act."""
     expires: datetime
@@ -29,6 +33,7 @@ class Approval:
         """API.md's approval object."""
         described: dict[str, Any] = {
             "id": self.id,
+            "group": self.group,
             "call_id": self.call_id,
             "tool": self.tool,
             "input": dict(self.input),

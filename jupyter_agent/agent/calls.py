@@ -1,15 +1,14 @@
 """The calls of one step: every one gets an answer, all in one message, in the order of the calls.
 
 Calls run in their order; neighbours that only read run side by side. Questions of a step are asked
-together, after the calls that need no answer: what only reads or edits does not wait for them, a
-run waits for every answer before it. A question about what an earlier question may still change
-comes after that one.
+together (`asking`), after the calls that need no answer: what only reads or edits does not wait for
+them, a run waits for every answer before it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -17,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.asking import Round
 from jupyter_agent.agent.base import Turn
 from jupyter_agent.agent.dispatch import Prepared
 from jupyter_agent.agent.outcome import CUT_OFF, LAST_STEP
@@ -32,7 +32,7 @@ from jupyter_agent.events import (
     Notice,
 )
 from jupyter_agent.models.base import Block
-from jupyter_agent.tools.base import Question, Result
+from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.news import read_news
 
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
@@ -208,48 +208,59 @@ class _Step:
 
     async def _ask(self, waiting: Sequence[_Pending]) -> list[_Pending]:
         """Put the questions that can be put now; gives what is still to be done, in order."""
+        asking = Round()
         questions: dict[str, Approval] = {}
         for item in waiting:
-            if item.asks and (approval := await self._question(item, questions.values())):
+            if item.asks and (approval := await self._question(item, asking)):
                 questions[item.call.id] = approval
         answers = await self._turn.ask(list(questions.values())) if questions else {}
-        left = []
+        left: list[_Pending] = []
+        declined: set[str] = set()
         for item in waiting:
-            if item.call.id in self.results:
+            call_id = item.call.id
+            if call_id in self.results:
                 continue  # its question could not even be put
-            approval = questions.get(item.call.id)
+            approval = questions.get(call_id)
             answer = answers.get(approval.id, UNANSWERED) if approval else None
-            if answer is None:
+            if approval is None or answer is None:
                 left.append(item)
-            elif answer.approved:
-                left.append(replace(item, approval=approval))
-            else:
+            elif not answer.approved:
+                declined.add(call_id)
                 said = _declined(answer)
                 await self._turn.dispatcher.decline(item.prepared, self._turn.work, said)
-                await self._deny(item.call.id, said)
+                await self._deny(call_id, said)
+            elif approval.rests_on & declined:
+                declined.add(call_id)  # what rests on it in turn was not seen as it will be either
+                left.append(item)  # asked again, about the cell as it is without that edit
+            else:
+                left.append(replace(item, approval=approval))
         return left
 
-    async def _question(self, item: _Pending, before: Iterable[Approval]) -> Approval | None:
+    async def _question(self, item: _Pending, asking: Round) -> Approval | None:
         turn = self._turn
         try:
-            question = await turn.dispatcher.question(item.prepared, turn.work)
+            question = await turn.dispatcher.question(
+                item.prepared, turn.work.foreseeing(asking.foreseen)
+            )
         except NotPermitted as error:
             await self._deny(item.call.id, error.message)
             return None
         except ToolError as error:
             await self.fail(item.call.id, error.message)
             return None
-        approval = Approval(
+        if asking.waits(question):
+            return None
+        return Approval(
             id=f"approval_{uuid4().hex}",
             call_id=item.call.id,
             tool=item.call.name,
             input=item.call.input,
             question=question,
+            rests_on=frozenset(asking.rests_on(question)),
+            group=asking.add(item.call.id, item.prepared, question),
             binding=item.prepared.binding(question),
             expires=datetime.now(UTC) + timedelta(seconds=turn.limits.approval_seconds),
         )
-        later = any(_rests_on(question, earlier.question) for earlier in before)
-        return None if later else approval
 
 
 def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]:
@@ -260,12 +271,6 @@ def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]
         wait = item.asks or (bool(waiting) and (item.runs or item.approval is not None))
         (waiting if wait else ready).append(item)
     return ready, waiting
-
-
-def _rests_on(question: Question, earlier: Question) -> bool:
-    """Whether the earlier call, once allowed, may change what this question shows."""
-    shared_cells = question.cells.keys() & earlier.cells.keys()
-    return question.notebook == earlier.notebook and bool(shared_cells)
 
 
 def _is_cancelled() -> bool:

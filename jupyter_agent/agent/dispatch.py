@@ -118,7 +118,7 @@ class Dispatcher:
         path = tool.target or work.home
         act = Act(
             tool=name,
-            action=tool.action,
+            action=await tool.acts(work),
             notebook=path,
             elsewhere=path is not None and path != work.home and path not in policy.touched,
         )
@@ -158,6 +158,8 @@ class Dispatcher:
         try:
             if prepared.decision.verdict == "ask":
                 work = await self._approved(prepared, work, policy, approved)
+            else:
+                await self._still_allowed(prepared, work, policy)
             await work.refuse_hidden(prepared.tool.target, prepared.tool.acts_on)
             result = await prepared.tool.run(work, progress and self._masking(progress))
         except ToolError as error:
@@ -175,6 +177,13 @@ class Dispatcher:
         except StoreUnavailable as error:  # it is done: that must be told whatever happens
             log.error("`%s` is not in the audit: %s", prepared.act.tool, error)
         return replace(result, text=self.told(result.text), facts=_masked(result.facts, self.mask))
+
+    async def _still_allowed(self, prepared: Prepared, work: Workspace, policy: Policy) -> None:
+        action = await prepared.tool.acts(work)
+        if action == prepared.act.action:
+            return
+        if decide(replace(prepared.act, action=action), policy).verdict != "run":
+            raise Conflict("Something else runs there by now, so nothing was done. Look again.")
 
     async def _approved(
         self, prepared: Prepared, work: Workspace, policy: Policy, approved: Question | None

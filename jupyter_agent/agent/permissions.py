@@ -23,6 +23,7 @@ _ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
     "run": ("deny", "ask", "ask", "run"),
     "restart": ("deny", "ask", "ask", "ask"),
     "interrupt": ("deny", "ask", "ask", "ask"),
+    "stop": ("deny", "run", "run", "run"),  # an interrupt of what the turn runs itself
 }
 _FIRST_CHANGE_ELSEWHERE: tuple[Verdict, Verdict, Verdict, Verdict] = ("deny", "ask", "ask", "run")
 _REASONS: Mapping[Verdict, str] = {
@@ -107,6 +108,6 @@ def decide(act: Act, policy: Policy) -> Decision:
 def _by_mode(act: Act, mode: Mode) -> Verdict:
     column = MODES.index(mode)
     verdicts = [_ROWS[act.action][column]]
-    if act.elsewhere and act.action != "read":
+    if act.elsewhere and act.action not in ("read", "stop"):
         verdicts.append(_FIRST_CHANGE_ELSEWHERE[column])
     return max(verdicts, key=_VERDICTS.index)

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.notebook.cell import Change
+from jupyter_agent.notebook.cell import Cell, Change
 from jupyter_agent.workspace.workspace import Workspace
 
 Effect: TypeAlias = Literal["read", "edit", "run"]
-Action: TypeAlias = Literal["read", "edit", "delete", "run", "restart", "interrupt"]
+Action: TypeAlias = Literal["read", "edit", "delete", "run", "restart", "interrupt", "stop"]
 """The row of the permission table that a tool belongs to."""
 Need: TypeAlias = tuple[str, str]
 """What Jupyter's authorizer is asked: (action, resource), e.g. ("write", "contents")."""
@@ -64,6 +64,10 @@ class Question:
     """Cell id -> version of the cells that are shown."""
     kernel: str = ""
     """Which kernel, in which of its lives."""
+    after: Mapping[str, Cell] = field(default_factory=dict)
+    """Cell id -> the cell as it will be when this is done, where that can be foreseen."""
+    whole: bool = False
+    """Whether it is about all cells that the notebook has."""
 
     def binding(self, tool: str, input: Mapping[str, Any]) -> str:
         """A hash of all that an approval is given for; it is compared again just before acting."""
@@ -97,6 +101,10 @@ class Tool(BaseModel, ABC):
     @abstractmethod
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         """Do it. Raises ToolError with a text that tells the model what to do instead."""
+
+    async def acts(self, work: Workspace) -> Action:
+        """The row of the permission table that the call belongs to now."""
+        return self.action
 
     async def question(self, work: Workspace) -> Question:
         """What a person is shown. Raises ToolError where the call could not succeed anyway."""

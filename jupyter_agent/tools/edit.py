@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from jupyter_agent.errors import InvalidInput, NotPermitted
@@ -90,6 +91,7 @@ class UpdateCell(EditTool):
             cell_id=cell.id,
             diff=shown,
             cells={cell.id: cell.version},
+            after={cell.id: replace(cell, source=text, type=self.type or cell.type)},
         )
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
@@ -142,7 +144,7 @@ class DeleteCell(EditTool):
 
     async def question(self, work: Workspace) -> Question:
         notebook = await work.notebook(self.notebook)
-        cell = await notebook.cell(self.cell_id)
+        cell = await work.cell(self.notebook, self.cell_id)
         return Question(
             notebook=notebook.path,
             cell_id=cell.id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from jupyter_agent.errors import InvalidInput, ToolError
@@ -50,8 +51,7 @@ class RunCell(RunTool):
         return [self.cell_id]
 
     async def question(self, work: Workspace) -> Question:
-        notebook = await work.notebook(self.notebook)
-        cell = await notebook.cell(self.cell_id)
+        cell = await work.cell(self.notebook, self.cell_id)
         return await question_to_run(work, self.notebook, [cell])
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
@@ -76,7 +76,8 @@ class RunCells(RunTool):
     async def question(self, work: Workspace) -> Question:
         cells = await work.code_cells(self.notebook, self.cell_ids)
         shown = [cell for cell in cells if not hidden(cell)]
-        return await question_to_run(work, self.notebook, shown)
+        question = await question_to_run(work, self.notebook, shown)
+        return replace(question, whole=self.cell_ids is None)
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         runs: list[Run] = []
@@ -132,10 +133,20 @@ class InterruptKernel(RunTool):
     action: ClassVar[Action] = "interrupt"
     needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
+    async def acts(self, work: Workspace) -> Action:
+        """To stop what the turn runs itself is another thing than to stop what somebody else does."""
+        kernel = await work.rooms.kernels.find(work.resolve(self.notebook))
+        runs = work.rooms.runs.in_kernel(kernel) if kernel else []
+        return "stop" if runs and all(_own(run, work) for run in runs) else self.action
+
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         kernel = await work.running_kernel(self.notebook)
         runs = work.rooms.runs.in_kernel(kernel)
-        await kernel.interrupt()
+        if runs and all(_own(run, work) for run in runs):
+            for run in runs:
+                await run.interrupt()  # this run and no other, should it end just now
+        else:
+            await kernel.interrupt()
         for run in runs:
             await run.wait(REACTION)
         told = [await result_of(run, work) for run in runs if run.ended is not None]
@@ -164,6 +175,10 @@ class RestartKernel(RunTool):
         await kernel.restart()
         work.reads.kernels[work.resolve(self.notebook)] = kernel.life
         return Result(text="Restarted. No variable is left; run what you need again.")
+
+
+def _own(run: Run, work: Workspace) -> bool:
+    return work.turn_id is not None and run.turn_id == work.turn_id
 
 
 async def question_to_run(work: Workspace, path: str | None, cells: Sequence[Cell]) -> Question:

@@ -43,6 +43,7 @@ class VerifyNotebook(Tool):
             codes=codes,
             cells=planned.versions,
             kernel=f"fresh {planned.kernel_name}",
+            whole=True,
         )
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:

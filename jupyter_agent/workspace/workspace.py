@@ -77,6 +77,16 @@ class Workspace:
     Only those versions are acted on, and their outputs are trusted like the person's own.
     """
 
+    foreseen: Mapping[tuple[str, str], Cell] = field(default_factory=dict)
+    """(path, cell id) -> the cell as it will be once what is asked before was allowed.
+
+    Only for what a person is shown (`proposal`, `cell`, `code_cells`), never for what is done.
+    """
+
+    def foreseeing(self, cells: Mapping[tuple[str, str], Cell]) -> Workspace:
+        """The same workspace, where these edits are taken as done in what a person is shown."""
+        return replace(self, foreseen=cells)
+
     def for_approved_call(self, cells: Mapping[str, str]) -> Workspace:
         """The same workspace for a call that a person allowed, having seen these cells."""
         return replace(self, approved=cells)
@@ -159,6 +169,11 @@ class Workspace:
         """The full source of these cells was shown to this conversation."""
         self.reads.show(notebook.path, cells)
 
+    async def cell(self, path: str | None, cell_id: str) -> Cell:
+        """A cell as a person is shown it before it is acted on."""
+        notebook = await self.notebook(path)
+        return self.foreseen.get((notebook.path, cell_id)) or await notebook.cell(cell_id)
+
     async def proposal(
         self,
         path: str | None,
@@ -170,8 +185,10 @@ class Workspace:
     ) -> tuple[Cell, str]:
         """The cell and the text that `update` would give it now; raises as `update` does."""
         notebook = await self.notebook(path)
-        cell = await notebook.cell(cell_id)
+        cell = await self.cell(path, cell_id)
         base = self.reads.source(notebook.path, cell_id)
+        if base is not None and (notebook.path, cell_id) in self.foreseen:
+            base = cell.source  # the edit before will have written it
         text = notebook.proposal(
             cell, source=source, base=base, old_string=old_string, new_string=new_string
         )
@@ -226,9 +243,12 @@ class Workspace:
         """The named cells, or all code cells that have code, in the order of the notebook."""
         notebook = await self.notebook(path)
         cells = await notebook.read()
-        if cell_ids is None:
-            return [cell for cell in cells if cell.type == "code" and cell.source.strip()]
-        return [notebook.peek(cell_id) for cell_id in cell_ids]
+        if cell_ids is not None:
+            cells = [notebook.peek(cell_id) for cell_id in cell_ids]
+        cells = [self.foreseen.get((notebook.path, cell.id), cell) for cell in cells]
+        if cell_ids is not None:
+            return cells
+        return [cell for cell in cells if cell.type == "code" and cell.source.strip()]
 
     async def run(self, path: str | None, cell_id: str, *, timeout: float | None = None) -> Run:
         """Starts a cell in the notebook's own kernel."""

@@ -19,7 +19,7 @@ from jupyter_agent.errors import CellNotFound
 from jupyter_agent.events import Event
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.facts import Facts
-from jupyter_agent.notebook.cell import CellState, Change, version_of
+from jupyter_agent.notebook.cell import Cell, CellState, Change, version_of
 from jupyter_agent.testing import check_messages
 from jupyter_agent.tools.base import (
     Action,
@@ -65,6 +65,12 @@ def source_of(work: Workspace, cell_id: str) -> str:
     return cells[cell_id]
 
 
+def shown_of(work: Workspace, notebook: str | None, cell_id: str) -> str:
+    """The source that a person is shown: as it will be after what they are asked before."""
+    foreseen = work.foreseen.get((work.resolve(notebook), cell_id))
+    return foreseen.source if foreseen else source_of(work, cell_id)
+
+
 class TinyTool(Tool):
     effect: ClassVar[Effect] = "read"
     action: ClassVar[Action] = "read"
@@ -105,12 +111,13 @@ class Write(TinyTool):
     source: str
 
     async def question(self, work: Workspace) -> Question:
-        before = source_of(work, self.cell_id)
+        before = shown_of(work, self.notebook, self.cell_id)
         return Question(
             notebook=work.resolve(self.notebook),
             cell_id=self.cell_id,
             diff=f"-{before}\n+{self.source}",
             cells={self.cell_id: version_of("code", before)},
+            after={self.cell_id: Cell(id=self.cell_id, index=0, type="code", source=self.source)},
         )
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
@@ -137,7 +144,7 @@ class Execute(TinyTool):
     cell_id: str
 
     async def question(self, work: Workspace) -> Question:
-        source = source_of(work, self.cell_id)
+        source = shown_of(work, self.notebook, self.cell_id)
         return Question(
             notebook=work.resolve(self.notebook),
             cell_id=self.cell_id,

@@ -35,6 +35,7 @@ async def test_a_person_sees_what_would_change_and_allows_it(bench: Bench) -> No
     shown = dict(told.approval)
     assert shown.pop("id") == told.approval_id
     assert shown.pop("expires").endswith("Z")
+    assert shown.pop("group")
     assert shown == {
         "call_id": "toolu_1",
         "tool": "write",
@@ -56,15 +57,80 @@ async def test_the_questions_of_a_step_are_asked_together(bench: Bench) -> None:
     assert bench.desk.log == ["write a", "run y = 2"]
 
 
-async def test_a_run_of_what_an_edit_would_change_is_asked_about_after_it(bench: Bench) -> None:
+def groups(asked: Sequence[Approval]) -> list[list[str]]:
+    """The tools of each group, in the order in which they are asked about."""
+    found: dict[str, list[str]] = {}
+    for approval in asked:
+        found.setdefault(approval.group, []).append(approval.tool)
+    return list(found.values())
+
+
+async def test_an_edit_and_the_run_of_it_are_one_question(bench: Bench) -> None:
     bench.answering = approving()
     await bench.run(
         asking(bench, calls("write", cell_id="a", source="x = 2"), calls("execute", cell_id="a"))
     )
-    (edit,), (run,) = bench.asked
-    assert edit.tool == "write"
-    assert run.question.code == "x = 2"
+    ((edit, run),) = bench.asked
+    assert groups([edit, run]) == [["write", "execute"]]
+    assert run.question.code == "x = 2"  # what the approved edit leaves: that runs, or nothing
+    assert edit.id != run.id
+    assert edit.binding != run.binding
     assert bench.desk.log == ["write a", "run x = 2"]
+
+
+async def test_the_edits_of_a_step_are_one_question_with_all_diffs(bench: Bench) -> None:
+    bench.answering = approving()
+    await bench.run(
+        asking(
+            bench,
+            calls("write", cell_id="a", source="1"),
+            calls("write", cell_id="b", source="2"),
+            calls("write", cell_id="a", source="3"),
+            calls("restart"),
+        )
+    )
+    (asked,) = bench.asked
+    assert groups(asked) == [["write", "write", "write"], ["restart"]]
+    assert [approval.question.diff for approval in asked[:3]] == [
+        "-x = 1\n+1",
+        "-y = 2\n+2",
+        "-1\n+3",
+    ]
+    assert bench.desk.log == ["write a", "write b", "write a", "restart"]
+
+
+async def test_a_run_of_something_else_is_a_question_of_its_own(bench: Bench) -> None:
+    bench.answering = approving()
+    await bench.run(
+        asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="b"))
+    )
+    assert groups(bench.asked[0]) == [["write"], ["execute"]]
+
+
+async def test_when_the_edit_does_not_come_as_it_was_approved_its_run_does_not_run(
+    bench: Bench,
+) -> None:
+    async def type_meanwhile(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        bench.desk.cells["a"] = "import os"
+        return await approving()(approvals)
+
+    bench.answering = type_meanwhile
+    await bench.run(
+        asking(bench, calls("write", cell_id="a", source="x = 2"), calls("execute", cell_id="a"))
+    )
+    assert bench.desk.log == []
+    assert len(bench.told(CallFailed)) == 2
+
+
+async def test_a_run_whose_edit_is_denied_is_asked_about_again_as_the_cell_is(bench: Bench) -> None:
+    bench.answering = approving("write")
+    await bench.run(
+        asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="a"))
+    )
+    assert [[approval.question.code for approval in asked] for asked in bench.asked] == [
+        [None, "1"],
+        ["x = 1"],
+    ]
 
 
 async def test_a_denied_call_does_not_stop_the_others(bench: Bench) -> None:

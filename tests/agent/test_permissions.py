@@ -14,6 +14,7 @@ TABLE: dict[Action, str] = {
     "run": "deny ask ask run",
     "restart": "deny ask ask ask",
     "interrupt": "deny ask ask ask",
+    "stop": "deny run run run",
 }
 
 

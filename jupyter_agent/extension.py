@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.notebook.carriers.ydoc import collaboration
 from jupyter_agent.server.routes import routes
+from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.moves import Moves
@@ -46,6 +48,8 @@ class JupyterAgent(ExtensionApp):
 
     name = "jupyter_agent"
     load_other_extensions = True
+    watchdog: Watchdog | None = None
+    """There once the server has started."""
 
     default_model = Unicode(
         "",
@@ -200,6 +204,7 @@ class JupyterAgent(ExtensionApp):
             ),
             self.presence,
             self.log,
+            active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
         if self.open_panel:
             page = server.web_app.settings.setdefault("page_config_data", {})
@@ -234,16 +239,18 @@ class JupyterAgent(ExtensionApp):
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         await self.runner.recovered()
+        self.watchdog = Watchdog(self.log)
 
     def current_activity(self) -> list[dict[str, str]] | None:
-        """Turns that run: they keep an idle server from being culled."""
-        running = [turn for turn in self.runner.running if turn.state == "running"]
-        return [{"turn": turn.record.id} for turn in running] or None
+        """Turns that run, or wait for a person, which has an end: they keep an idle server up."""
+        return [{"turn": turn.record.id} for turn in self.runner.running] or None
 
     async def stop_extension(self) -> None:
         """Ends turns with a valid history, lets go of runs, saves, and closes what was opened."""
         assert self.serverapp is not None
         assert self.serverapp.event_logger is not None
+        if self.watchdog is not None:
+            self.watchdog.close()
         self.moves.stop(self.serverapp.event_logger)
         await self.runner.close()
         await self.rooms.runs.close()
@@ -253,6 +260,11 @@ class JupyterAgent(ExtensionApp):
         await self.models.close()
         self.database.close()
         self.presence.close()
+
+
+def _note_activity(times: dict[str, datetime]) -> None:
+    """For a hub, which culls a server that says of itself that it did nothing for long."""
+    times["jupyter_agent"] = datetime.now(UTC)
 
 
 def _audit_into(store: ConversationStore) -> Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -66,7 +66,10 @@ class TurnRunner:
         rules: Rules,
         presence: Presence,
         log: logging.Logger = log,
+        *,
+        active: Callable[[], object] = bool,
     ) -> None:
+        """`active` is called when a turn does something."""
         self.books = books
         self.log = log
         self._models = models
@@ -78,6 +81,7 @@ class TurnRunner:
         self._reads: dict[tuple[str, str], Reads] = {}
         self._keys: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._presence = presence
+        self._active = active
         self._interrupted = Interrupted(books.store, presence)
         self._outliving: set[asyncio.Task[None]] = set()
 
@@ -257,6 +261,7 @@ class TurnRunner:
         async def tell(event: Event) -> None:
             await live.tell(event)
             turn_log.hear(event)
+            self._active()
 
         await live.tell(started(record))
         if notice := await self._first_sending(record, model):

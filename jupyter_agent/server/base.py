@@ -14,6 +14,7 @@ from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.utils import ensure_async
 from pydantic import BaseModel, ValidationError
 from tornado import web
+from tornado.http1connection import HTTP1Connection
 
 from jupyter_agent.agent.stream import printable
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
@@ -38,6 +39,7 @@ STATUS = {
 """The status that belongs to a ToolError's `reason`; 400 for all others."""
 
 MAX_DEPTH = 64
+MEBIBYTE = 1 << 20
 LOCAL_OWNER = "local"
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
@@ -102,6 +104,11 @@ def owner_of(handler: JupyterHandler) -> str:
     return str(handler.current_user.username)
 
 
+def page_of(handler: JupyterHandler, client: str | None) -> str | None:
+    """A page load by the id that it gave itself, as its user's own: nobody else can name it."""
+    return None if client is None else f"{owner_of(handler)}/{client}"
+
+
 class Authorizer:
     """Asks Jupyter's authorizer as one user, also after that user's request is answered."""
 
@@ -124,10 +131,29 @@ class Authorizer:
             return False
 
 
+@web.stream_request_body
 class AgentHandler(APIHandler):
-    """Base of all routes under `api/agent`."""
+    """Base of all routes under `api/agent`.
+
+    A body is taken only once its sender is known, and no more of it than the route has use for.
+    """
 
     auth_resource = "agent"
+    most_bytes = MEBIBYTE
+    """The largest body that the route takes."""
+
+    async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
+        await super().prepare()
+        self._body = bytearray()
+        cast(HTTP1Connection, self.request.connection).set_max_body_size(self.most_bytes)
+        length = self.request.headers.get("Content-Length", "0")
+        if not self._finished and length.isdecimal() and int(length) > self.most_bytes:
+            message = f"The body has {length} bytes; this route takes {self.most_bytes}."
+            self.refuse(413, "too_large", message)
+
+    def data_received(self, chunk: bytes) -> None:
+        """One more piece of the body."""
+        self._body += chunk
 
     @property
     def owner(self) -> str:
@@ -145,7 +171,8 @@ class AgentHandler(APIHandler):
     def read(self, model: type[BaseModel]) -> BaseModel:
         """The body as `model`. Raises RequestError 400 that names the field."""
         try:
-            text = self.request.body.decode("utf-8") or "{}"
+            text = self._body.decode("utf-8") or "{}"
+            self._body.clear()  # a turn outlives its request, and keeps that for the authorizer
             value = json.loads(text)
             if "\\ud" in text.lower():  # half a character, as JSON can spell it, is text nowhere
                 value = json.loads(printable(json.dumps(value, ensure_ascii=False)))

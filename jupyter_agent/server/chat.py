@@ -21,7 +21,7 @@ from jupyter_agent.conversations.turn_request import TurnRequest, new_id
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.server import wire
-from jupyter_agent.server.base import Authorizer, operation
+from jupyter_agent.server.base import MEBIBYTE, Authorizer, operation, page_of
 from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.sharing import Share
 
@@ -117,6 +117,8 @@ class TurnAnswers(StreamHandler):
 class ChatHandler(TurnAnswers):
     """`POST chat`"""
 
+    most_bytes = 32 * MEBIBYTE  # pictures, and all of the conversation from a stock client
+
     @operation("write", body=ChatBody)
     async def post(self, body: ChatBody) -> None:
         """Ask something: starts a turn and answers with its event stream."""
@@ -157,7 +159,7 @@ class ChatHandler(TurnAnswers):
             attachments=body.context,
             instructions=body.instructions,
             share=body.share,
-            client=body.client,
+            client=page_of(self, body.client),
             on_approval=body.on_approval,
             idempotency_key=key,
             replaces_from=replaces,

@@ -10,7 +10,7 @@ from jupyter_agent.errors import Conflict, RequestError, ToolError
 from jupyter_agent.notebook.cell import Cell, CellType
 from jupyter_agent.notebook.document import Edit
 from jupyter_agent.notebook.render import BUDGET, output_text, render
-from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
@@ -81,6 +81,8 @@ class KernelBody(Body):
 
 class DocumentHandler(AgentHandler):
     """What all routes of notebooks and runs share."""
+
+    most_bytes = 16 * MEBIBYTE
 
     def initialize(self, rooms: Rooms) -> None:
         self.rooms = rooms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -9,7 +11,9 @@ from pydantic import BaseModel, Field
 from jupyter_agent import __version__
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.errors import Busy
 from jupyter_agent.models.registry import Models
+from jupyter_agent.notebook.carriers.ydoc import collaboration
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
@@ -70,9 +74,10 @@ class StatusHandler(AgentHandler):
 
     @operation("read", query=("notebook",))
     async def get(self) -> None:
-        """Version, carriers, open notebooks, running turns, the state of the store, and the
-        files of instructions that a turn on `notebook` would follow."""
+        """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
+        of the store, and the files of instructions that a turn on `notebook` would follow."""
         database = self.runner.books.store.database
+        no_rooms = _no_rooms(self.settings)
         turns = [
             {
                 "id": turn.record.id,
@@ -85,7 +90,8 @@ class StatusHandler(AgentHandler):
         self.answer(
             {
                 "version": __version__,
-                "carriers": ["tab", "file"],
+                "carriers": ["tab", "file"] if no_rooms else ["room", "tab", "file"],
+                "notes": [note for note in (no_rooms, _no_openai()) if note],
                 "notebooks": self.rooms.notebooks.open(),
                 "turns": turns,
                 "instructions": describe(await find_instructions(self._workspace())),
@@ -97,6 +103,22 @@ class StatusHandler(AgentHandler):
         path = self.get_query_argument("notebook", "").strip("/")
         authorize = Authorizer(self)
         return Workspace(rooms=self.rooms, user=self.owner, authorize=authorize, home=path or None)
+
+
+def _no_rooms(settings: Mapping[str, Any]) -> str:
+    """Why notebooks are not in rooms; empty where they are."""
+    try:
+        if collaboration(settings) is not None:
+            return ""
+    except Busy as error:
+        return error.message
+    return "Real-time collaboration (jupyter-collaboration) is not installed, or is switched off."
+
+
+def _no_openai() -> str:
+    if find_spec("openai") is not None:
+        return ""
+    return "OpenAI's and compatible models need `pip install 'jupyter_agent[openai]'`."
 
 
 class OpenApiHandler(AgentHandler):

@@ -13,7 +13,7 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_agent.notebook.carriers.tab import TabGone, TabLink, Tabs
-from jupyter_agent.server.base import Authorizer
+from jupyter_agent.server.base import MEBIBYTE, Authorizer, page_of
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,9 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     @property
     def max_message_size(self) -> int:
-        """Bytes; Tornado's 10 MiB would cut off big notebooks."""
-        return 1 << 30
+        """Bytes, unpacked; Tornado's 10 MiB would cut off big notebooks, more would let a page fill
+        the server's memory."""
+        return 256 * MEBIBYTE
 
     def get_compression_options(self) -> dict[str, Any]:
         return {"compression_level": 1}
@@ -51,7 +52,9 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self.link.receive(message)
             return
         try:
-            self.link = TabLink(self._send, json.loads(message))
+            hello = json.loads(message)
+            hello["client"] = page_of(self, hello["client"])
+            self.link = TabLink(self._send, hello)
         except (ValueError, KeyError, TypeError) as error:
             log.warning("A tab said something else than hello: %s", error)
             self.close(1002, "hello expected")

@@ -10,7 +10,7 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Mode
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
-from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.sharing import Share
 from jupyter_agent.workspace.workspace import Rooms, Workspace
@@ -33,6 +33,8 @@ class ToolBody(BaseModel):
 
 class CallHandler(AgentHandler):
     """What the routes of tools share."""
+
+    most_bytes = 16 * MEBIBYTE
 
     def initialize(
         self, toolbox: Toolbox, dispatcher: Dispatcher, rooms: Rooms, runner: TurnRunner

@@ -134,7 +134,7 @@ class InterruptKernel(RunTool):
     needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
     async def acts(self, work: Workspace) -> Action:
-        """To stop what the turn runs itself is another thing than to stop what somebody else does."""
+        """What the turn runs itself it may stop; what somebody else runs is another matter."""
         kernel = await work.rooms.kernels.find(work.resolve(self.notebook))
         runs = work.rooms.runs.in_kernel(kernel) if kernel else []
         return "stop" if runs and all(_own(run, work) for run in runs) else self.action

@@ -27,7 +27,9 @@ async def test_a_key_works_at_once_and_is_never_answered(
     assert credentials(after.body, "openai") is True
     assert CANARY not in after.text
     (kept,) = [
-        path for path in (tmp_path / "store").iterdir() if CANARY in path.read_text("latin1")
+        path
+        for path in (tmp_path / "store").rglob("*")
+        if path.is_file() and CANARY in path.read_text("latin1")
     ]
     assert kept.stat().st_mode & 0o077 == 0
     assert (await call("DELETE", "providers", "openai", "key")).status == 204

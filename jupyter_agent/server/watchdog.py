@@ -1,0 +1,51 @@
+"""Says in the log when something kept the server's event loop from answering, and what it was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+
+
+class Watchdog:
+    """A thread that knocks at the event loop and looks where it hangs when nobody answers.
+
+    While the loop is blocked no screen, kernel or other extension is served, whoever's fault it is.
+    """
+
+    def __init__(self, log: logging.Logger, *, seconds: float = 1.0) -> None:
+        self._log = log
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._loops_thread = threading.get_ident()
+        self._answered = threading.Event()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="jupyter-agent-watchdog")
+        self._thread.daemon = True
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it; to be called while the loop still runs."""
+        self._closed.set()
+        self._answered.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(self._seconds):
+            self._answered.clear()
+            knocked = time.monotonic()
+            self._loop.call_soon_threadsafe(self._answered.set)
+            if self._answered.wait(self._seconds):
+                continue
+            where = self._where()
+            self._answered.wait()
+            if not self._closed.is_set():
+                blocked = time.monotonic() - knocked
+                self._log.warning("The event loop was blocked for %.1f s in:\n%s", blocked, where)
+
+    def _where(self) -> str:
+        frame = sys._current_frames().get(self._loops_thread)
+        return "".join(traceback.format_stack(frame, limit=-8)) if frame else "(unknown)"

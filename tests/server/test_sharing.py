@@ -29,10 +29,11 @@ SECRET = """\
 def open_vault(step=1):
     ticket = 'KANARI in the source'
     raise ValueError('KANARI in an error: ' + ticket)
-password = 'KANA' + 'RI in a variable'
+password = ''.join(map(chr, [75, 65, 78, 65, 82, 73]))
 rows = [password]
 for name in rows:
-    print(name)"""
+    print(name)
+password"""
 KEYS = ("restart_kernel", "interrupt_kernel")
 
 
@@ -82,7 +83,7 @@ def every_call() -> list[list[dict[str, Any]]]:
         [calls("run_cell", cell_id="v1"), calls("run_cell", cell_id="v2")],
         [calls("read_cells", cell_ids=some, images=True), calls("get_notebook_state")],
         [calls("inspect_variables")],
-        [calls("inspect_variables", names=["password", "rows", "name", "In", "Out", "_i1", "_oh"])],
+        [calls("inspect_variables", names=["password", "rows", "name", "In", "Out", "_i1", "_"])],
         [calls("read_file", path="home.ipynb"), calls("read_file", path="copy.json")],
         [calls("read_file", path="home.txt"), calls("list_files")],
         [calls("create_cell", source="z = 3", after="h1"), calls("verify_notebook")],
@@ -145,7 +146,7 @@ async def test_nothing_of_a_hidden_cell_is_ever_sent(
     call: Call, fake: FakeAnthropic, replies: list[Reply], home: Path
 ) -> None:
     ran = await call("POST", "notebooks", "home.ipynb", "cells", "h1", "run")  # a person may
-    assert "KANARI in a variable" in ran.text
+    assert "'KANARI'" in ran.text
     told = await tell_everything(call, replies)
     await call("PATCH", "notebooks", "home.ipynb", "cells", "h1", body={"source": SECRET + "\n1"})
     await wait_for_a_run(call, replies, context=attachments())

@@ -30,7 +30,16 @@ from jupyter_agent.notebook.shared import SharedCells
 from . import rooms
 from .browser import Tab
 from .conftest import cells_of, code, notebook_json
-from .play import PATIENCE, Log, Program, Typist, check_file, check_notebook, check_replicas
+from .play import (
+    PATIENCE,
+    Log,
+    Program,
+    Screen,
+    Typist,
+    check_file,
+    check_notebook,
+    check_replicas,
+)
 from .tool_user import Agent
 
 Write = Callable[..., Path]
@@ -77,6 +86,14 @@ async def settled(notebook: Notebook) -> None:
         except Busy:
             continue
         return
+
+
+def shown(notebook: Notebook) -> list[str]:
+    return [cell.source for cell in notebook.cells()]
+
+
+def on_screen(screen: Screen) -> list[str]:
+    return [str(cell["source"]) for cell in screen.notebook.ycells]
 
 
 @asynccontextmanager
@@ -151,7 +168,11 @@ async def in_a_tab(
     notebook = await notebooks.get(session.path)
 
     async def same() -> None:
-        await settled(notebook)
+        async with asyncio.timeout(10):
+            while True:  # what a lost connection left undone is done as soon as the page is back
+                await settled(notebook)
+                if shown(notebook) == on_screen(person.screen):
+                    break
         check_replicas(notebook, person.screen)
         check_notebook(notebook, log)
 
@@ -247,10 +268,6 @@ async def test_n1_n2_d1_d13_a_person_types_in_a_room(
             await in_a_room(session, room_server, room_notebooks, path)
 
 
-def shown(notebook: Notebook) -> list[str]:
-    return [cell.source for cell in notebook.cells()]
-
-
 async def in_a_room(
     session: Session, server: rooms.RoomServer, notebooks: Notebooks, path: Path
 ) -> None:
@@ -267,7 +284,7 @@ async def in_a_room(
                 await screen.sync()
                 await settled(notebook)
                 await screen.sync()
-                if shown(notebook) == [str(cell["source"]) for cell in screen.notebook.ycells]:
+                if shown(notebook) == on_screen(screen):
                     break
         check_replicas(notebook, screen)
         check_notebook(notebook, log)

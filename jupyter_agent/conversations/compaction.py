@@ -17,7 +17,7 @@ async def open_transcript(store: ConversationStore, record: TurnRecord) -> Trans
     async def append(message: Message) -> None:
         await store.append(record.id, message)
 
-    return Transcript(await store.history(record.owner, record.conversation_id), append)
+    return Transcript(await store.sendable(record), append)
 
 
 async def compact_after(

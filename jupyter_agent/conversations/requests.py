@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest
+from jupyter_agent.models.base import Block, Model, ModelRequest
 
 _PARTS = ("system", "tools", "messages", "max_tokens", "tool_choice")
 
@@ -70,25 +69,6 @@ class RequestStore:
             host,
         )
         return row is not None
-
-
-class Recorded:
-    """A model whose requests are kept before they are sent."""
-
-    def __init__(self, model: Model, store: RequestStore, turn_id: str) -> None:
-        self.id = model.id
-        self.host = model.host
-        self._model = model
-        self._store = store
-        self._turn_id = turn_id
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The events of the model's reply. Raises ModelError."""
-        if self.host:
-            await self._store.add(self._turn_id, self._model, request)
-        async with aclosing(self._model.stream(request)) as events:
-            async for event in events:
-                yield event
 
 
 def _added(sent: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

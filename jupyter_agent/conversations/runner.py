@@ -24,16 +24,15 @@ from jupyter_agent.conversations.interrupted import Interrupted, started
 from jupyter_agent.conversations.live import Books, LiveTurn
 from jupyter_agent.conversations.log import TurnLog
 from jupyter_agent.conversations.presence import Presence
-from jupyter_agent.conversations.requests import Recorded, leaves_machine
 from jupyter_agent.conversations.rules import allowing
+from jupyter_agent.conversations.sending import Redact, Sent, notices
 from jupyter_agent.conversations.store import NewTurn, TurnRecord
 from jupyter_agent.conversations.turn_request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
-from jupyter_agent.events import Event, Notice, TurnFailed, Usage
+from jupyter_agent.events import Event, TurnFailed, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
-from jupyter_agent.notebook.render import HIDDEN
 from jupyter_agent.workspace.news import News, read_news
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
@@ -47,11 +46,6 @@ INTERNAL = (
     "Nothing in your notebooks was lost. You can ask again."
 )
 DRAIN_SECONDS = 5.0
-_SENT: Mapping[Share, str] = {
-    "all": "the cells, outputs and files",
-    "no-outputs": "the cells and files, but no outputs and no variables,",
-    "code-only": "the code, but no Markdown, no outputs, no variables and no other files,",
-}
 
 
 class TurnRunner:
@@ -138,7 +132,13 @@ class TurnRunner:
         Raises RequestError 409 where a turn of it runs, ModelError.
         """
         with self._alone(last.owner, last.conversation_id):
-            asked = self._models.get(model)
+            work = Workspace(
+                rooms=self._rooms,
+                user=last.owner,
+                authorize=_nothing,
+                home=last.request["notebook"],
+            )
+            asked = self._sent(self._models.get(model), last.id, work)
             return await compact_after(self.books.store, last, asked, self._models.facts(model))
 
     @contextmanager
@@ -264,7 +264,7 @@ class TurnRunner:
             self._active()
 
         await live.tell(started(record))
-        if notice := await self._first_sending(record, model):
+        for notice in await notices(self.books, record, model):
             await live.tell(notice)
         remembered = await self.books.rules.of(record.owner, record.conversation_id)
         policy = self.policy(request.mode, request.allow)
@@ -275,7 +275,7 @@ class TurnRunner:
         ending = await _until_stopped(
             live,
             Turn(
-                model=Recorded(model, self.books.requests, record.id),
+                model=self._sent(model, record.id, work),
                 transcript=transcript,
                 dispatcher=self._dispatcher,
                 work=work,
@@ -293,18 +293,11 @@ class TurnRunner:
         await self._settle(live)
         return ending
 
-    async def _first_sending(self, turn: TurnRecord, model: Model) -> Notice | None:
-        """Who gets what, told when something is sent there for the first time."""
-        sent_to = self.books.requests.sent_to
-        if not leaves_machine(model.host) or await sent_to(turn.owner, model.host):
-            return None
-        share: Share = turn.request["share"]
-        return Notice(
-            kind="provider",
-            text=f"Your question, and {_SENT[share]} that the assistant reads for it, are sent to "
-            f"{model.host}, for the model {model.id}. Cells tagged `{HIDDEN}` are not.",
-            facts={"host": model.host, "share": share},
-        )
+    def _sent(self, model: Model, turn_id: str, work: Workspace) -> Sent:
+        async def redact() -> Redact:
+            return (await work.view_at(None)).redacted
+
+        return Sent(model, self.books.requests, turn_id, redact)
 
     async def _settle(self, live: LiveTurn) -> None:
         """What the turn's runs changed is in the journal, also where no call reported it."""
@@ -389,6 +382,11 @@ class TurnRunner:
         stops = [asyncio.create_task(self.stop(turn)) for turn in self._live.values()]
         if stops:
             await asyncio.wait(stops, timeout=DRAIN_SECONDS)
+
+
+async def _nothing(action: str, resource: str) -> bool:
+    """For work that only looks at what is not to be sent."""
+    return False
 
 
 async def _until_stopped(live: LiveTurn, turn: Turn) -> Ending:

@@ -13,6 +13,7 @@ from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.conversations.journal import add_changes
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json, to_json
+from jupyter_agent.workspace.sharing import SHARES
 
 TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
 Message: TypeAlias = Mapping[str, Any]
@@ -234,15 +235,30 @@ class ConversationStore:
 
     # -- history: what the model is told
 
+    async def freer_turns(self, turn: TurnRecord) -> int:
+        """How many earlier turns of the conversation were made when more was shared."""
+        turns = await self.turns(turn.owner, turn.conversation_id)
+        return sum(_share(earlier) < _share(turn) for earlier in turns)
+
+    async def sendable(self, turn: TurnRecord) -> list[dict[str, Any]]:
+        """The history as this turn goes on from it: without turns in which more was shared."""
+        turns = await self.turns(turn.owner, turn.conversation_id)
+        freer = {earlier.id for earlier in turns if _share(earlier) < _share(turn)}
+        history = await self._history(turn.owner, turn.conversation_id)
+        return [message for turn_id, message in history if turn_id not in freer]
+
     async def history(self, owner: str, conversation_id: str) -> list[dict[str, Any]]:
         """All messages of the conversation that are still part of it, oldest first."""
+        return [message for _, message in await self._history(owner, conversation_id)]
+
+    async def _history(self, owner: str, conversation_id: str) -> list[tuple[str, dict[str, Any]]]:
         rows = await self.database.rows(
-            "SELECT h.content FROM history h JOIN turns t ON t.id = h.turn_id"
+            "SELECT h.turn_id, h.content FROM history h JOIN turns t ON t.id = h.turn_id"
             " WHERE t.owner = ? AND t.conversation_id = ? AND NOT t.replaced ORDER BY h.id",
             owner,
             conversation_id,
         )
-        return [json.loads(row["content"]) for row in rows]
+        return [(row["turn_id"], json.loads(row["content"])) for row in rows]
 
     async def append(self, turn_id: str, message: Message) -> None:
         """One more message of the history."""
@@ -361,6 +377,10 @@ def _add_events(db: sqlite3.Connection, turn_id: str, events: Sequence[tuple[int
             add_changes(db, turn_id, event.call_id, event.changes)
         else:
             keep_call(db, turn_id, event)
+
+
+def _share(turn: TurnRecord) -> int:
+    return SHARES.index(turn.request.get("share", "all"))
 
 
 def _turn(row: sqlite3.Row) -> TurnRecord:

@@ -86,6 +86,8 @@ class View:
     share: Share = "all"
     hidden_ids: frozenset[str] = frozenset()
     hidden_sources: frozenset[str] = frozenset()
+    shown_sources: Collection[str] = ()
+    """Of the other cells, where some are hidden: what they say too is no secret."""
     hidden_counts: frozenset[int] = frozenset()
     """The numbers of executions that only hidden cells have: tracebacks name cells by them."""
 
@@ -101,6 +103,7 @@ class View:
             share=share,
             hidden_ids=frozenset(known),
             hidden_sources=frozenset(source for kept in known.values() for source in kept),
+            shown_sources=[cell.source for cell in cells if not hidden(cell)] if known else (),
             hidden_counts=frozenset(count for count in counts if count is not None),
         )
 
@@ -194,7 +197,8 @@ class View:
 
     @cached_property
     def _fragments(self) -> Collection[str]:
-        return {part for source in self.hidden_sources for part in _parts(source)}
+        parts = {part for source in self.hidden_sources for part in _parts(source)}
+        return [part for part in parts if not any(part in shown for shown in self.shown_sources)]
 
     def _tells(self, output: Output) -> bool:
         """Whether an output quotes a hidden cell, or is an error that passed through one."""

@@ -48,4 +48,4 @@ class Watchdog:
 
     def _where(self) -> str:
         frame = sys._current_frames().get(self._loops_thread)
-        return "".join(traceback.format_stack(frame, limit=-8)) if frame else "(unknown)"
+        return "".join(traceback.format_stack(frame, limit=8)) if frame else "(unknown)"

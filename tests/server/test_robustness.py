@@ -1,0 +1,524 @@
+"""The server rows of the fault matrix, R2 to R7, and the definitions N3 and N4, by their names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import signal
+import sqlite3
+import time
+import urllib.error
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent import tools
+from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.presence import Presence
+from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.conversations.store import ConversationStore, NewTurn
+from jupyter_agent.errors import StoreUnavailable
+from jupyter_agent.events import CallReady, Event, TextDelta, Usage
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.server.watchdog import Watchdog
+from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
+from jupyter_agent.testing.script import Reply, Script
+from jupyter_agent.testing.server import in_thread
+from jupyter_agent.tools.base import Progress, Result, Tool
+from jupyter_agent.workspace.workspace import Workspace
+
+from ..programs import Server, jupyter_server
+from .conftest import PATH, Call, ask, frames
+
+LOG = logging.getLogger("test")
+COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
+
+# -- R2, R4: real servers
+
+
+@pytest.fixture
+def shared_store(tmp_path: Path) -> Iterator[tuple[Path, FakeAnthropic]]:
+    """A folder whose servers have one store, and the fake that they ask."""
+    config = tmp_path / ".config" / "jupyter_server_config.py"
+    config.parent.mkdir()
+    with in_thread(FakeAnthropic([])) as api:
+        providers = {"anthropic": {"base_url": api.url, "api_key": api.api_key}}
+        config.write_text(f"c.JupyterAgent.providers = {providers!r}\n")
+        yield tmp_path, api
+
+
+def question(id: str) -> dict[str, Any]:
+    message = {"role": "user", "content": "Hello?"}
+    return {
+        "id": id,
+        "messages": [message],
+        "stream": False,
+        "model": "anthropic:claude-sonnet-5-5",
+    }
+
+
+def begin(api: FakeAnthropic, server: Server, id: str, pool: ThreadPoolExecutor) -> None:
+    """A turn that runs until the model goes on, which it never does."""
+    api.script = Script([Scripted(blocks=[says("Well...")], stop_after=2, then="ping")])
+    asked = len(api.requests)
+    pool.submit(server.request, "POST", "chat", question(id))
+    while len(api.requests) == asked:
+        time.sleep(0.02)  # another process: nothing tells us
+
+
+def state(server: Server, id: str) -> str:
+    found: str = server.request("GET", f"conversations/{id}")["state"]
+    return found
+
+
+def test_r2_r4_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
+    shared_store: tuple[Path, FakeAnthropic],
+) -> None:
+    folder, api = shared_store
+    with (
+        ThreadPoolExecutor(2) as pool,
+        jupyter_server(folder, COMMAND) as first,
+        jupyter_server(folder, COMMAND) as second,
+    ):
+        begin(api, first, "one", pool)
+        assert state(second, "one") == "running"  # it is not called interrupted
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            second.request("POST", "chat", question("one"))
+        with refused.value as answer:
+            assert answer.code == 409
+            assert "another server" in json.loads(answer.read())["message"]
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait(30)
+        assert state(second, "one") == "interrupted"  # and no restart was needed to see it
+
+        begin(api, second, "two", pool)
+        told = time.monotonic()
+        second.process.send_signal(signal.SIGTERM)
+        second.process.wait(30)
+        assert time.monotonic() - told < 15  # 5 s at most for the turn; the rest is Jupyter's own
+    with jupyter_server(folder, COMMAND) as third:
+        assert state(third, "two") in ("stopped", "interrupted")
+        api.script = Script([[says("Here.")], [says("Here.")]])
+        for id in ("one", "two"):
+            assert third.request("POST", "chat", question(id))["state"] == "done"
+    assert api.refusals == []
+
+
+def test_r4_a_server_is_alive_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
+    first, second = Presence(tmp_path), Presence(tmp_path)
+    assert second.alive(first.id)
+    assert second.alive(second.id)
+    first.close()
+    assert not second.alive(first.id)
+    assert not second.alive("4711")  # a process id, as earlier versions kept
+    assert not second.alive("../../etc/passwd")
+    second.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_r4_servers_that_begin_at_once_make_one_store(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(5):
+            path = tmp_path / str(number) / "store.db"
+            opened = [pool.submit(Database, path, MIGRATIONS, LOG) for _ in range(4)]
+            for each in opened:
+                database = each.result()
+                asyncio.run(database.rows("SELECT * FROM turns"))
+                database.close()
+            assert list(path.parent.glob("*.set-aside-*")) == []
+
+
+# -- R3
+
+
+def test_r3_a_corrupt_store_is_set_aside_with_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "store" / "conversations.db"
+    path.parent.mkdir()
+    path.write_bytes(b"this is no database" * 1000)
+    database = Database(path, MIGRATIONS, LOG)
+    assert "kept as" in (database.note or "")
+    (aside,) = path.parent.glob("*.set-aside-*")
+    assert aside.read_bytes().startswith(b"this is no database")
+    database.close()
+
+
+def test_r3_a_store_of_a_later_version_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.db"
+    later = sqlite3.connect(path)
+    later.execute("PRAGMA user_version = 99")
+    later.close()
+    database = Database(path, MIGRATIONS, LOG)
+    assert "schema is 99" in (database.note or "")
+    database.close()
+
+
+def test_r3_a_page_that_is_damaged_is_said_and_the_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.db"
+    whole = Database(path, MIGRATIONS, LOG)
+    for number in range(50):
+        asyncio.run(ConversationStore(whole).begin(new_turn(number, f"{number:02000}")))
+    whole.close()
+    content = bytearray(path.read_bytes())
+    end = len(content) // 2
+    content[end:] = b"\xff" * (len(content) - end)
+    path.write_bytes(content)
+    database = Database(path, MIGRATIONS, LOG)
+    with pytest.raises(StoreUnavailable, match="malformed.*Stop the server"):
+        asyncio.run(database.rows("SELECT * FROM turns"))
+    database.close()
+    assert path.exists()
+
+
+def test_r3_a_store_that_is_locked_at_the_start_is_used_once_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Database, "patience", 0.05)
+    path = tmp_path / "conversations.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    database = Database(path, MIGRATIONS, LOG)
+    assert "locked" in (database.note or "")
+    with pytest.raises(StoreUnavailable, match="locked.*try again"):
+        asyncio.run(database.rows("SELECT * FROM turns"))
+    other.close()
+    assert asyncio.run(database.rows("SELECT * FROM turns")) == []
+    assert database.note is None
+    assert list(tmp_path.glob("*.set-aside-*")) == []
+    database.close()
+
+
+@pytest.mark.parametrize("fault", ["locked", "full"])
+async def test_r3_a_store_that_cannot_be_written_is_said_and_what_is_in_it_can_be_read(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    replies += [[says("One.")], [says("Two.")]]
+    await call("POST", "chat", body=ask("First."))
+    database = agent.database
+    await database.execute("PRAGMA busy_timeout = 50")
+    other = sqlite3.connect(database.path, isolation_level=None)
+    if fault == "locked":
+        other.execute("BEGIN IMMEDIATE")
+    else:
+        await database.execute("PRAGMA max_page_count = 1")  # no larger than it is
+    async with asyncio.timeout(20):
+        refused = await call("POST", "chat", body=ask("Second. " * 20_000))
+        assert (refused.status, refused.body["reason"]) == (503, "store_unavailable")
+        assert "again" in refused.body["message"]
+        assert (await call("GET", "conversations", "talk")).body["title"] == "First."
+        assert (await call("GET", "status")).status == 200
+    if fault == "locked":
+        other.execute("ROLLBACK")
+    else:
+        await database.execute("PRAGMA max_page_count = 1000000")
+    other.close()
+    assert (await call("POST", "chat", body=ask("Third.", stream=False))).body["state"] == "done"
+
+
+TURN: list[Reply] = [
+    [says("I look."), calls("get_notebook_state")],
+    [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
+    [calls("update_cell", cell_id="b2", old_string="x = 2", new_string="x = 1")],
+    [says("Done.")],
+]
+
+
+async def fails_from(
+    number: int, call: Call, agent: JupyterAgent, fake: FakeAnthropic, patch: pytest.MonkeyPatch
+) -> bool:
+    """A turn whose store fails from that access on; whether it came so far."""
+    accesses = 0
+    real = Database.run
+
+    async def run(self: Database, work: Any) -> Any:
+        nonlocal accesses
+        accesses += 1
+        if accesses >= number:
+            raise StoreUnavailable("The store cannot be used now: the disk is full.")
+        return await real(self, work)
+
+    fake.script = Script(TURN)
+    with patch.context() as patched:
+        patched.setattr(Database, "run", run)
+        async with asyncio.timeout(20):
+            answer = await call("POST", "chat", body=ask("Go.", id=f"c{number}"))
+    if answer.status == 200:
+        chunks = frames(answer.text)
+        assert chunks[-1]["type"] == "[DONE]"
+        assert chunks[-2]["type"] in ("error", "finish")
+        if chunks[-2]["type"] == "error":
+            assert "disk is full" in chunks[-2]["errorText"]
+    else:
+        assert answer.status == 503
+    assert agent.runner.running == []
+    fake.script = Script([[says("Here again.")]])
+    again = await call("POST", "chat", body=ask("Hello?", id=f"c{number}", stream=False))
+    assert again.body["state"] == "done"
+    turns = (await call("GET", "conversations", f"c{number}")).body["turns"]
+    assert {turn["state"] for turn in turns} <= {"done", "failed", "interrupted"}
+    assert fake.refusals == []
+    source = (await call("GET", "notebooks", PATH, "cells", "b2")).body["source"]
+    if source != "x = 1":  # what was done before is left; the next round begins with it
+        await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1"})
+    return accesses >= number
+
+
+async def test_r3_when_the_store_fails_at_some_access_who_follows_gets_an_end(
+    call: Call, agent: JupyterAgent, fake: FakeAnthropic, notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    seed = random.randrange(2**32)
+    for number in random.Random(seed).sample(range(1, 40), 6):
+        try:
+            await fails_from(number, call, agent, fake, monkeypatch)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, access {number}") from error
+
+
+@pytest.mark.long
+async def test_r3_when_the_store_fails_at_any_access_who_follows_gets_an_end(
+    call: Call, agent: JupyterAgent, fake: FakeAnthropic, notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    number = 1
+    while await fails_from(number, call, agent, fake, monkeypatch):
+        number += 1
+    assert number > 30
+
+
+async def test_r3_what_failed_for_a_moment_is_in_the_journal_all_the_same(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The store fails just when the edit is told; the turn ends, and the edit can be undone."""
+    replies += TURN[1:]
+    real = ConversationStore.add_events
+    failed = []
+
+    async def once(self: ConversationStore, turn_id: str, events: Any) -> None:
+        if not failed and any(event.type == "call_output" for _, event in events):
+            failed.append(True)
+            raise StoreUnavailable("The store cannot be used now: database is locked.")
+        await real(self, turn_id, events)
+
+    monkeypatch.setattr(ConversationStore, "add_events", once)
+    done = (await call("POST", "chat", body=ask("Go.", stream=False))).body
+    assert (done["state"], len(done["changes"])) == ("failed", 1)
+    undone = (await call("POST", "turns", done["turn_id"], "undo")).body
+    assert undone["conflicts"] == []
+    cell = await call("GET", "notebooks", PATH, "cells", "b2")
+    assert cell.body["source"] == "x = 1"
+
+
+# -- R5
+
+
+def new_turn(number: int, conversation_id: str = "talk") -> NewTurn:
+    return NewTurn(
+        id=f"t{number}",
+        owner="local",
+        conversation_id=conversation_id,
+        question_id=f"u{number}",
+        question={"parts": []},
+        answer_id=f"m{number}",
+        request={},
+        model="m",
+        notebook=None,
+        title=f"Number {number}",
+        content=[],
+        server="s",
+    )
+
+
+async def ended(store: ConversationStore, turn_id: str) -> None:
+    await store.end(
+        turn_id, state="done", stop_reason="end_turn", steps=1, usage=Usage(), events=[]
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ConversationStore]:
+    database = Database(tmp_path / "rows.db", MIGRATIONS, LOG)
+    yield ConversationStore(database)
+    database.close()
+
+
+async def test_r5_a_thousand_conversations_are_paged(store: ConversationStore) -> None:
+    for number in range(1000):
+        await store.begin(new_turn(number, f"c{number}"))
+    page: int | None = 1
+    seen: list[str] = []
+    while page is not None:
+        found, page = await store.conversations("local", notebook=None, query=None, page=page)
+        assert len(found) <= 50
+        seen += [each["id"] for each in found]
+    assert seen == [f"c{number}" for number in reversed(range(1000))]
+
+
+async def test_r5_a_turn_of_a_hundred_thousand_events_is_read_from_any_of_them(
+    store: ConversationStore,
+) -> None:
+    await store.begin(new_turn(1))
+    events: list[tuple[int, Event]] = [
+        (seq, TextDelta(part_id="1", delta="x")) for seq in range(1, 100_001)
+    ]
+    for start in range(0, 100_000, 5_000):
+        await store.add_events("t1", events[start : start + 5_000])
+    assert await store.last_seq("t1") == 100_000
+    assert [seq for seq, _ in await store.events("t1", 99_990)] == list(range(99_991, 100_001))
+    with pytest.raises(sqlite3.IntegrityError):
+        await store.add_events("t1", [(100_000, TextDelta(part_id="1", delta="twice"))])
+
+
+async def test_r5_a_clock_that_jumps_changes_no_order(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(["2031-01-01T00:00:00.000Z", "1999-12-31T23:59:59.000Z"] * 50)
+    for module in ("store", "calls"):
+        monkeypatch.setattr(f"jupyter_agent.conversations.{module}.now", lambda: next(clock))
+    for number in range(5):
+        await store.begin(new_turn(number))
+        await ended(store, f"t{number}")
+    turns = await store.turns("local", "talk")
+    assert [turn.id for turn in turns] == [f"t{number}" for number in range(5)]
+
+
+# -- R6
+
+
+async def test_r6_n3_a_bug_in_any_tool_ends_the_turn_and_is_loud(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    async def broken(self: Tool, work: Workspace, progress: Progress | None = None) -> Result:
+        raise ZeroDivisionError("our own bug")
+
+    inputs: dict[str, dict[str, Any]] = {
+        "read_cells": {"cell_ids": ["b2"]},
+        "search_notebook": {"query": "x"},
+        "wait_for_run": {"run_id": "r"},
+        "read_file": {"path": "a"},
+        "list_files": {"path": ""},
+        "create_cell": {"source": "1"},
+        "update_cell": {"cell_id": "b2", "source": "1"},
+        "move_cell": {"cell_id": "b2"},
+        "delete_cell": {"cell_id": "b2"},
+        "create_notebook": {"path": "n.ipynb"},
+        "run_cell": {"cell_id": "b2"},
+    }
+    for tool in tools.ALL:
+        monkeypatch.setattr(tool, "run", broken)
+    allow = ["restart_kernel", "interrupt_kernel"]
+    for tool in tools.ALL:
+        caplog.clear()
+        replies.append([calls(tool.name, **inputs.get(tool.name, {}))])
+        body = ask("Go.", stream=False, id=tool.name, allow=allow)
+        done = (await call("POST", "chat", body=body)).body
+        assert done["state"] == "failed", tool.name
+        state = (await call("GET", "turns", done["turn_id"])).body
+        assert [made["state"] for made in state["calls"]] == ["failed"]
+        assert "our own bug" not in json.dumps(done)
+        assert "a bug of ours" in caplog.text
+        assert "ZeroDivisionError: our own bug" in caplog.text
+        replies.append([says("Here.")])
+        again = ask("Hello?", stream=False, id=tool.name)
+        assert (await call("POST", "chat", body=again)).body["state"] == "done"
+    assert fake.refusals == []
+    input = {"mode": "auto", "notebook": PATH, "input": {"cell_ids": ["b2"]}}
+    answer = await call("POST", "tools", "read_cells", body=input)
+    assert answer.status == 500
+    assert "Traceback" not in answer.text
+
+
+async def test_r6_what_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    watchdog = Watchdog(LOG, seconds=0.05)
+
+    def hogs_the_loop() -> None:
+        until = time.monotonic() + 0.4
+        while time.monotonic() < until:
+            pass
+
+    hogs_the_loop()
+    while "blocked" not in caplog.text:
+        await asyncio.sleep(0)
+    watchdog.close()
+    assert "hogs_the_loop" in caplog.text
+
+
+# -- R7
+
+WITHOUT = """
+import sys
+
+# What `import` takes for not installed.
+sys.modules.update(dict.fromkeys(["openai", "jupyter_server_ydoc", "jupyter_collaboration"]))
+"""
+
+
+def test_r7_without_what_is_optional_the_server_runs_and_says_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / ".config" / "jupyter_server_config.py"
+    config.parent.mkdir()
+    config.write_text(WITHOUT)
+    with jupyter_server(tmp_path, COMMAND) as server:
+        status = server.request("GET", "status")
+        assert status["carriers"] == ["tab", "file"]
+        assert "jupyter-collaboration" in status["notes"][0]
+        assert "jupyter_agent[openai]" in status["notes"][1]
+        body = {**question("talk"), "model": "demo:tour"}
+        assert server.request("POST", "chat", body)["state"] == "done"
+
+
+# -- N3, N4
+
+
+async def test_n3_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
+    store: ConversationStore,
+) -> None:
+    await store.begin(new_turn(1))
+    ready = [CallReady(call_id=id, tool="run_cell", input={}) for id in ("asked", "running")]
+    await store.add_events("t1", list(enumerate(ready, start=1)))
+    await store.database.execute(
+        "INSERT INTO approvals (id, turn_id, call_id, approval, binding, state, expires)"
+        " VALUES ('a', 't1', 'asked', '{}', '', 'pending', '')"
+    )
+    await ended(store, "t1")
+    states = {made["call_id"]: made["state"] for made in await store.calls("t1")}
+    assert states == {"asked": "refused", "running": "unknown"}
+
+
+async def test_n3_calls_of_a_last_step_end_as_failed(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    look = calls("get_notebook_state")
+    replies += [[look], [says("The end."), look]]
+    done = (await call("POST", "chat", body=ask("Look.", stream=False, max_steps=2))).body
+    state = (await call("GET", "turns", done["turn_id"])).body
+    assert [made["state"] for made in state["calls"]] == ["done", "failed"]
+
+
+async def test_n4_the_question_is_durable_before_the_first_upstream_byte(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    stored: list[str] = []
+
+    class Looking(list[dict[str, Any]]):
+        """Looks into the file, as another program would, before the request is answered."""
+
+        def append(self, body: dict[str, Any]) -> None:
+            other = sqlite3.connect(agent.database.path)
+            stored.extend(row[0] for row in other.execute("SELECT question FROM turns"))
+            other.close()
+            super().append(body)
+
+    fake.requests = Looking()
+    replies.append([says("Yes.")])
+    chunks = frames((await call("POST", "chat", body=ask("Are you sure?"))).text)
+    assert "Are you sure?" in stored[0]
+    assert [chunk["seq"] for chunk in chunks[:-1]] == list(range(1, len(chunks)))

@@ -74,6 +74,24 @@ def test_the_headless_commands_work_as_they_stand(server: Server) -> None:
     assert "a day" in run["outputs"][0]["data"]["text/plain"]
 
 
+def test_the_command_that_tells_who_changed_what(server: Server, tmp_path: Path) -> None:
+    body = {"notebook": "coffee.ipynb", "mode": "auto", "model": "demo:tour", "stream": False}
+    question = {"role": "user", "content": "```python\nmax(cups)\n```"}
+    server.request("POST", "chat", {**body, "messages": [question]})
+    (command,) = [command for command in COMMANDS if command.startswith("jupyter agent blame")]
+    told = subprocess.run(
+        command.split(),
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    (line,) = [line for line in told.splitlines() if "demo:tour" in line]
+    assert "max(cups)" in line
+
+
 def test_every_option_that_the_readme_names_exists() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"JupyterAgent\.(?!<)(\w+)", text))

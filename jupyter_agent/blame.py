@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jupyter_core.paths import jupyter_data_dir
 from jupyter_server.serverapp import list_running_servers
 
 from jupyter_agent.conversations.blame import CellText, blame
+from jupyter_agent.stored import Unknown, add_store, cut, local, names, opened
 
 _SECONDS = 10.0
 """That a running server may take to answer."""
@@ -36,12 +33,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     parser.add_argument("--json", action="store_true", help="as GET notebooks/NOTEBOOK/blame")
-    parser.add_argument(
-        "--store",
-        type=Path,
-        default=None,
-        help="folder of the store, where JupyterAgent.store_dir is not the default",
-    )
+    add_store(parser)
     parser.set_defaults(command=run)
 
 
@@ -50,9 +42,8 @@ def run(given: argparse.Namespace) -> int:
     notebook = given.notebook.resolve()
     try:
         source = _cells(notebook)
-        store = given.store or Path(jupyter_data_dir()) / "agent"
-        found = (None if given.store else _ask(notebook)) or _look_up(notebook, source, store)
-    except _Unknown as error:
+        found = (None if given.store else _ask(notebook)) or _look_up(notebook, source, given.store)
+    except Unknown as error:
         sys.stderr.write(f"{error}\n")
         return 1
     if given.json:
@@ -63,10 +54,6 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-class _Unknown(Exception):
-    """Nothing can be told; the text says why."""
-
-
 def _cells(notebook: Path) -> list[CellText]:
     """The cells as the file has them."""
     try:
@@ -74,11 +61,11 @@ def _cells(notebook: Path) -> list[CellText]:
         cells = content["cells"]
         ids = [cell.get("id") for cell in cells]
     except FileNotFoundError:
-        raise _Unknown(f"There is no notebook at {notebook}.") from None
+        raise Unknown(f"There is no notebook at {notebook}.") from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise _Unknown(f"{notebook} cannot be read as a notebook.") from None
+        raise Unknown(f"{notebook} cannot be read as a notebook.") from None
     if None in ids:
-        raise _Unknown(
+        raise Unknown(
             f"The cells of {notebook.name} have no ids (a format before 4.5): "
             "the assistant has not changed it yet."
         )
@@ -108,28 +95,11 @@ def _ask(notebook: Path) -> dict[str, Any] | None:
     return None
 
 
-def _look_up(notebook: Path, cells: Sequence[CellText], store: Path) -> dict[str, Any]:
+def _look_up(notebook: Path, cells: Sequence[CellText], store: Path | None) -> dict[str, Any]:
     """What the store says, which is only read."""
-    file = store / "conversations.db"
-    if not file.exists():
-        raise _Unknown(
-            f"No running Jupyter server serves {notebook.name}, and there is no store at {file}. "
-            "Start Jupyter there, or name the folder with --store."
-        )
-    try:
-        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=5)) as db:
-            db.row_factory = sqlite3.Row
-            found = blame(db, list(_names(notebook)), cells, None)
-    except sqlite3.Error as error:
-        raise _Unknown(f"The store {file} cannot be read: {error}.") from None
+    with opened(store, f"No running Jupyter server serves {notebook.name}. ") as db:
+        found = blame(db, list(names(notebook)), cells, None)
     return {"path": notebook.name, "cells": [each.to_json() for each in found]}
-
-
-def _names(notebook: Path) -> Iterator[str]:
-    """Under which the journal may have it: relative to whichever folder was the server's root."""
-    parts = PurePosixPath(notebook.as_posix()).parts[1:]
-    for start in range(len(parts)):
-        yield "/".join(parts[start:])
 
 
 def _table(cells: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> Iterator[str]:
@@ -140,7 +110,7 @@ def _table(cells: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> Iter
         key: min(max(len(row[key]) for row in rows), _WIDEST.get(key, 1000)) for key in rows[0]
     }
     for row in rows:
-        shown = [_cut(row[key], width).ljust(width) for key, width in widths.items()]
+        shown = [cut(row[key], width).ljust(width) for key, width in widths.items()]
         yield "  ".join(shown).rstrip()
 
 
@@ -149,17 +119,8 @@ def _row(cell: Mapping[str, Any], text: str) -> dict[str, str]:
     return {
         "cell": f"{cell['index'] + 1} {cell['cell_id']}",
         "model": cell["model"] or "-",
-        "time": _local(cell["time"]) if cell["time"] else "-",
+        "time": local(cell["time"]) if cell["time"] else "-",
         "state": state,
         "text": next((line for line in text.splitlines() if line.strip()), ""),
         "request": " ".join((cell["request"] or "").split()),
     }
-
-
-def _local(time: str) -> str:
-    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M}"
-
-
-def _cut(text: str, width: int) -> str:
-    text = "".join(letter for letter in text if letter.isprintable())
-    return text if len(text) <= width else f"{text[: width - 1]}…"

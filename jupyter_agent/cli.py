@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from jupyter_agent import __version__, blame
+from jupyter_agent import __version__, blame, log
 from jupyter_agent.demo import headless, lab
 
 
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command=lambda given: (headless if given.headless else lab)(given.model, given.server)
     )
     blame.add_to(commands)
+    log.add_to(commands)
     given = parser.parse_args(arguments)
     code: int = given.command(given)
     return code

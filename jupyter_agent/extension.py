@@ -15,6 +15,7 @@ from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.conversations.approvals import ApprovalStore
+from jupyter_agent.conversations.audit import AuditLog, Deed
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.live import Books
@@ -163,6 +164,7 @@ class JupyterAgent(ExtensionApp):
             approvals=ApprovalStore(database),
             requests=RequestStore(database, self.models.mask),
             rules=RuleStore(database),
+            audit=AuditLog(database),
         )
         self.tabs = Tabs()
         self.rooms = Rooms(
@@ -191,7 +193,9 @@ class JupyterAgent(ExtensionApp):
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
-        self.dispatcher = Dispatcher(self.toolbox, mask=self.models.mask, record=_audit_into(store))
+        self.dispatcher = Dispatcher(
+            self.toolbox, mask=self.models.mask, record=_audit_into(books.audit)
+        )
         self.runner = TurnRunner(
             books,
             self.models,
@@ -267,19 +271,20 @@ def _note_activity(times: dict[str, datetime]) -> None:
     times["jupyter_agent"] = datetime.now(UTC)
 
 
-def _audit_into(store: ConversationStore) -> Record:
-    async def record(audit: Audit) -> None:
-        await store.note(
-            owner=audit.work.user,
-            entry="chat" if audit.work.turn_id else "tools",
-            turn_id=audit.work.turn_id,
-            call_id=audit.call_id,
-            tool=audit.act.tool,
-            notebook=audit.act.notebook,
-            cell_id=audit.input.get("cell_id"),
-            decision=f"{audit.decision.verdict}: {audit.decision.reason}",
-            outcome=audit.outcome,
-            why=audit.why or None,
+def _audit_into(audit: AuditLog) -> Record:
+    async def record(call: Audit) -> None:
+        deed = Deed(
+            owner=call.work.user,
+            entry="chat" if call.work.turn_id else "tools",
+            turn_id=call.work.turn_id,
+            call_id=call.call_id,
+            tool=call.act.tool,
+            notebook=call.act.notebook,
+            cell_id=call.input.get("cell_id"),
+            decision=f"{call.decision.verdict}: {call.decision.reason}",
+            outcome=call.outcome,
+            why=call.why or None,
         )
+        await audit.add([deed])
 
     return record

@@ -15,7 +15,7 @@ from jupyter_agent.notebook.output_text import legible
 from jupyter_agent.tools.base import Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Workspace
 
-Outcome: TypeAlias = Literal["done", "failed", "refused"]
+Outcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,9 @@ Record: TypeAlias = Callable[[Audit], Awaitable[None]]
 
 async def _unrecorded(audit: Audit) -> None:
     """For callers that keep no audit."""
+
+
+_STOPPED = "The turn was stopped; what it did until then stays."
 
 
 class Dispatcher:
@@ -165,17 +168,12 @@ class Dispatcher:
         except ToolError as error:
             await self._failed(prepared, work, error)
             raise
+        except asyncio.CancelledError:
+            await self._note_surely(prepared, work, "stopped", _STOPPED)
+            raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
-        noting = asyncio.create_task(self._note(prepared, work, "done"))
-        while not noting.done():
-            # What is done is told: who is cancelled now looks for it after that.
-            with suppress(asyncio.CancelledError):
-                await asyncio.shield(noting)
-        try:
-            noting.result()
-        except StoreUnavailable as error:  # it is done: that must be told whatever happens
-            log.error("`%s` is not in the audit: %s", prepared.act.tool, error)
+        await self._note_surely(prepared, work, "done")
         return replace(result, text=self.told(result.text), facts=_masked(result.facts, self.mask))
 
     async def _still_allowed(self, prepared: Prepared, work: Workspace, policy: Policy) -> None:
@@ -188,6 +186,7 @@ class Dispatcher:
     async def _approved(
         self, prepared: Prepared, work: Workspace, policy: Policy, approved: Question | None
     ) -> Workspace:
+        await work.need(*prepared.tool.needs)  # it may have been taken from the user meanwhile
         current = await self._question(prepared, work)
         if approved is not None and not approved.kernel:
             current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
@@ -217,6 +216,19 @@ class Dispatcher:
             await progress(_masked(output, self.mask))
 
         return masked
+
+    async def _note_surely(
+        self, prepared: Prepared, work: Workspace, outcome: Outcome, why: str = ""
+    ) -> None:
+        """Notes what has happened; who is cancelled meanwhile looks for that afterwards."""
+        noting = asyncio.create_task(self._note(prepared, work, outcome, why))
+        while not noting.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(noting)
+        try:
+            noting.result()
+        except StoreUnavailable as error:  # it has happened: that must be told all the same
+            log.error("`%s` is not in the audit: %s", prepared.act.tool, error)
 
     async def _note(
         self,

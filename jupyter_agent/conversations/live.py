@@ -13,6 +13,7 @@ from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.ending import Ending
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.conversations.approvals import ApprovalStore
+from jupyter_agent.conversations.audit import AuditLog
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.rules import RuleStore
@@ -44,6 +45,7 @@ class Books:
     approvals: ApprovalStore
     requests: RequestStore
     rules: RuleStore
+    audit: AuditLog
 
 
 class LiveTurn:

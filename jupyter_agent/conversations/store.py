@@ -300,23 +300,6 @@ class ConversationStore:
         )
         return [{**dict(row), "input": json.loads(row["input"])} for row in rows]
 
-    # -- audit
-
-    async def note(self, **entry: Any) -> None:
-        """One entry of the audit: owner, entry, tool, decision and what else is known."""
-        columns = ["time", *entry]
-        marks = ", ".join("?" * len(columns))
-        await self.database.execute(
-            f"INSERT INTO audit ({', '.join(columns)}) VALUES ({marks})", now(), *entry.values()
-        )
-
-    async def audit(self, turn_id: str) -> list[dict[str, Any]]:
-        """What was decided and done in a turn, in order."""
-        rows = await self.database.rows(
-            "SELECT * FROM audit WHERE turn_id = ? ORDER BY id", turn_id
-        )
-        return [dict(row) for row in rows]
-
 
 def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     time = now()

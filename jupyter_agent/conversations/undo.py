@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
+from jupyter_agent.conversations.audit import Deed
 from jupyter_agent.conversations.journal import Entry, Journal
+from jupyter_agent.conversations.live import Books
 from jupyter_agent.errors import ToolError
 from jupyter_agent.notebook.cell import Change
 from jupyter_agent.notebook.changes import undo
@@ -26,12 +28,13 @@ class UndoneTurn:
 
 
 async def undo_turn(
-    journal: Journal, turn_id: str, work: Workspace, cells: Collection[CellName] | None = None
+    books: Books, turn_id: str, work: Workspace, cells: Collection[CellName] | None = None
 ) -> UndoneTurn:
     """Takes back the changes of a turn, or only those of some cells.
 
     A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
     """
+    journal = books.journal
     every = await journal.of_turn(turn_id)
     entries = [
         entry
@@ -59,7 +62,27 @@ async def undo_turn(
         undone += result.undone
         conflicts += result.conflicts
         await _mark(journal, of_notebook, result.conflicts)
+    await books.audit.add(_deeds(work.user, turn_id, undone, conflicts))
     return UndoneTurn(undone=undone, conflicts=conflicts)
+
+
+def _deeds(
+    owner: str, turn_id: str, undone: Sequence[Change], conflicts: Sequence[Mapping[str, Any]]
+) -> Iterator[Deed]:
+    whys: dict[CellName, str | None] = {(each.notebook, each.cell_id): None for each in undone}
+    whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in conflicts}
+    for (notebook, cell_id), why in whys.items():
+        yield Deed(
+            owner=owner,
+            entry="person",
+            turn_id=turn_id,
+            tool="undo",
+            notebook=notebook,
+            cell_id=cell_id,
+            decision="The user takes the changes back.",
+            outcome="failed" if why else "done",
+            why=why,
+        )
 
 
 async def _mark(

@@ -158,5 +158,5 @@ class ExportHandler(KeptHandler):
                 entry.change.to_json()
                 for entry in await self.runner.books.journal.of_turn(turn["id"])
             ]
-            turn["audit"] = await self.store.audit(turn["id"])
+            turn["audit"] = await self.runner.books.audit.of_turn(turn["id"])
         self.answer(whole)

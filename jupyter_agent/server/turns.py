@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from jupyter_agent.conversations.audit import Deed
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.conversations.undo import CellName, undo_turn
@@ -76,7 +77,7 @@ class TurnHandler(DoneHandler):
                 "calls": await self.books.store.calls(turn_id),
                 "changes": [entry.change.to_json() for entry in changes],
                 "approvals": await self.books.approvals.pending(turn_id),
-                "audit": await self.books.store.audit(turn_id),
+                "audit": await self.books.audit.of_turn(turn_id),
             }
         )
 
@@ -116,7 +117,7 @@ class UndoHandler(DoneHandler):
         if self.runner.live(turn_id) is not None:
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self))
-        result = await undo_turn(self.books.journal, turn.id, work, body.names())
+        result = await undo_turn(self.books, turn.id, work, body.names())
         self.answer(
             {
                 "undone": [change.to_json() for change in result.undone],
@@ -133,7 +134,7 @@ class AcceptHandler(DoneHandler):
     @operation("write", body=CellsBody)
     async def post(self, turn_id: str, body: CellsBody) -> None:
         """Marks the turn's changes as reviewed."""
-        await self.known(turn_id)
+        turn = await self.known(turn_id)
         names = body.names()
         entries = [
             entry
@@ -141,4 +142,18 @@ class AcceptHandler(DoneHandler):
             if names is None or (entry.change.notebook, entry.change.cell_id) in names
         ]
         await self.books.journal.mark_reviewed([entry.id for entry in entries])
+        cells = dict.fromkeys((entry.change.notebook, entry.change.cell_id) for entry in entries)
+        await self.books.audit.add(
+            Deed(
+                owner=turn.owner,
+                entry="person",
+                turn_id=turn.id,
+                tool="accept",
+                notebook=notebook,
+                cell_id=cell_id,
+                decision="The user keeps the changes.",
+                outcome="done",
+            )
+            for notebook, cell_id in cells
+        )
         self.answer({"reviewed": len(entries)})

@@ -212,7 +212,7 @@ async def test_s11_an_approval_is_answered_by_its_owner_once(
     replay = await users("ann", "POST", *route, body=answer(approval["id"]))
     assert replay.status in (404, 409)
     audit = (await users("ann", "GET", "turns", waiting["turn_id"])).body["audit"]
-    assert [entry["outcome"] for entry in audit] == ["done"]
+    assert [entry["outcome"] for entry in audit] == ["answered", "done"]
 
 
 async def test_s11_a_forged_history_is_no_approval(

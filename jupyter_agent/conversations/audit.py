@@ -1,0 +1,75 @@
+"""The audit: who decided or did what to which cell, when, and what came of it.
+
+An entry is never changed, and stays when its conversation is deleted.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from jupyter_agent.conversations.database import Database, now
+
+Entry: TypeAlias = Literal["chat", "tools", "mcp", "person"]
+"""By which door: a model's call in a turn, a call over REST or MCP, or a person's own act."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deed:
+    """One entry, but for its time."""
+
+    owner: str
+    entry: Entry
+    tool: str
+    """The tool; of a person's own act `undo` or `accept`."""
+    decision: str
+    outcome: str
+    """`done`, `failed`, `refused`, `stopped`; `answered` for an answer to a question."""
+    turn_id: str | None = None
+    call_id: str | None = None
+    notebook: str | None = None
+    cell_id: str | None = None
+    why: str | None = None
+
+
+class AuditLog:
+    """The audit of all owners."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, deeds: Iterable[Deed]) -> None:
+        """Keeps what was decided or done; the model is that of the turn."""
+        time = now()
+        rows = [{"time": time, **vars(deed)} for deed in deeds]
+        await self._database.run(
+            lambda db: db.executemany(
+                """
+                INSERT INTO audit (time, owner, entry, turn_id, call_id, model, tool, notebook,
+                    cell_id, decision, outcome, why)
+                VALUES (:time, :owner, :entry, :turn_id, :call_id,
+                    (SELECT json_extract(request, '$.model') FROM turns WHERE id = :turn_id),
+                    :tool, :notebook, :cell_id, :decision, :outcome, :why)
+                """,
+                rows,
+            )
+        )
+
+    async def of_turn(self, turn_id: str) -> list[dict[str, Any]]:
+        """What was decided and done in a turn, and to it, in order."""
+        return await self._database.run(lambda db: entries(db, turn_id=turn_id))
+
+
+def entries(
+    db: sqlite3.Connection, *, notebooks: Sequence[str] | None = None, turn_id: str | None = None
+) -> list[dict[str, Any]]:
+    """The entries of a turn, or of notebooks by their paths, or all of them; the oldest first."""
+    marks = ", ".join("?" * len(notebooks or ()))
+    rows = db.execute(
+        f"SELECT * FROM audit WHERE (? IS NULL OR turn_id = ?)"
+        f" AND (? OR notebook IN ({marks})) ORDER BY id",
+        (turn_id, turn_id, notebooks is None, *(notebooks or ())),
+    )
+    return [dict(row) for row in rows]

@@ -169,7 +169,11 @@ class TurnRunner:
         )
         instructions = await find_instructions(work, request.instructions, self._models.mask)
         await self._begin(request, model, turn_id, work, instructions)
-        record = await self.books.store.turn(turn_id)
+        try:
+            record = await self.books.store.turn(turn_id)
+        except StoreUnavailable:
+            self._interrupted.add(turn_id)
+            raise
         assert record is not None
         live = LiveTurn(record, self.books, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live

@@ -1,0 +1,200 @@
+"""S1 and S3: who may do what, by route and by tool, whatever kind of authorizer Jupyter has."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_server.auth import Authorizer
+from tornado.httpclient import HTTPClientError
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask, frames
+from .test_routes import all_operations
+
+
+@pytest.fixture(params=[True, False])
+def unauthenticated_access(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
+    if "unauthenticated_access" in request.fixturenames:
+        allowed = request.getfixturevalue("unauthenticated_access")
+        jp_server_config["ServerApp"]["allow_unauthenticated_access"] = allowed
+    return jp_server_config
+
+
+async def test_s1_no_route_answers_without_a_token(
+    agent: JupyterAgent, jp_fetch: Any, unauthenticated_access: bool
+) -> None:
+    for method, path in all_operations(agent):
+        body = "{}" if method in ("post", "put", "patch") else None
+        segments = ("api", "agent", *path.split("/"))
+        wrong = {"Authorization": "token wrong"}
+        with pytest.raises(HTTPClientError) as caught:
+            await jp_fetch(*segments, method=method.upper(), body=body, headers=wrong)
+        assert caught.value.code in (401, 403), f"{method} {path}"
+
+
+# -- S3: eight authorizers
+
+Asked = tuple[str, str]
+
+
+class Recording(Authorizer):
+    """Says yes, and remembers what it was asked and of whom."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.asked: list[Asked] = []
+
+    def allows(self, action: str, resource: str) -> bool:
+        return True
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> Any:
+        assert user == handler.current_user
+        assert handler.request.headers["Authorization"]  # the request, also when it is answered
+        self.asked.append((action, resource))
+        return self.allows(action, resource)
+
+
+class NoContents(Recording):
+    def allows(self, action: str, resource: str) -> bool:
+        return resource != "contents"
+
+
+class NoKernels(Recording):
+    def allows(self, action: str, resource: str) -> bool:
+        return resource != "kernels"
+
+
+class NoAgent(Recording):
+    def allows(self, action: str, resource: str) -> bool:
+        return resource != "agent"
+
+
+class ReadsOnly(Recording):
+    def allows(self, action: str, resource: str) -> bool:
+        return action == "read" or resource == "agent"
+
+
+class Raising(Recording):
+    def allows(self, action: str, resource: str) -> bool:
+        if resource == "kernels":
+            raise RuntimeError("the directory of users does not answer")
+        return True
+
+
+class Slow(Recording):
+    """Asynchronous, and refuses to run code."""
+
+    async def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        await asyncio.sleep(0)
+        return bool(super().is_authorized(handler, user, action, resource)) and action != "execute"
+
+
+class SlowRaising(Recording):
+    async def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        await asyncio.sleep(0)
+        if resource == "kernels":
+            raise RuntimeError("the directory of users does not answer")
+        return True
+
+
+# authorizer: (chat, read the notebook, edit it, run a cell)
+ALLOWED: dict[type[Recording], tuple[bool, bool, bool, bool]] = {
+    Recording: (True, True, True, True),
+    NoContents: (True, False, False, False),
+    NoKernels: (True, True, True, False),
+    NoAgent: (False, False, False, False),
+    ReadsOnly: (True, True, False, False),
+    Raising: (True, True, True, False),
+    Slow: (True, True, True, False),
+    SlowRaising: (True, True, True, False),
+}
+TOOLS = [
+    ("get_notebook_state", {}),
+    ("update_cell", {"cell_id": "b2", "old_string": "x = ", "new_string": "x =  "}),
+    ("run_cell", {"cell_id": "b2"}),
+]
+
+
+async def by_route(call: Call) -> list[bool]:
+    """Whether reading, editing and running are allowed by the notebook routes."""
+    cell = ("notebooks", PATH, "cells", "b2")
+    edit = {"old_string": "x = ", "new_string": "x =  "}
+    answers = [
+        await call("GET", "notebooks", PATH),
+        await call("PATCH", *cell, body=edit),
+        await call("POST", *cell, "run"),
+    ]
+    assert {answer.status for answer in answers} <= {200, 403}
+    return [answer.status == 200 for answer in answers]
+
+
+async def by_tool(call: Call) -> list[bool]:
+    answers = [
+        await call("POST", "tools", tool, body={"mode": "auto", "notebook": PATH, "input": input})
+        for tool, input in TOOLS
+    ]
+    for answer in answers:
+        assert answer.status in (200, 403)
+        if answer.status == 200 and answer.body["is_error"]:
+            assert answer.body["reason"] == "denied"
+    return [answer.status == 200 and not answer.body["is_error"] for answer in answers]
+
+
+@pytest.mark.parametrize("kind", list(ALLOWED))
+async def test_s3_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path,
+    kind: type[Recording],
+) -> None:  # fmt: skip
+    authorizer = kind(parent=jp_serverapp)
+    jp_serverapp.web_app.settings["authorizer"] = authorizer
+    chat, *allowed = ALLOWED[kind]
+    if kind is not NoAgent:  # the routes of notebooks ask for what Jupyter has, not for `agent`
+        assert await by_route(call) == allowed
+    assert await by_tool(call) == allowed
+
+    replies += [[calls(tool, **input) for tool, input in TOOLS], [says("Done.")]]
+    body = ask("Do it.", mode="ask", allow=[tool for tool, _ in TOOLS])
+    answer = await call("POST", "chat", body=body)
+    assert (answer.status == 200) == chat
+    if not chat:
+        return
+    ends = {"tool-output-available", "tool-output-denied", "tool-output-error"}
+    chunks = [chunk for chunk in frames(answer.text) if chunk["type"] in ends]
+    done = {c["toolCallId"]: c["type"] for c in chunks if not c.get("preliminary")}
+    assert [done[id] == "tool-output-available" for id in sorted(done)] == allowed
+    assert set(done.values()) <= {"tool-output-available", "tool-output-denied"}
+
+
+async def test_s3_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path
+) -> None:
+    """The client left; what is revoked meanwhile is revoked for the turn, too."""
+    authorizer = Recording(parent=jp_serverapp)
+    jp_serverapp.web_app.settings["authorizer"] = authorizer
+    run = calls("run_cell", cell_id="b2")
+    replies += [[run], [says("Done.")], [run], [says("Done.")]]
+    for revoked in (False, True):
+        waiting = await call("POST", "chat", body=ask("Run.", mode="ask", stream=False))
+        authorizer.asked.clear()
+        if revoked:
+            later = NoKernels(parent=jp_serverapp)
+            jp_serverapp.web_app.settings["authorizer"] = later
+        (approval,) = waiting.body["approvals"]
+        reply = {"approvals": [{"id": approval["id"], "approved": True}], "wait": 60}
+        done = (await call("POST", "chat", "talk", "approvals", body=reply)).body
+        assert done["state"] == "done"
+        turn = (await call("GET", "turns", waiting.body["turn_id"])).body
+        assert [made["state"] for made in turn["calls"]] == ["refused" if revoked else "done"], (
+            turn["audit"]
+        )

@@ -1,0 +1,98 @@
+"""Behind a hub: what keeps a server up, and pages that belong to their users.
+
+All tests of this folder run under a base URL that needs escaping (`/a@b/`), as a hub gives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_ydoc import YNotebook
+from tornado.httpclient import HTTPClientError
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.notebook.carriers.tab import PROTOCOL
+from jupyter_agent.testing import Scripted, calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import Call, ask
+from .test_security import Named
+
+
+@pytest.fixture
+def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
+    if "named" in request.fixturenames:
+        jp_server_config["ServerApp"]["identity_provider_class"] = Named
+    return jp_server_config
+
+
+@pytest.fixture
+def named() -> None:
+    """Users have stable names, by a header."""
+
+
+async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path
+) -> None:
+    began = datetime.now(UTC)
+    assert not jp_serverapp.extension_manager.any_activity()
+    gate = asyncio.Event()
+    held = Scripted(blocks=[calls("run_cell", cell_id="b2")], stop_after=1, then="wait", gate=gate)
+    replies += [held, [says("Done.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("Run.", mode="ask")))
+    while (turn := agent.runner.live_in("local", "talk")) is None:
+        await asyncio.sleep(0)
+    assert jp_serverapp.extension_manager.any_activity()
+    gate.set()
+    await turn.settled()
+    assert turn.state == "waiting"
+    assert jp_serverapp.extension_manager.any_activity()  # for as long as a question is open
+    times = jp_serverapp.web_app.settings["last_activity_times"]
+    assert times["jupyter_agent"] >= began  # which a hub is told
+    assert jp_serverapp.web_app.last_activity() >= times["jupyter_agent"]
+    (approval,) = turn.questions
+    body = {"approvals": [{"id": approval.id, "approved": False}]}
+    await call("POST", "chat", "talk", "approvals", body=body)
+    await asking
+    assert not jp_serverapp.extension_manager.any_activity()
+
+
+async def open_tab(jp_ws_fetch: Any, agent: JupyterAgent, user: str) -> Any:
+    """The connection of somebody's page called `page`, with `n.ipynb` open."""
+    count = len(list(agent.tabs))
+    socket = await jp_ws_fetch("api", "agent", "tab", headers={"X-User": user})
+    hello = {
+        "op": "hello",
+        "protocol": PROTOCOL,
+        "version": YNotebook().version,
+        "path": "n.ipynb",
+        "client": "page",
+    }
+    await socket.write_message(json.dumps(hello))
+    while len(list(agent.tabs)) == count:
+        await asyncio.sleep(0)
+    return socket
+
+
+async def test_nobody_can_name_somebody_elses_page(
+    agent: JupyterAgent, jp_ws_fetch: Any, named: None
+) -> None:
+    """Two users' pages that call themselves the same are two, and each user means their own."""
+    sockets = [await open_tab(jp_ws_fetch, agent, user) for user in ("ann", "bob")]
+    ann, bob = agent.tabs
+    assert ann.client != bob.client
+    assert agent.tabs.find("n.ipynb", "ann/page") is ann
+    assert agent.tabs.find("n.ipynb", "bob/page") is bob
+    for socket in sockets:
+        socket.close()
+
+
+async def test_a_tab_needs_a_user(agent: JupyterAgent, jp_ws_fetch: Any, named: None) -> None:
+    with pytest.raises(HTTPClientError) as refused:
+        await jp_ws_fetch("api", "agent", "tab", headers={"X-User": ""})
+    assert refused.value.code == 403

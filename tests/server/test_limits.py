@@ -1,0 +1,177 @@
+"""S13 and S16: what is too large, too deep or too clever is refused; no token in what we write."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import FakeAnthropic, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask
+
+
+@pytest.mark.parametrize(
+    ("path", "mebibytes"),
+    [
+        (("chat",), 33),
+        (("chat", "talk", "approvals"), 2),
+        (("conversations", "talk"), 2),
+        (("tools", "create_cell"), 17),
+        (("notebooks", PATH, "cells"), 17),
+        (("providers", "anthropic", "key"), 2),
+    ],
+)
+async def test_s13_a_body_is_no_larger_than_its_route_has_use_for(
+    call: Call, jp_http_port: int, jp_base_url: str, jp_auth_header: Any,
+    path: tuple[str, ...], mebibytes: int,
+) -> None:  # fmt: skip
+    """The answer is there before the body was sent."""
+    method = {"conversations": "PATCH", "providers": "PUT"}.get(path[0], "POST")
+    route = "/".join(path).replace(" ", "%20")
+    reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    head = f"{method} {jp_base_url}api/agent/{route} HTTP/1.1\r\nHost: localhost\r\n"
+    token = f"Authorization: {jp_auth_header['Authorization']}\r\n"
+    writer.write(f"{head}{token}Content-Length: {mebibytes << 20}\r\n\r\n".encode())
+    async with asyncio.timeout(10):
+        answer = await reader.readuntil(b"}")
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["reason"] == "too_large"
+
+
+async def test_s13_nobody_sends_a_body_before_they_are_known(
+    call: Call, jp_http_port: int, jp_base_url: str
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    head = f"POST {jp_base_url}api/agent/chat HTTP/1.1\r\nHost: localhost\r\n"
+    writer.write(f"{head}Authorization: token wrong\r\nContent-Length: 1000\r\n\r\n".encode())
+    async with asyncio.timeout(10):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 403 ")
+    writer.close()
+
+
+async def test_s13_a_body_in_chunks_has_the_same_limit(
+    call: Call, jp_http_port: int, jp_base_url: str, jp_auth_header: Any
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    head = f"PATCH {jp_base_url}api/agent/conversations/x HTTP/1.1\r\nHost: localhost\r\n"
+    token = f"Authorization: {jp_auth_header['Authorization']}\r\n"
+    writer.write(f"{head}{token}Transfer-Encoding: chunked\r\n\r\n".encode())
+    piece = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    with_limit = 40  # more than 1 MiB
+    try:
+        for _ in range(with_limit):
+            writer.write(piece)
+            await writer.drain()
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+    except ConnectionError:
+        answer = b""
+    writer.close()
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
+    assert (await call("GET", "status")).status == 200
+
+
+async def test_s13_a_picture_of_twenty_megabytes_is_taken(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies.append([says("A large one.")])
+    fake.max_chars = 100_000_000
+    body = ask("What is it?", stream=False)
+    url = "data:image/png;base64," + "A" * (20 << 20)
+    body["messages"][0]["parts"].append({"type": "file", "mediaType": "image/png", "url": url})
+    answer = await call("POST", "chat", body=body)
+    assert answer.status == 200, answer.text[:200]
+
+
+async def test_s13_a_packed_body_is_not_unpacked(call: Call, jp_auth_header: Any) -> None:
+    bomb = gzip.compress(b" " * (200 << 20), 9)
+    assert len(bomb) < 1 << 20
+    headers = {**jp_auth_header, "Content-Encoding": "gzip"}
+    began = time.process_time()
+    answer = await call("POST", "chat", body=bomb, headers=headers)
+    assert answer.status == 400
+    assert time.process_time() - began < 5  # unpacking and parsing it takes far longer
+
+
+async def test_s13_a_flood_of_headers_is_cut_off(
+    call: Call, jp_http_port: int, jp_base_url: str
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    writer.write(f"GET {jp_base_url}api/agent/status HTTP/1.1\r\nHost: localhost\r\n".encode())
+    try:
+        for number in range(20_000):
+            writer.write(f"X-Flood-{number}: {'x' * 100}\r\n".encode())
+        await writer.drain()
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+    except ConnectionError:
+        answer = b""
+    writer.close()
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+    assert (await call("GET", "status")).status == 200
+
+
+async def test_s13_an_expression_that_would_take_for_ever_is_refused(
+    call: Call, notebook: Path
+) -> None:
+    cell = ("notebooks", PATH, "cells", "b2")
+    await call("PATCH", *cell, body={"source": f"s = '{'a' * 5_000}'"})
+    for query in ("(a+)+$", "(a|a)*b", "(a*)*b", "([a-z]+)*!", r"(\w+\s?)*$", "(.*)*x", "(a|aa)+$"):
+        body = {"notebook": PATH, "input": {"query": query, "regex": True}}
+        async with asyncio.timeout(10):
+            answer = await call("POST", "tools", "search_notebook", body=body)
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "bomb", ['{"a":' * 100_000, "[" * 1_000_000, '{"messages": ' + "[" * 70 + "]" * 70 + "}"]
+)
+async def test_s13_json_that_is_too_deep_is_refused(call: Call, bomb: str) -> None:
+    assert (await call("POST", "chat", body=bomb)).status == 400
+
+
+async def test_s13_a_tab_cannot_send_a_frame_larger_than_a_notebook_can_be(
+    agent: JupyterAgent, jp_ws_fetch: Any
+) -> None:
+    socket = await jp_ws_fetch("api", "agent", "tab")
+    (handler,) = [route.handler for route in agent.routes if route.template == "tab"]
+    assert handler.max_message_size.fget(None) == 256 << 20  # type: ignore[attr-defined]
+    socket.close()
+
+
+async def test_s16_no_token_and_no_key_in_our_log_or_in_a_url(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path, jp_serverapp: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    token = jp_serverapp.identity_provider.token
+    caplog.set_level(logging.DEBUG)
+    replies.append([says("Hello.")])
+    answers = [
+        await call("POST", "chat", body=ask("Hi.")),
+        await call("GET", "status", params={"token": token}),
+        await call("GET", "chat", "talk", "stream", params={"token": token}),
+        await call("GET", "openapi.json"),
+        await call("GET", "conversations", "talk", "export"),
+        await call("POST", "chat", body="{"),
+    ]
+    for answer in answers:
+        assert token not in answer.text
+        assert fake.api_key not in answer.text
+    ours = [record for record in caplog.records if "jupyter_agent" in record.pathname]
+    assert ours
+    for record in caplog.records:
+        assert fake.api_key not in record.getMessage()
+        if record.name.startswith("jupyter_agent") or record in ours:
+            assert token not in record.getMessage()
+    requests = [r.getMessage() for r in caplog.records if "/api/agent/" in r.getMessage()]
+    assert all(token not in line for line in requests)

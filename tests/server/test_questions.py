@@ -1,0 +1,158 @@
+"""What a person is asked about a step's calls, and what an answer is good for, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask
+
+EDIT = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
+RUN = calls("run_cell", cell_id="b2")
+
+
+async def asked(call: Call, **more: Any) -> list[dict[str, Any]]:
+    """The approvals that a turn waits for."""
+    waiting = (await call("POST", "chat", body=ask("Go.", mode="ask", stream=False, **more))).body
+    assert waiting["state"] == "waiting", waiting
+    approvals: list[dict[str, Any]] = waiting["approvals"]
+    return approvals
+
+
+async def answer(call: Call, *replies: dict[str, Any]) -> Any:
+    body = {"approvals": list(replies), "wait": 60}
+    return await call("POST", "chat", "talk", "approvals", body=body)
+
+
+async def test_edit_and_run_are_one_question_answered_at_once(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[EDIT, calls("create_cell", source="y = 1"), RUN], [says("Done.")]]
+    edit, create, run = await asked(call)
+    assert len({approval["group"] for approval in (edit, create, run)}) == 1
+    assert len({approval["id"] for approval in (edit, create, run)}) == 3
+    assert edit["diff"] == "@@ -1 +1 @@\n-x = 1\n+x = 2"
+    assert run["code"] == "x = 2"
+    done = await answer(call, *({"id": a["id"], "approved": True} for a in (edit, create, run)))
+    assert done.body["state"] == "done"
+    cell = nbformat.read(notebook, as_version=4).cells[1]
+    assert (cell.source, cell.execution_count) == ("x = 2", 1)
+
+
+async def test_what_the_edit_left_is_what_runs_or_nothing_does(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[EDIT, RUN], [says("Somebody was faster.")]]
+    edit, run = await asked(call)
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\nimport os"})
+    await answer(call, *({"id": a["id"], "approved": True} for a in (edit, run)))
+    cell = nbformat.read(notebook, as_version=4).cells[1]
+    assert (cell.source, cell.execution_count) == ("x = 1\nimport os", None)
+    results = fake.requests[-1]["messages"][-1]["content"]
+    assert [block.get("is_error") for block in results if block["type"] == "tool_result"] == [
+        True,
+        True,
+    ]
+
+
+async def test_answers_are_taken_all_or_none(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[EDIT, RUN], [says("As you like.")]]
+    edit, run = await asked(call)
+    forged = {"id": "approval_0", "approved": True}
+    assert (await answer(call, {"id": edit["id"], "approved": True}, forged)).status == 404
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
+    both = [{"id": a["id"], "approved": False} for a in (edit, run)]
+    answers = await asyncio.gather(answer(call, *both), answer(call, *both))
+    assert sorted(each.status for each in answers) == [200, 409]
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
+
+
+async def test_all_cells_with_one_more_are_asked_about_when_it_is_there(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("create_cell", source="y = x"), calls("run_cells")], [says("Done.")]]
+    (create,) = await asked(call)
+    waiting = (await answer(call, {"id": create["id"], "approved": True})).body
+    (run,) = waiting["approvals"]
+    assert run["code"].endswith("y = x")
+    assert (await answer(call, {"id": run["id"], "approved": True})).body["state"] == "done"
+    assert nbformat.read(notebook, as_version=4).cells[3].execution_count == 3
+
+
+async def test_a_run_after_a_restart_is_asked_about_for_the_new_kernel(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
+    replies += [[calls("restart_kernel"), RUN], [says("Done.")]]
+    (restart,) = await asked(call)
+    (run,) = (await answer(call, {"id": restart["id"], "approved": True})).body["approvals"]
+    assert (await answer(call, {"id": run["id"], "approved": True})).body["state"] == "done"
+    assert nbformat.read(notebook, as_version=4).cells[1].execution_count == 1
+
+
+async def test_always_here_is_for_that_notebook(
+    call: Call, replies: list[Reply], notebook: Path, jp_root_dir: Path
+) -> None:
+    other = jp_root_dir / "other [1].ipynb"
+    other.write_bytes(notebook.read_bytes())
+    replies += [[RUN], [says("Done.")]] * 4
+    (run,) = await asked(call)
+    await answer(call, {"id": run["id"], "approved": True, "remember": "conversation"})
+    again = ask("Again.", mode="ask", stream=False)
+    assert (await call("POST", "chat", body=again)).body["state"] == "done"
+    (elsewhere,) = await asked(call, notebook="other [1].ipynb")
+    assert elsewhere["notebook"] == "other [1].ipynb"
+    await answer(call, {"id": elsewhere["id"], "approved": False})
+    assert (await call("DELETE", "conversations", "talk", "rules")).status == 204
+    (run,) = await asked(call)
+    await answer(call, {"id": run["id"], "approved": False})
+
+
+async def endless(call: Call) -> None:
+    """The kernel has started, and what would run next does not end."""
+    cell = ("notebooks", PATH, "cells", "b2")
+    await call("POST", *cell, "run")
+    await call("PATCH", *cell, body={"source": "while True: pass"})
+
+
+async def test_a_turn_interrupts_its_own_run_without_a_question(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path
+) -> None:
+    await endless(call)
+    replies += [
+        [calls("run_cell", cell_id="b2", wait=1.0)],
+        [calls("interrupt_kernel")],
+        [says("Stopped it.")],
+    ]
+    body = ask("Run.", mode="ask", allow=["run_cell"], stream=False)
+    done = (await call("POST", "chat", body=body)).body
+    assert done["state"] == "done"
+    (run,) = agent.rooms.runs.of_turn(done["turn_id"])
+    assert run.status == "interrupted"
+
+
+@pytest.mark.parametrize("mode", ["ask", "edit", "auto"])
+async def test_another_ones_run_is_not_interrupted_without_a_question(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, mode: str
+) -> None:
+    await endless(call)
+    run = ("notebooks", PATH, "cells", "b2", "run")
+    started = (await call("POST", *run, body={"wait": 0})).body
+    while (await call("GET", "runs", started["run_id"])).body["status"] == "queued":
+        await asyncio.sleep(0)
+    replies += [[calls("interrupt_kernel")], [says("As you like.")]]
+    waiting = (await call("POST", "chat", body=ask("Stop it.", mode=mode, stream=False))).body
+    (approval,) = waiting["approvals"]
+    await answer(call, {"id": approval["id"], "approved": False})
+    assert (await call("GET", "runs", started["run_id"])).body["status"] == "running"
+    await call("POST", "runs", started["run_id"], "interrupt")

@@ -211,7 +211,7 @@ async def in_a_tab(
                                 await tab.save()
                             case 13:
                                 await close_and_open()
-                            case 14 if not tab.dirty:
+                            case 14 if not (tab.dirty or tab.saving or notebook.busy):
                                 program.write()
                                 await settled(notebook)
             await agent.act()

@@ -3,6 +3,9 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import type { YNotebook } from '@jupyter/ydoc';
 import type * as Y from 'yjs';
 
+/** Milliseconds that a request may take after its page was frozen. */
+const PATIENCE = 2000;
+
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /**
@@ -21,7 +24,7 @@ export function saveInTurn(context: Context): () => boolean {
 
   const start = (): Promise<void> => {
     next = null;
-    running = keepingDirty(context, save).finally(() => (running = null));
+    running = unlessFrozen(() => keepingDirty(context, save)).finally(() => (running = null));
     return running;
   };
   context.save = () => {
@@ -32,6 +35,24 @@ export function saveInTurn(context: Context): () => boolean {
     return next;
   };
   return () => running !== null;
+}
+
+/**
+ * Do what speaks to the server, and once more if the page was frozen in its midst: of a request that was under way
+ * when Chromium froze the page sometimes nothing is ever heard, and all saves after it would wait for it.
+ */
+async function unlessFrozen(work: () => Promise<void>): Promise<void> {
+  let giveUp!: () => void;
+  const silence = new Promise<'silent'>(resolve => (giveUp = () => resolve('silent')));
+  const onResume = (): unknown => setTimeout(giveUp, PATIENCE);
+  document.addEventListener('resume', onResume);
+  try {
+    if ((await Promise.race([work(), silence])) === 'silent') {
+      await work();
+    }
+  } finally {
+    document.removeEventListener('resume', onResume);
+  }
 }
 
 /** Save, and leave the notebook marked as changed if it was changed after its content was taken. */

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.ui.lab import Lab
-from tests.ui.page import OpenNotebook
+from tests.ui.page import OpenNotebook, eventually
 
 CELL = "agent = [0]\nperson = 0"
 """The cell `c0` in which both write."""
@@ -45,6 +45,10 @@ class Counting:
         else:
             assert answer["reason"] == "busy", answer
             self.refused[number] = answer["text"]
+
+    def append_at_last(self) -> None:
+        """Until one is there: a tab that wakes up is busy for a moment."""
+        eventually(self.append, lambda _: self.done[-1] == self.last)
 
     @property
     def last(self) -> int:

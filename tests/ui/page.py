@@ -146,6 +146,10 @@ class OpenNotebook:
         """What Lab asks in front of everything."""
         return self.page.locator(".jp-Dialog").all_inner_texts()
 
+    def dismiss_dialogs(self) -> None:
+        while self.dialogs():
+            self.page.keyboard.press("Escape")
+
     # ---- what is on disk
 
     def on_disk(self) -> Any:

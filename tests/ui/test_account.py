@@ -110,6 +110,7 @@ def test_cells_that_a_turn_left_out_of_date_are_named_marked_and_run_with_one_cl
     open_page: OpenPage, replies: Replies
 ) -> None:
     notebook = open_page(["x = 1", "y = x + 1", "print(y)", "print('else')"])
+    notebook.wait_for_kernel()
     for cell in ("c0", "c1", "c2", "c3"):
         notebook.lab.run(notebook.path, cell)
     panel = Panel(notebook.page).open("auto")

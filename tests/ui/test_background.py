@@ -73,8 +73,7 @@ def came_back(notebook: OpenNotebook, agent: Counting, person: Person) -> None:
     agent.told_the_truth(notebook.sources()["c0"], person.typed)
     notebook.edit("c0")
     person.type(" + back")
-    agent.append()
-    assert agent.done[-1] == agent.last
+    agent.append_at_last()
     agent.told_the_truth(notebook.sources()["c0"], person.typed)
     agent.told_the_truth(notebook.saved()["c0"], person.typed)
     assert notebook.ids() == ["c0", "c1"]
@@ -107,8 +106,8 @@ def test_a_frozen_tab_is_busy_and_has_nothing_twice_when_it_thaws(notebook: Open
     assert "does not answer (a frozen page" in agent.refused[2]
     assert notebook.saved()["c0"] == "agent = [0, 1]\nperson = 0"
     tab.thaw()
-    agent.append()
-    assert agent.done == [0, 1, 3]
+    agent.append_at_last()
+    assert agent.done == [0, 1, agent.last]
     came_back(notebook, agent, person)
 
 

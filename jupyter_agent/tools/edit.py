@@ -200,11 +200,18 @@ class CreateNotebook(EditTool):
         return self.path
 
     async def question(self, work: Workspace) -> Question:
+        self._refuse_other_files()
         return Question(notebook=work.resolve(self.path), diff=f"new notebook {self.path}")
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+        self._refuse_other_files()
         notebook = await work.create(self.path, self.kernel_name)
         return Result(text=f"Created `{notebook.path}`.", facts={"notebook": notebook.path})
+
+    def _refuse_other_files(self) -> None:
+        """A file of another name may be one that a program obeys: settings, instructions."""
+        if not self.path.endswith(".ipynb"):
+            raise InvalidInput("The path of a new notebook ends with `.ipynb`.")
 
 
 def done(text: str, notebook: Notebook, edit: Edit, stale: Sequence[str] = ()) -> Result:

@@ -180,6 +180,8 @@ def kill(desk: Desk, number: int) -> str:
             first = server.request("GET", "conversations/talk")["messages"][1]
             turn = server.request("GET", f"turns/{first['metadata']['turnId']}")
             assert turn["state"] == "interrupted"
+            ends = {"done", "failed", "refused", "unknown"}  # N3: each call has one
+            assert {made["state"] for made in turn["calls"]} <= ends
             undone = server.request("POST", f"turns/{turn['id']}/undo", {})
             assert undone["conflicts"] == []
     assert desk.ran == ran  # nothing is run again by itself

@@ -65,7 +65,10 @@ function open(options: { collaborative?: boolean } = {}) {
       dirty: true,
       collaborative: options.collaborative ?? false,
       sharedModel: notebook,
-      cells: [{ id: 'b2', trusted: false }]
+      cells: Object.assign(
+        [{ id: 'b2', trusted: false, metadataChanged: new Signal<object, unknown>({}) }],
+        { changed: new Signal<object, unknown>({}) }
+      )
     },
     saved: 0,
     save() {

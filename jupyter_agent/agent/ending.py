@@ -55,6 +55,12 @@ def failed(error: ModelError, meter: Meter) -> Ending:
     return _ending("failed", TurnFailed(error=f"{error.message}{request}"), error.kind, meter)
 
 
+def broken(error: str, stop_reason: str) -> Ending:
+    """It could not go on for a fault on our side; how far it came is not known."""
+    event = TurnFailed(error=error)
+    return Ending(state="failed", event=event, stop_reason=stop_reason, usage=Usage(), steps=0)
+
+
 def _ending(
     state: State, event: TurnFinished | TurnAborted | TurnFailed, stop_reason: str, meter: Meter
 ) -> Ending:

@@ -6,16 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from typing import Any
 from weakref import WeakValueDictionary
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.budget import Meter
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.ending import Ending, stopped
+from jupyter_agent.agent.ending import Ending, broken, stopped
 from jupyter_agent.agent.permissions import Mode, Policy
-from jupyter_agent.agent.prompt import Instructions, facts, system
+from jupyter_agent.agent.prompt import Instructions, system
 from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.attachments import attached_text, content
 from jupyter_agent.conversations.audit import Deed
@@ -27,17 +25,17 @@ from jupyter_agent.conversations.log import TurnLog
 from jupyter_agent.conversations.presence import Presence
 from jupyter_agent.conversations.rules import allowing
 from jupyter_agent.conversations.sending import Redact, Sent, notices
+from jupyter_agent.conversations.situation import situation
 from jupyter_agent.conversations.store import NewTurn, TurnRecord
 from jupyter_agent.conversations.turn_request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.undo import undo_turn
-from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
-from jupyter_agent.events import Event, TurnFailed, Usage
+from jupyter_agent.errors import RequestError, StoreUnavailable
+from jupyter_agent.events import Event, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
-from jupyter_agent.workspace.news import News, read_news
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.sharing import KEPT_BACK, Share, strictest
+from jupyter_agent.workspace.sharing import Share, strictest
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 log = logging.getLogger(__name__)
@@ -210,7 +208,7 @@ class TurnRunner:
                 },
                 model=model.id,
                 notebook=request.notebook,
-                title=_title(parts),
+                title=request.title,
                 content=content(parts, attached),
                 server=self._presence.id,
                 idempotency_key=request.idempotency_key,
@@ -239,10 +237,10 @@ class TurnRunner:
             ending = await self._ending(live, request, model, work, instructions)
         except StoreUnavailable as error:
             self.log.error("Turn %s failed: %s", turn_id, error)
-            ending = _failure(error.message, "store_unavailable")
+            ending = broken(error.message, "store_unavailable")
         except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
             self.log.exception("Turn %s failed: a bug of ours", turn_id)
-            ending = _failure(INTERNAL, "internal_error")
+            ending = broken(INTERNAL, "internal_error")
         try:
             await live.end(ending.state, ending.event, ending.stop_reason, ending.steps)
         except StoreUnavailable as error:  # its followers have its end all the same
@@ -276,7 +274,8 @@ class TurnRunner:
         policy.rules = [*policy.rules, *(allowing(*rule) for rule in remembered)]
         live.policy = policy
         transcript = await open_transcript(self.books.store, record)
-        await transcript.situate(await self._facts(work, request, record.request["share"]))
+        share, told = record.request["share"], self._dispatcher.told
+        await transcript.situate(await situation(work, request, share, told))
         ending = await _until_stopped(
             live,
             Turn(
@@ -317,29 +316,6 @@ class TurnRunner:
         await run.wait()
         changes = [change.to_json() for change in run.report()]
         await self.books.journal.add(live.record.id, run.id, changes)
-
-    async def _facts(self, work: Workspace, request: TurnRequest, share: Share) -> str:
-        """What holds in this turn."""
-        kernel = place = None
-        news: Sequence[News] = ()
-        if request.notebook:
-            try:
-                notebook = await work.notebook()
-                await notebook.read()
-                place = notebook.place
-                news = await read_news(work)
-                kernel = await self._rooms.kernels.find(notebook.path)
-            except ToolError as error:  # the model finds out by its tools, as it does later
-                self.log.info("The notebook of the turn is not at hand: %s", error)
-        return facts(
-            mode=request.mode,
-            today=datetime.now(UTC).date(),
-            notebook=request.notebook,
-            kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
-            active_cell=place.cell_id if place else None,
-            kept_back=KEPT_BACK[share],
-            changes=[self._dispatcher.told(each.text) for each in news],
-        )
 
     # -- stopping and answering
 
@@ -420,21 +396,5 @@ def _answer(turn: TurnRecord, approval: Approval, answer: Answer) -> Deed:
     )
 
 
-def _failure(error: str, stop_reason: str) -> Ending:
-    return Ending(
-        state="failed",
-        event=TurnFailed(error=error),
-        stop_reason=stop_reason,
-        usage=Usage(),
-        steps=0,
-    )
-
-
 def _closed() -> RequestError:
     return RequestError(409, "approval_closed", "That question is answered or expired already.")
-
-
-def _title(parts: Sequence[Mapping[str, Any]]) -> str:
-    text = " ".join(part["text"] for part in parts if part["type"] == "text")
-    words = " ".join(text.split())
-    return (words if len(words) <= 60 else f"{words[:59].rstrip()}…") or "Conversation"

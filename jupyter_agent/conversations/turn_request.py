@@ -46,6 +46,14 @@ class TurnRequest:
     undo_replaced: bool = False
     """Whether what the replaced turns did to notebooks is taken back first."""
 
+    @property
+    def title(self) -> str:
+        """What a conversation that begins with it is called."""
+        parts = self.question["parts"]
+        text = " ".join(part["text"] for part in parts if part["type"] == "text")
+        words = " ".join(text.split())
+        return (words if len(words) <= 60 else f"{words[:59].rstrip()}…") or "Conversation"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:

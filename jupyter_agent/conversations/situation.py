@@ -1,0 +1,42 @@
+"""What the model is told of the notebook, the kernel and the day when a turn begins."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from jupyter_agent.agent.prompt import facts
+from jupyter_agent.conversations.turn_request import TurnRequest
+from jupyter_agent.errors import ToolError
+from jupyter_agent.workspace.news import News, read_news
+from jupyter_agent.workspace.sharing import KEPT_BACK, Share
+from jupyter_agent.workspace.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+
+async def situation(
+    work: Workspace, request: TurnRequest, share: Share, told: Callable[[str], str]
+) -> str:
+    """What holds in this turn; `told` leaves of a text what a model may be told."""
+    kernel = place = None
+    news: Sequence[News] = ()
+    if request.notebook:
+        try:
+            notebook = await work.notebook()
+            await notebook.read()
+            place = notebook.place
+            news = await read_news(work)
+            kernel = await work.rooms.kernels.find(notebook.path)
+        except ToolError as error:  # the model finds out by its tools, as it does later
+            log.info("The notebook of the turn is not at hand: %s", error)
+    return facts(
+        mode=request.mode,
+        today=datetime.now(UTC).date(),
+        notebook=request.notebook,
+        kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
+        active_cell=place.cell_id if place else None,
+        kept_back=KEPT_BACK[share],
+        changes=[told(each.text) for each in news],
+    )

@@ -87,7 +87,12 @@ class Database:
             self.note = None
         try:
             with self._connection:
-                return work(self._connection)
+                done = work(self._connection)
+                if isinstance(done, sqlite3.Cursor):
+                    # Left open, it would be reset in whichever thread drops it, under the feet of
+                    # the next statement.
+                    done.close()
+                return done
         except sqlite3.DatabaseError as error:
             if _code(error) not in _PASSING | _DAMAGED:
                 raise

@@ -162,7 +162,8 @@ class Workspace:
         notebook = await self.notebook(path)
         language = _language(notebook, await self.rooms.kernels.find(notebook.path))
         executions = self.rooms.executions
-        executions.stale(notebook.path, notebook.cells(), language)
+        if known := notebook.cells():  # none while its page has not answered
+            executions.stale(notebook.path, known, language)
         return lambda: executions.news(notebook.path, notebook.cells(), language)
 
     def remember(self, notebook: Notebook, cells: Sequence[Cell]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from jupyter_agent import tools
-from jupyter_agent.errors import NotConfirmed, ToolError
+from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.run import Reply
 from jupyter_agent.notebook.carriers import Notebooks
@@ -183,7 +183,10 @@ class Agent:
 
     async def _cell(self) -> Cell:
         """A cell as it was some time ago."""
-        cell = self._random.choice((await self.work.notebook()).cells())
+        cells = (await self.work.notebook()).cells()
+        if not cells:
+            raise CellNotFound("", known=[])  # the page froze before it was read
+        cell = self._random.choice(cells)
         await self._think()
         return cell
 

@@ -201,7 +201,8 @@ class _Step:
             await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
         finally:  # where the store fails for a moment, the journal has it with what follows
             for path in dict.fromkeys(change.notebook for change in changes):
-                told = tuple(change.to_json() for change in changes if change.notebook == path)
+                kept = self._turn.dispatcher.kept
+                told = tuple(kept(change) for change in changes if change.notebook == path)
                 await self._turn.emit(CellsChanged(call_id=call_id, notebook=path, changes=told))
 
     # -- asking

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, StoreUnavailable, ToolError
+from jupyter_agent.notebook.cell import Change
 from jupyter_agent.notebook.output_text import legible
 from jupyter_agent.tools.base import Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Workspace
@@ -83,6 +84,17 @@ class Dispatcher:
     def told(self, text: str) -> str:
         """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
         return self.mask(legible(text))
+
+    def kept(self, change: Change) -> dict[str, Any]:
+        """A change as it is told and journalled: no secrets in its outputs.
+
+        Its sources stay as they are, or taking it back would damage them.
+        """
+        value = change.to_json()
+        for side in ("before", "after"):
+            if state := value[side]:
+                value[side] = {**state, "outputs": _masked(state["outputs"], self.mask)}
+        return value
 
     def specs(self) -> list[dict[str, Any]]:
         """What a model is offered."""

@@ -314,7 +314,7 @@ class TurnRunner:
 
     async def _journal(self, live: LiveTurn, run: Run) -> None:
         await run.wait()
-        changes = [change.to_json() for change in run.report()]
+        changes = [self._dispatcher.kept(change) for change in run.report()]
         await self.books.journal.add(live.record.id, run.id, changes)
 
     # -- stopping and answering

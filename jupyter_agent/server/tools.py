@@ -87,7 +87,7 @@ class ToolHandler(CallHandler):
             {
                 **view.facts(result.output()),
                 "is_error": False,
-                "changes": [view.facts(change.to_json()) for change in result.changes],
+                "changes": [view.facts(self.dispatcher.kept(each)) for each in result.changes],
                 **({"images": images} if images else {}),
             }
         )

@@ -1,0 +1,164 @@
+"""The key is in no byte that we write or send, and what a model reads hides nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import Reply, Scripted
+
+from .conftest import Call, frames
+
+KEY = "sk-ant-canary-0123456789abcdef"
+PRINTS = """\
+import os, sys, time
+key = os.environ['ANTHROPIC_API_KEY']
+print(key)
+print(key, file=sys.stderr)
+display(key)
+time.sleep(0.6)
+raise ValueError(f'no good: {key}')"""
+HIDDEN = "\x1b\u202e\u200b\u2066\u2069\ufeff\x9b\U000e0041"
+"""The beginnings of terminal commands, changes of direction, and characters of no width."""
+
+
+@pytest.fixture
+def jp_server_config(
+    jp_server_config: dict[str, Any],
+    fake: FakeAnthropic,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> dict[str, Any]:
+    if "home" in request.fixturenames:
+        fake.api_key = KEY
+        monkeypatch.setitem(os.environ, "ANTHROPIC_API_KEY", KEY)  # kernels inherit it
+        del jp_server_config["JupyterAgent"]["providers"]["anthropic"]["api_key"]
+    return jp_server_config
+
+
+@pytest.fixture
+def home(jp_root_dir: Path) -> Path:
+    cells = [new_markdown_cell("# Plan", id="m1"), new_code_cell(PRINTS, id="k1")]
+    nbformat.write(new_notebook(cells=cells), jp_root_dir / "home.ipynb")
+    return jp_root_dir / "home.ipynb"
+
+
+def ask(text: str, **more: Any) -> dict[str, Any]:
+    message = {"role": "user", "content": text}
+    return {"id": "talk", "notebook": "home.ipynb", "mode": "auto", "messages": [message], **more}
+
+
+async def test_s5_the_key_is_in_no_byte_that_we_write_or_send(
+    call: Call,
+    fake: FakeAnthropic,
+    replies: list[Reply],
+    home: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    # Both are said by a service that repeats the key that it got.
+    again = Scripted(status=500, error=("api_error", f"{KEY} failed"), headers={"retry-after": "0"})
+    wrong = Scripted(status=401, error=("authentication_error", f"{KEY} is wrong"))
+    replies += [
+        again,
+        [calls("run_cell", cell_id="k1"), calls("read_cells", cell_ids=["k1"])],
+        [calls("inspect_variables"), calls("search_notebook", query="sk-")],
+        [calls("update_cell", cell_id="k1", source="other"), calls("verify_notebook")],
+        [says("Done.")],
+        wrong,
+    ]
+    told = {"events": (await call("POST", "chat", body=ask("Run it."))).text}
+    told["failed"] = (await call("POST", "chat", body=ask("And now?"))).text
+    assert '"type":"error"' in told["failed"].replace(" ", "")
+    turn = frames(told["events"])[0]["messageMetadata"]["turnId"]
+    for path in (
+        ("turns", turn),
+        ("turns", turn, "changes"),
+        ("turns", turn, "requests"),
+        ("conversations", "talk"),
+        ("conversations", "talk", "export"),
+        ("conversations",),
+        ("models",),
+        ("status",),
+    ):
+        told["/".join(path)] = (await call("GET", *path)).text
+    told["markdown"] = (
+        await call("GET", "conversations", "talk", "export", params={"format": "md"})
+    ).text
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert "conversations.db" in [path.name for path in files]
+    # What a kernel printed stands in the notebook and its checkpoint: the person's, and true.
+    having = {path for path in files if KEY.encode() in path.read_bytes()}
+    assert {path.name.replace("-checkpoint", "") for path in having} == {"home.ipynb"}
+    body = {"notebook": "home.ipynb", "mode": "auto", "input": {"cell_id": "k1"}}
+    told["tool"] = (await call("POST", "tools", "run_cell", body=body)).text
+    told["log"] = caplog.text
+    told["streams"] = "".join(capfd.readouterr())
+    told["requests"] = json.dumps(fake.requests)
+    assert {name for name, text in told.items() if KEY in text} == set()
+    assert "***" in told["events"]
+    assert '"preliminary":true' in told["events"].replace(" ", "")
+    assert "***" in told["requests"]
+    assert "***" in told["tool"]
+
+
+async def test_s12_a_model_reads_nothing_that_a_person_cannot_see(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], jp_root_dir: Path
+) -> None:
+    trick = f"see{HIDDEN}n\x1b]8;;http://evil.example\x07link\x1b]8;;\x07\x1b[31mred\x1b[0m"
+    shown = [
+        new_output("stream", name="stdout", text=trick),
+        new_output("display_data", {"text/plain": trick}),
+        new_output("error", ename=trick, evalue=trick, traceback=[trick]),
+    ]
+    cells = [
+        new_markdown_cell(f"# {trick}", id="m1"),
+        new_code_cell(f"x = {trick!r}\ny = '{trick}'", id="v1", outputs=shown),
+    ]
+    nbformat.write(new_notebook(cells=cells), jp_root_dir / "home.ipynb")
+    (jp_root_dir / "notes.txt").write_text(trick)
+    (jp_root_dir / f"{trick.replace('/', '')}.csv").write_text("1")
+    replies += [
+        [calls("get_notebook_state"), calls("read_cells", cell_ids=["m1", "v1"])],
+        [calls("read_file", path="notes.txt"), calls("list_files")],
+        [calls("search_notebook", query="see"), calls("update_cell", cell_id="v1", source="z")],
+        [says("Done.")],
+    ]
+    context = [{"type": "cell", "cell_id": "m1"}, {"type": "file", "path": "notes.txt"}]
+    before = (jp_root_dir / "home.ipynb").read_bytes()
+    await call("POST", "chat", body=ask("Look.", context=context))
+    sent = json.dumps(fake.requests, ensure_ascii=False)
+    assert "seen" in sent
+    # JSON spells what is below a space; DEL and above are themselves.
+    spelled = {json.dumps(letter, ensure_ascii=False)[1:-1] for letter in HIDDEN}
+    code = repr(trick).replace("\\", "\\\\")[1:-1]  # what a person wrote visibly stays
+    assert {letter for letter in spelled if letter in sent.replace(code, "")} == set()
+    assert "evil.example" not in sent.replace(code, "")
+    assert (jp_root_dir / "home.ipynb").read_bytes() == before
+
+
+async def test_s12_the_code_that_is_asked_about_is_the_code_that_runs(
+    call: Call, fake: FakeAnthropic, replies: list[Reply], jp_root_dir: Path
+) -> None:
+    source = f"text = '{HIDDEN}\\r'  # \u202edne\nprint([ord(letter) for letter in text])\n\n "
+    nbformat.write(new_notebook(cells=[new_code_cell(source, id="v1")]), jp_root_dir / "home.ipynb")
+    replies += [[calls("run_cell", cell_id="v1")], [says("Done.")]]
+    turn = (await call("POST", "chat", body=ask("Run it.", mode="ask", stream=False))).body
+    (question,) = turn["approvals"]
+    assert question["code"] == source
+    body = {"approvals": [{"id": question["id"], "approved": True}], "wait": 60}
+    done = (await call("POST", "chat", "talk", "approvals", body=body)).body
+    assert done["state"] == "done"
+    cell = (await call("GET", "notebooks", "home.ipynb", "cells", "v1")).body
+    assert cell["source"] == source
+    assert cell["outputs"][0]["text"] == f"{[ord(letter) for letter in HIDDEN + chr(13)]}\n"

@@ -11,10 +11,16 @@ from .test_restart import EXAMPLE, question
 WITHOUT_NETWORK = """
 import errno, socket, sys
 
+def loopback(host):
+    return host in ("localhost", "127.0.0.1", "::1")
+
 def refuse(event, args):
     host = args[0] if event == "socket.getaddrinfo" else None
     if event == "socket.connect" and isinstance(args[1], tuple):
         host = args[1][0]
+    elif event == "socket.bind" and isinstance(args[1], tuple) and not loopback(args[1][0]):
+        with open("bound.log", "a") as log:
+            log.write(f"{args[1]}\\n")
     host = host.decode() if isinstance(host, bytes) else host
     if host not in (None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0"):
         with open("asked.log", "a") as log:
@@ -28,12 +34,12 @@ c.JupyterAgent.providers = {"anthropic": {"api_key": "sk-ant-test-0123456789"}}
 """
 
 
-def test_without_a_network_everything_opens_and_says_so(tmp_path: Path) -> None:
+def test_s15_without_a_network_everything_opens_and_says_so(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path)
     config = tmp_path / ".config" / "jupyter_server_config.py"
     config.parent.mkdir()
     config.write_text(WITHOUT_NETWORK)
-    asked = tmp_path / "asked.log"
+    asked, bound = tmp_path / "asked.log", tmp_path / "bound.log"
     with jupyter_server(tmp_path) as server:
         assert server.request("GET", "status")["store"]
         models = server.request("GET", "models")
@@ -42,6 +48,7 @@ def test_without_a_network_everything_opens_and_says_so(tmp_path: Path) -> None:
         done = server.request("POST", "chat", question("run all", mode="auto"))
         assert done["state"] == "done"
         assert not asked.exists()
+        assert not bound.exists()  # nothing listens for other machines
 
         ask = question("Hello?", id="claude", model=models["default"])
         failed = server.request("POST", "chat", ask)

@@ -159,6 +159,10 @@ async def test_nothing_of_a_hidden_cell_is_ever_sent(
     cells = nbformat.read(home, as_version=4).cells
     assert [cell.source for cell in cells if cell.id == "h1"] == [SECRET + "\n1"]
     assert CANARY in told  # the person sees what their own cells show
+    as_models_read_it = {"format": "text"}
+    text = (await call("GET", "notebooks", "home.ipynb", params=as_models_read_it)).text
+    assert CANARY not in text
+    assert CANARY in (await call("GET", "notebooks", "home.ipynb")).text
 
 
 async def test_a_model_may_not_touch_a_hidden_cell_in_any_mode(

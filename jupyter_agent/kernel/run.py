@@ -239,16 +239,17 @@ class Execution:
                 execution_count=self._count,
                 user_expressions=reply.get("user_expressions") or {},
             )
-        if reply["status"] == "abort":  # what bash and its like say instead of an error
+        # `abort` is what bash and its like say instead of an error.
+        stopped = reply["status"] == "abort" or "Interrupt" in str(reply.get("ename"))
+        if stopped and self._kernel.generation != self._generation:
+            # A restart interrupts the code first, so that it can end in order.
+            return self._ended(self._kernel.how_it_ended())
+        if reply["status"] == "abort":
             return Reply(status=self._stopping or "interrupted", execution_count=self._count)
         if reply["status"] != "error":  # `aborted`: a cell before it failed
             note = "The kernel dropped the code because what ran before it failed. It did not run."
             return Reply(status="error", note=note)
         error = error_of(reply)
-        stopped = "Interrupt" in error["ename"]
-        if stopped and self._kernel.generation != self._generation:
-            # A restart interrupts the code first, so that it can end in order.
-            return self._ended(self._kernel.how_it_ended())
         stopped = stopped and self._interrupted
         return Reply(
             status=(self._stopping or "interrupted") if stopped else "error",

@@ -23,8 +23,10 @@ from jupyter_agent.notebook.shared import SharedCells
 
 PATIENCE = 30.0
 """Seconds that the room may take for anything."""
-AWAKE, ASLEEP = 2.0, 0.1
-"""Seconds in which the pages in a room may answer: where all did the last time, and where not."""
+AWAKE, ASLEEP = 3.0, 0.1
+"""Seconds in which the pages in a room may answer: where all did the last time or anything was
+heard of them since, and where not.
+"""
 
 
 class RoomCarrier:
@@ -49,7 +51,8 @@ class RoomCarrier:
         self._room: Room | None = None
         self._mirror: _Mirror | None = None
         self._people: People | None = None
-        self._awake = True
+        self._slept = float("-inf")
+        """When a page last did not answer in time (`time.monotonic`)."""
 
     @property
     def path(self) -> str:
@@ -142,8 +145,10 @@ class RoomCarrier:
         """Have what is under way in the pages: until a page knows that a cell has moved, its
         person types into the old one.
         """
-        updates = self._mirror.take_sent() if self._mirror is not None else []
-        self._awake = await room.meet(updates, AWAKE if self._awake else ASLEEP)
+        assert self._mirror is not None
+        awake = self._slept <= self._mirror.heard
+        if not await room.meet(self._mirror.take_sent(), AWAKE if awake else ASLEEP):
+            self._slept = time.monotonic()
 
     def _detach(self) -> None:
         if self._people is not None:

@@ -184,6 +184,20 @@ async def test_d12_after_a_restart_of_the_server_a_page_with_the_old_document_me
     await after.close()
 
 
+async def test_d12_what_ran_when_a_server_was_killed_runs_no_more(
+    room_server: RoomServer, tabs: Tabs, file: Path
+) -> None:
+    before = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    notebook = await before.get("a.ipynb")
+    notebook.outputs("a").start()
+    assert (await notebook.cell("a")).running
+    await before.close()
+    await room_server.evict("a.ipynb")  # the store of the room has it as running
+    after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    assert not (await (await after.get("a.ipynb")).cell("a")).running
+    await after.close()
+
+
 async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_called_done(
     room_server: RoomServer,
     room_notebooks: Notebooks,

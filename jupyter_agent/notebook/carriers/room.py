@@ -136,10 +136,18 @@ class RoomCarrier:
             self._people = People(room.awareness)
             self.cells.close()
             self.cells = SharedCells(self._mirror.replica)
+            if not room.clients:
+                self._end_runs()
         if self._room is None or self._room.inside is not room.inside:
             self._room = room
             room.listen(True)
         return self._room
+
+    def _end_runs(self) -> None:
+        """Nobody is in the room: what ran when a server was killed is kept as running with it."""
+        for cell in self.cells.document.ycells:
+            if cell.get("execution_state") == "running":
+                cell["execution_state"] = "idle"
 
     async def _meet(self, room: Room) -> None:
         """Have what is under way in the pages: until a page knows that a cell has moved, its

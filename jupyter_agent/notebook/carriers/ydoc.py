@@ -168,6 +168,11 @@ class Room:
         document: YNotebook = self.inside._document
         return document
 
+    @property
+    def clients(self) -> list[Any]:
+        """The pages in the room."""
+        return [client for client in self.inside.clients if not isinstance(client, Pin)]
+
     def overhear(self, hear: Callable[[bytes], object] | None) -> None:
         """Have `hear` called with each update that a client sends, before the document takes it;
         None ends that.
@@ -182,7 +187,7 @@ class Room:
         document with what it lacks. The room sends updates a little later than they are made, so
         they are sent here, too: twice is as good as once.
         """
-        clients = [client for client in self.inside.clients if not isinstance(client, Pin)]
+        clients = self.clients
         if not clients:
             return True
         self._answers = asyncio.Semaphore(0)

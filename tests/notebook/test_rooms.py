@@ -190,6 +190,7 @@ async def test_d12_what_ran_when_a_server_was_killed_runs_no_more(
     before = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
     notebook = await before.get("a.ipynb")
     notebook.outputs("a").start()
+    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
     assert (await notebook.cell("a")).running
     await before.close()
     await room_server.evict("a.ipynb")  # the store of the room has it as running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -124,8 +125,9 @@ class NotebookHandler(DocumentHandler):
         if self.choice("format", ("json", "text")) == "text":
             focus = self.get_query_argument("focus", None)
             cells = self.work.view(state.notebook, state.cells).cells(state.cells)
-            shown = render(
-                cells, stale=state.stale, focus=focus, budget=self.number("budget", BUDGET)
+            budget = self.number("budget", BUDGET)
+            shown = await asyncio.to_thread(
+                render, cells, stale=state.stale, focus=focus, budget=budget
             )
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return

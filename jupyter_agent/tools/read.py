@@ -40,7 +40,8 @@ class GetNotebookState(ReadTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         state = await work.state(self.notebook)
         cells = work.view(state.notebook, state.cells).cells(state.cells)
-        shown = render(
+        shown = await asyncio.to_thread(  # of a large notebook it takes a second
+            render,
             cells,
             stale=state.stale,
             focus=self.focus,

@@ -116,7 +116,7 @@ async def main(cells: int, profile: str | None) -> None:
 
 
 async def _rendered(cells: Any) -> None:
-    render(cells)
+    await asyncio.to_thread(render, cells)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ def headless(model: str, server: Sequence[str]) -> int:
                 "--ServerApp.port=0",
                 "--ServerApp.open_browser=False",
                 "--ServerApp.log_level=ERROR",
+                "--JupyterAgent.log_level=ERROR",  # its lines of each step are for servers
                 f"--JupyterAgent.store_dir={store}",
                 f"--JupyterAgent.default_model={model}",
                 ALONE,

@@ -41,6 +41,7 @@ def test_the_headless_demo_changes_and_runs_a_notebook(tmp_path: Path) -> None:
         check=True,
     )
     assert "Scripted tour" in done.stdout
+    assert "The notebook has 4 cells." in done.stdout
     assert "The mean of 8 numbers is 3.88" in done.stdout
     assert "coffee.ipynb has 6 cells now." in done.stdout
 

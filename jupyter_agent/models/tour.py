@@ -146,7 +146,8 @@ def after_refusal(answer: Answer) -> Move:
 
 
 def _seen(answer: Answer) -> str:
-    cells = len(re.findall(r"^\[\d+ ", answer.text, re.MULTILINE))
+    told = re.match(r".*: (\d+) cells, ", answer.text)  # the first line of the notebook's state
+    cells = int(told[1]) if told else 0
     if not cells:
         return "The notebook has no cells yet."
     return f"The notebook has {cells} cell{'s' if cells > 1 else ''}."

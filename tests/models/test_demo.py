@@ -14,7 +14,9 @@ from jupyter_agent.testing import check_messages, says
 
 from .conftest import read, request
 
-STATE = "[0 markdown a1]\n# Sales\n\n[1 code b2 In[1]]\nx = 1"
+STATE = (
+    "a.ipynb: 2 cells, kernel none running\n\n[0 markdown a1]\n# Sales\n\n[1 code b2 In[1]]\nx = 1"
+)
 WRONG = "Cell `c4` [2]: error, 0.1 s.\nNameError: name 'number' is not defined"
 RIGHT = "Cell `c4` [3]: ok, 0.1 s.\nThe mean of 8 numbers is 3.88"
 

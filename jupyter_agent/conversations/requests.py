@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,21 +31,26 @@ class RequestStore:
         self._database = database
         self._mask = mask
 
-    async def add(self, turn_id: str, model: Model, request: ModelRequest) -> None:
-        """Keeps a request, before it is sent."""
-        sent = {part: getattr(request, part) for part in _PARTS}
-        sent["messages"] = [_without_pictures(message) for message in request.messages]
-        text = self._mask(json.dumps({"model": model.id, **sent}, ensure_ascii=False))
-        before = await self.of_turn(turn_id)
-        kept = _added(json.loads(text), before[-1] if before else {})
+    async def add(
+        self, turn_id: str, model: Model, request: ModelRequest, before: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Keeps a request, before it is sent; gives what the turn's next one adds to.
+
+        `before` is what the one before it gave; empty for the first.
+        """
+        parts = {part: getattr(request, part) for part in _PARTS}
+        parts["messages"] = [_without_pictures(message) for message in request.messages]
+        text = self._mask(json.dumps({"model": model.id, **parts}, ensure_ascii=False))
+        sent = {**json.loads(text), "characters": len(text)}
         await self._database.execute(
-            "INSERT INTO requests (turn_id, seq, host, request, made) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO requests (turn_id, seq, host, request, made) SELECT ?1,"
+            " coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM requests WHERE turn_id = ?1",
             turn_id,
-            len(before) + 1,
             model.host,
-            json.dumps({**kept, "characters": len(text)}),
+            json.dumps(_added(sent, before)),
             now(),
         )
+        return sent
 
     async def of_turn(self, turn_id: str) -> list[dict[str, Any]]:
         """Each request of a turn in full: `host`, `made`, `characters`, then what was sent."""
@@ -71,13 +77,10 @@ class RequestStore:
         return row is not None
 
 
-def _added(sent: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _added(sent: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     added = {part: value for part, value in sent.items() if value != before.get(part)}
-    earlier = before.get("messages", [])
-    pairs = zip(earlier, sent["messages"], strict=False)
-    repeats = next((n for n, (old, new) in enumerate(pairs) if old != new), None)
-    if repeats is None:
-        repeats = min(len(earlier), len(sent["messages"]))
+    pairs = zip(before.get("messages", ()), sent["messages"], strict=False)
+    repeats = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return {**added, "messages": sent["messages"][repeats:], "repeats": repeats}
 
 

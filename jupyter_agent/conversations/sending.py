@@ -51,6 +51,8 @@ class Sent:
         self._store = store
         self._turn_id = turn_id
         self._redact = redact
+        self._last: Mapping[str, Any] | None = None
+        """The request before, as it is kept; None until it was looked up."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of the model's reply. Raises ModelError."""
@@ -61,7 +63,10 @@ class Sent:
             messages=[_message(message, redact) for message in request.messages],
         )
         if self.host:
-            await self._store.add(self._turn_id, self._model, request)
+            if self._last is None:  # a summary follows the requests of its turn
+                earlier = await self._store.of_turn(self._turn_id)
+                self._last = earlier[-1] if earlier else {}
+            self._last = await self._store.add(self._turn_id, self._model, request, self._last)
         async with aclosing(self._model.stream(request)) as events:
             async for event in events:
                 yield event

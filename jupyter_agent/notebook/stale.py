@@ -18,6 +18,7 @@ from jupyter_agent.notebook.names import names_of, with_deferred
 _NOTEBOOKS = 200
 """That are remembered, the last used ones."""
 _ANYWHERE = ""
+_EDITED = "It was edited and has not run since."
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,15 @@ class _Seen:
         code = [cell for cell in cells if cell.type == "code"]
         sources = _sources(code) if language == "python" else {}
         self._remember(code, sources)
-        why = _by_names if language == "python" else _by_counts
-        self.stale = why(code, self.executions, sources)
+        ran = [
+            (cell, self.executions[cell.id])
+            for cell in code
+            if cell.id in self.executions and not cell.running
+        ]
+        if language == "python":
+            self.stale = _by_names(ran, {cell.id: cell for cell in code}, self.executions, sources)
+        else:
+            self.stale = _by_counts(ran)
         return dict(self.stale)
 
     def _remember(self, code: Sequence[Cell], sources: Mapping[str, Mapping[str, str]]) -> None:
@@ -122,18 +130,15 @@ def _sources(code: Sequence[Cell]) -> dict[str, dict[str, str]]:
 
 
 def _by_names(
-    code: Sequence[Cell],
+    ran: Sequence[tuple[Cell, Execution]],
+    by_id: Mapping[str, Cell],
     executions: Mapping[str, Execution],
     sources: Mapping[str, Mapping[str, str]],
 ) -> dict[str, str]:
     stale: dict[str, str] = {}
-    by_id = {cell.id: cell for cell in code}
-    for cell in code:
-        own = executions.get(cell.id)
-        if own is None or cell.running:
-            continue
+    for cell, own in ran:
         if own.version != cell.version:
-            stale[cell.id] = "It was edited and has not run since."
+            stale[cell.id] = _EDITED
             continue
         now = sources[cell.id]
         for name in sorted(own.sources.keys() | now.keys()):
@@ -172,20 +177,13 @@ def _reason(
     return None
 
 
-def _by_counts(
-    code: Sequence[Cell],
-    executions: Mapping[str, Execution],
-    sources: Mapping[str, Mapping[str, str]],
-) -> dict[str, str]:
+def _by_counts(ran: Sequence[tuple[Cell, Execution]]) -> dict[str, str]:
     stale: dict[str, str] = {}
     latest: tuple[int, str] | None = None
     edited: str | None = None
-    for cell in code:
-        own = executions.get(cell.id)
-        if own is None or cell.running:
-            continue
+    for cell, own in ran:
         if own.version != cell.version:
-            stale[cell.id] = "It was edited and has not run since."
+            stale[cell.id] = _EDITED
             edited = edited or cell.id
         elif edited is not None:
             stale[cell.id] = f"Cell `{edited}` above was edited and has not run since."

@@ -6,32 +6,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_server.utils import ensure_async
-from jupyter_ydoc import YNotebook
-from pycrdt import Doc, Text, TransactionEvent
+from pycrdt import TransactionEvent
 from tornado.web import HTTPError
 
 from jupyter_agent.notebook.carriers.tab import TabLink, Tabs
+from tests.notebook.page import Page
 
 
-class Tab:
+class Tab(Page):
     """An open notebook. Frames travel in order, one per turn of the event loop, unless `frozen`."""
 
     def __init__(self, tabs: Tabs, contents: Any, path: str, client: str = "page-1") -> None:
-        self.path = path
+        super().__init__(path)
         self.client = client
-        # Yjs makes client ids of 32 bits, pycrdt of 53: what both insert at one place at the same
-        # moment is ordered by them, the person's first.
-        self.notebook = YNotebook(Doc(client_id=random.getrandbits(32)))
         self.hash: str | None = None
-        self.active_cell: str | None = None
         self.editing = False
-        self.frozen = False
         self.behind = False
         """Frozen, or still at work on what came meanwhile."""
         self.deaf_to_saves = False
@@ -55,19 +49,6 @@ class Tab:
         return self
 
     # ---- what the person does
-
-    def type(self, cell_id: str, text: str, at: int | None = None) -> None:
-        """Insert text in a cell, at its end if no offset (in code points) is given."""
-        source: Text = self.cell(cell_id)["source"]
-        now = str(source)
-        with self.notebook.ydoc.transaction():
-            source.insert(len(now[:at].encode()), text)
-            self.notebook.ystate["dirty"] = True
-
-    def delete_cell(self, cell_id: str) -> None:
-        with self.notebook.ydoc.transaction():
-            del self.notebook.ycells[self.ids().index(cell_id)]
-            self.notebook.ystate["dirty"] = True
 
     def edit_in(self, cell_id: str | None, editing: bool = True) -> None:
         """Put the cursor in a cell."""
@@ -113,21 +94,6 @@ class Tab:
     def thaw(self) -> None:
         self.frozen = False
         asyncio.get_running_loop().call_soon(self._step)
-
-    # ---- what is on the screen
-
-    def cell(self, cell_id: str) -> Any:
-        return self.notebook.ycells[self.ids().index(cell_id)]
-
-    def source(self, cell_id: str) -> str:
-        return str(self.cell(cell_id)["source"])
-
-    def ids(self) -> list[str]:
-        return [cell["id"] for cell in self.notebook.ycells]
-
-    @property
-    def dirty(self) -> bool:
-        return bool(self.notebook.dirty)
 
     @property
     def link(self) -> TabLink:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jupyter_ydoc import YNotebook
 from pycrdt import (
     Assoc,
     Awareness,
-    Doc,
     Text,
     TransactionEvent,
     YMessageType,
@@ -33,6 +30,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from jupyter_agent.notebook.carriers.ydoc import Collaboration, collaboration
+from tests.notebook.page import Page
 
 
 def config(folder: Path) -> dict[str, Any]:
@@ -112,18 +110,13 @@ class RoomServer:
         await self.request("PATCH", f"api/contents/{quote(path)}", {"path": to})
 
 
-class Person:
+class Person(Page):
     """A notebook open in a page of JupyterLab with real-time collaboration."""
 
     behind = False
 
     def __init__(self, server: RoomServer, path: str) -> None:
-        self.path = path
-        # Yjs makes client ids of 32 bits, pycrdt of 53: what both insert at one place at the same
-        # moment is ordered by them, the person's first.
-        self.notebook = YNotebook(Doc(client_id=random.getrandbits(32)))
-        self.active_cell: str | None = None
-        self.frozen = False
+        super().__init__(path)
         self._heard: list[str | bytes | None] = []
         self._awareness = Awareness(self.notebook.ydoc)
         self._server = server
@@ -170,19 +163,6 @@ class Person:
 
     # ---- what the person does
 
-    def type(self, cell_id: str, text: str, at: int | None = None) -> None:
-        """Insert text in a cell, at its end if no offset (in code points) is given."""
-        source: Text = self.cell(cell_id)["source"]
-        now = str(source)
-        with self.notebook.ydoc.transaction():
-            source.insert(len(now[:at].encode()), text)
-            self.notebook.ystate["dirty"] = True
-
-    def delete_cell(self, cell_id: str) -> None:
-        with self.notebook.ydoc.transaction():
-            del self.notebook.ycells[self.ids().index(cell_id)]
-            self.notebook.ystate["dirty"] = True
-
     def say(self, **state: Any) -> None:
         """Tell the others in the room of oneself (awareness), as Lab does its cursor."""
         self._awareness.set_local_state({**(self._awareness.get_local_state() or {}), **state})
@@ -196,21 +176,6 @@ class Person:
         text = source.sticky_index(0, Assoc.BEFORE).to_json()["type"]
         place = {"type": text, "tname": None, "item": None, "assoc": 0}
         self.say(cursors=[{"anchor": place, "head": place, "primary": True, "empty": True}])
-
-    # ---- what is on the screen
-
-    def cell(self, cell_id: str) -> Any:
-        return self.notebook.ycells[self.ids().index(cell_id)]
-
-    def source(self, cell_id: str) -> str:
-        return str(self.cell(cell_id)["source"])
-
-    def ids(self) -> list[str]:
-        return [cell["id"] for cell in self.notebook.ycells]
-
-    @property
-    def dirty(self) -> bool:
-        return bool(self.notebook.dirty)
 
     # ---- the wire
 

@@ -1,0 +1,51 @@
+"""What a person's page has in every carrier: a document of its own, and what is done in it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Doc, Text
+
+
+class Page:
+    """An open notebook; how it reaches the server is said by its kinds."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        # Yjs makes client ids of 32 bits, pycrdt of 53: what both insert at one place at the same
+        # moment is ordered by them, the person's first.
+        self.notebook = YNotebook(Doc(client_id=random.getrandbits(32)))
+        self.active_cell: str | None = None
+        self.frozen = False
+
+    # ---- what the person does
+
+    def type(self, cell_id: str, text: str, at: int | None = None) -> None:
+        """Insert text in a cell, at its end if no offset (in code points) is given."""
+        source: Text = self.cell(cell_id)["source"]
+        now = str(source)
+        with self.notebook.ydoc.transaction():
+            source.insert(len(now[:at].encode()), text)
+            self.notebook.ystate["dirty"] = True
+
+    def delete_cell(self, cell_id: str) -> None:
+        with self.notebook.ydoc.transaction():
+            del self.notebook.ycells[self.ids().index(cell_id)]
+            self.notebook.ystate["dirty"] = True
+
+    # ---- what is on the screen
+
+    def cell(self, cell_id: str) -> Any:
+        return self.notebook.ycells[self.ids().index(cell_id)]
+
+    def source(self, cell_id: str) -> str:
+        return str(self.cell(cell_id)["source"])
+
+    def ids(self) -> list[str]:
+        return [cell["id"] for cell in self.notebook.ycells]
+
+    @property
+    def dirty(self) -> bool:
+        return bool(self.notebook.dirty)

@@ -48,6 +48,16 @@ def names(of_openai: bool) -> list[str]:
     return [name for name in found if name.startswith(OTHER) == of_openai]
 
 
+async def ours_of(model: AnthropicModel | OpenAIModel) -> Reply | ModelError:
+    """What we make of what the service sends."""
+    try:
+        return await read(model)
+    except ModelError as error:
+        return error
+    finally:
+        await model.close()
+
+
 # -- Anthropic
 
 
@@ -55,14 +65,7 @@ async def both(name: str) -> tuple[Reply | ModelError, Anything | Exception]:
     """What we and what the SDK's helper make of the recording."""
     body = recording(name)
     async with FakeAnthropic([Scripted(body=body), Scripted(body=body)]) as api:
-        model = AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url)
-        ours: Reply | ModelError
-        try:
-            ours = await read(model)
-        except ModelError as error:
-            ours = error
-        finally:
-            await model.close()
+        ours = await ours_of(AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url))
         client = anthropic.AsyncAnthropic(api_key=API_KEY, base_url=api.url, max_retries=0)
         asked: Anything = {"model": "claude-test", "max_tokens": 16, "tools": TOOLS}
         theirs: Anything | Exception
@@ -142,14 +145,7 @@ async def test_a_call_that_was_cut_is_none_where_the_sdk_makes_one() -> None:
 
 async def both_chats(name: str) -> tuple[Reply | ModelError, Anything | Exception]:
     async with serving(Chat(recording(name))) as chat:
-        model = OpenAIModel("gpt-test", api_key="sk-x", base_url=chat.url)
-        ours: Reply | ModelError
-        try:
-            ours = await read(model)
-        except ModelError as error:
-            ours = error
-        finally:
-            await model.close()
+        ours = await ours_of(OpenAIModel("gpt-test", api_key="sk-x", base_url=chat.url))
         client = openai.AsyncOpenAI(api_key="sk-x", base_url=chat.url, max_retries=0)
         theirs: Anything | Exception
         try:

@@ -77,7 +77,7 @@ def jupyter_server(
         yield Server(port, token, process)
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=60)
 
 
 def _answers(port: int) -> bool:

@@ -19,7 +19,7 @@ def kernels(
         jp_serverapp.session_manager,
         jp_serverapp.kernel_manager,
         jp_serverapp.kernel_spec_manager,
-        start_timeout=30,
+        start_timeout=60,
     )
     yield made
     jp_asyncio_loop.run_until_complete(made.close())

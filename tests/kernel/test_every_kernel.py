@@ -89,7 +89,7 @@ def gateway(jp_environ: None, tmp_path: Path) -> Iterator[str]:
 
 async def up(url: str) -> None:
     """Wait until the gateway answers."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             with suppress(OSError), urllib.request.urlopen(f"{url}/api"):
                 return
@@ -135,7 +135,7 @@ def place(
 
 async def soon(event: asyncio.Event) -> None:
     """Wait for what has to happen."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await event.wait()
 
 
@@ -204,7 +204,7 @@ async def test_k3_a_restart_ends_the_code_and_forgets_the_variables(place: Place
         answered = await place.app.kernel_manager.restart_kernel(kernel.id)
         if answered is not None:
             await answered
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert (await execution).status == "restarted"
     await kernel.execute(language.get, got := Shown())
     assert "7" not in got.text
@@ -226,7 +226,7 @@ async def test_a_shutdown_during_a_run_ends_it(place: Place) -> None:
     execution = kernel.execute(place.language.wait, shown)
     await soon(shown.printed)
     await place.kernels.shutdown("a.ipynb")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert (await execution).status == "restarted"
     assert kernel.state == "dead"
     with pytest.raises(KernelUnavailable, match="Start it again"):

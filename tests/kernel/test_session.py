@@ -16,13 +16,13 @@ from jupyter_agent.kernel.session import Kernel, Kernels
 
 async def soon(event: asyncio.Event) -> None:
     """Wait for what has to happen."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await event.wait()
 
 
 async def until(true: Callable[[], bool]) -> None:
     """Let the event loop go on until it is so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.01)
 
@@ -32,8 +32,10 @@ async def test_code_shows_its_outputs_in_order_and_replies(kernels: Kernels) -> 
     shown = Shown()
     reply = await kernel.execute("print('one')\ndisplay(2)\n3", shown)
     assert (reply.status, reply.execution_count) == ("ok", 1)
-    assert shown.kinds() == ["stream", "display_data", "execute_result"]
-    assert shown.events[2][1]["data"] == {"text/plain": "3"}
+    # A slow kernel sends the text in pieces, or its own warnings of the start before it.
+    assert list(dict.fromkeys(shown.kinds())) == ["stream", "display_data", "execute_result"]
+    assert shown.text.endswith("one\n")
+    assert shown.events[-1][1]["data"] == {"text/plain": "3"}
     assert shown.begun.is_set()
     assert (kernel.state, kernel.language, kernel.name) == ("idle", "python", "python3")
 
@@ -144,7 +146,7 @@ class Person:
         self.client.start_channels(stdin=False, hb=False)
 
     async def ready(self) -> None:
-        await self.client.wait_for_ready(timeout=20)
+        await self.client.wait_for_ready(timeout=60)
 
     def close(self) -> None:
         self.client.stop_channels()
@@ -158,7 +160,7 @@ async def test_k8_a_persons_own_cell_goes_first_and_is_not_interrupted(
     person = Person(jp_serverapp, kernel)
     await person.ready()
     theirs = person.client.execute(
-        "while not os.path.exists(gate): time.sleep(0.01)\nx = 'theirs'", reply=True, timeout=20
+        "while not os.path.exists(gate): time.sleep(0.01)\nx = 'theirs'", reply=True, timeout=60
     )
     await until(lambda: kernel.state == "busy")
     withdrawn, waiting = kernel.execute("x = 'withdrawn'", Shown()), kernel.execute("x", Shown())
@@ -183,7 +185,7 @@ async def test_a_kernel_that_was_busy_before_we_came_is_waited_for(
     theirs = person.client.execute(
         f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nx = 1",
         reply=True,
-        timeout=20,
+        timeout=60,
     )
     await until(lambda: kernel.state == "busy")
     shown = Shown()

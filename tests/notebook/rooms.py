@@ -158,7 +158,7 @@ class Person(Page):
         barrier: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._barriers.append(barrier)
         self._send(create_sync_message(self.notebook.ydoc))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await barrier
 
     # ---- what the person does

@@ -168,7 +168,7 @@ async def in_a_tab(
     notebook = await notebooks.get(session.path)
 
     async def same() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:  # what a lost connection left undone is done as soon as the page is back
                 await settled(notebook)
                 if shown(notebook) == on_screen(person.screen):
@@ -279,7 +279,7 @@ async def in_a_room(
     notebook = await notebooks.get(session.path)
 
     async def same() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:  # the room follows its file by itself, too
                 await screen.sync()
                 await settled(notebook)

@@ -30,7 +30,7 @@ RICH = {"output_type": "display_data", "data": {"text/html": "<b>1</b>"}, "metad
 
 async def until(condition: Callable[[], bool]) -> None:
     """Waits for something that happens in the same event loop."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -49,7 +49,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)
 

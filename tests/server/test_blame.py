@@ -76,7 +76,7 @@ async def test_the_journal_follows_a_notebook_that_is_renamed(
     async def followed() -> bool:
         return (await blamed(call, path)) == before
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await followed():  # the event is told in the background
             pass
     undone = (await call("POST", "turns", done["turn_id"], "undo")).body

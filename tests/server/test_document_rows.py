@@ -27,7 +27,7 @@ async def start(call: Call, cell_id: str) -> str:
     body = {"source": UNTIL_GO}
     await call("PATCH", "notebooks", PATH, "cells", cell_id, body=body)
     run = await call("POST", "notebooks", PATH, "cells", cell_id, "run", body={"wait": 0})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (state := (await call("GET", "runs", run.body["run_id"])).body)["outputs"]:
             pass
     return str(state["run_id"])
@@ -35,7 +35,7 @@ async def start(call: Call, cell_id: str) -> str:
 
 async def end(call: Call, folder: Path, run_id: str) -> Any:
     (folder / "go").touch()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (state := (await call("GET", "runs", run_id)).body)["status"] == "running":
             pass
     return state
@@ -106,7 +106,7 @@ async def test_d3_a_queued_cell_that_becomes_text_meanwhile_never_starts(
     assert queued.body["status"] == "queued"
     await call("PATCH", "notebooks", PATH, "cells", "c3", body={"type": "markdown"})
     await end(call, notebook.parent, run_id)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (state := (await call("GET", "runs", queued.body["run_id"])).body)["status"] in (
             "queued",
             "running",

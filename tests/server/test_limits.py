@@ -42,7 +42,7 @@ async def test_s13_a_body_is_no_larger_than_its_route_has_use_for(
     head = f"{method} {jp_base_url}api/agent/{route} HTTP/1.1\r\nHost: localhost\r\n"
     token = f"Authorization: {jp_auth_header['Authorization']}\r\n"
     writer.write(f"{head}{token}Content-Length: {mebibytes << 20}\r\n\r\n".encode())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         answer = await reader.readuntil(b"}")
     writer.close()
     assert answer.startswith(b"HTTP/1.1 413 ")
@@ -55,7 +55,7 @@ async def test_s13_nobody_sends_a_body_before_they_are_known(
     reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
     head = f"POST {jp_base_url}api/agent/chat HTTP/1.1\r\nHost: localhost\r\n"
     writer.write(f"{head}Authorization: token wrong\r\nContent-Length: 1000\r\n\r\n".encode())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert (await reader.readline()).startswith(b"HTTP/1.1 403 ")
     writer.close()
 
@@ -68,7 +68,7 @@ async def flood(port: int, begin: bytes, pieces: Iterable[bytes]) -> bytes:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await reader.read()
     except ConnectionError:
         return b""
@@ -127,7 +127,7 @@ async def test_s13_an_expression_that_would_take_for_ever_is_refused(
     await call("PATCH", *cell, body={"source": f"s = '{'a' * 5_000}'"})
     for query in ("(a+)+$", "(a|a)*b", "(a*)*b", "([a-z]+)*!", r"(\w+\s?)*$", "(.*)*x", "(a|aa)+$"):
         body = {"notebook": PATH, "input": {"query": query, "regex": True}}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer = await call("POST", "tools", "search_notebook", body=body)
         assert answer.status == 200
 

@@ -206,7 +206,7 @@ async def test_r3_a_store_that_cannot_be_written_is_said_and_what_is_in_it_can_b
         other.execute("BEGIN IMMEDIATE")
     else:
         await database.execute("PRAGMA max_page_count = 1")  # no larger than it is
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         refused = await call("POST", "chat", body=ask("Second. " * 20_000))
         assert (refused.status, refused.body["reason"]) == (503, "store_unavailable")
         assert "again" in refused.body["message"]
@@ -245,7 +245,7 @@ async def fails_from(
     fake.script = Script(TURN)
     with patch.context() as patched:
         patched.setattr(Database, "run", run)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await call("POST", "chat", body=ask("Go.", id=f"c{number}"))
     if answer.status == 200:
         chunks = frames(answer.text)

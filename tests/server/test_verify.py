@@ -40,7 +40,7 @@ async def begun(notebook: Path) -> None:
 
 
 async def all_ended(agent: JupyterAgent) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while kernels(agent):
             await asyncio.sleep(0.01)
 

@@ -58,7 +58,7 @@ HOLD = """() => {
 }"""
 
 
-def eventually(look: Callable[[], T], holds: Callable[[T], object], timeout: float = 10) -> T:
+def eventually(look: Callable[[], T], holds: Callable[[T], object], timeout: float = 60) -> T:
     """What `look` sees once it `holds`; fails with the last it saw."""
     deadline = time.monotonic() + timeout
     while not holds(seen := look()):
@@ -101,7 +101,7 @@ class OpenNotebook:
         eventually(
             lambda: self._evaluate("agentTest.notebook(path).model.getMetadata('language_info')"),
             lambda language: language and "version" in language,
-            timeout=30,
+            timeout=60,
         )
 
     # ---- what is there

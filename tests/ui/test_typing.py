@@ -175,13 +175,17 @@ def test_nothing_is_lost_and_the_cursor_stays(open_page: OpenPage, seed: int) ->
 
 
 REPLACE_ALL = """
-async ({path, id, old, written}) => {
-  const cell = agentTest.cells(path).find(cell => cell.id === id).sharedModel;
-  for (let times = 0; times < 10; times++) {
-    const read = cell.getSource();
-    await new Promise(done => setTimeout(done, 30));
-    cell.setSource(read.replace(old, written));
-  }
+({path, cells}) => {
+  agentTest.replacing = true;
+  const replace = async ({id, old, written}) => {
+    const cell = agentTest.cells(path).find(cell => cell.id === id).sharedModel;
+    while (agentTest.replacing) {
+      const read = cell.getSource();
+      await new Promise(done => setTimeout(done, 30));
+      cell.setSource(read.replace(old, written));
+    }
+  };
+  agentTest.replaced = Promise.all(cells.map(replace));
 }
 """
 """What others do: read a source, think, and write it as a whole."""
@@ -196,14 +200,17 @@ def test_the_same_check_fails_where_whole_sources_are_replaced(
 
     def rounds() -> None:
         for number in range(5):
-            for cell_id, text in agent.texts.items():
-                old = text.splitlines()[0]
-                written = f"v = {number}"
-                values = {"path": notebook.path, "id": cell_id, "old": old, "written": written}
-                notebook.page.evaluate(f"values => void ({REPLACE_ALL})(values)", values)
-                agent.texts[cell_id] = text.replace(old, written)
+            written = f"v = {number}"
+            cells = [
+                {"id": cell_id, "old": text.splitlines()[0], "written": written}
+                for cell_id, text in agent.texts.items()
+            ]
+            notebook.page.evaluate(REPLACE_ALL, {"path": notebook.path, "cells": cells})
+            for cell in cells:
+                text = agent.texts[cell["id"]]
+                agent.texts[cell["id"]] = text.replace(cell["old"], written)
             cell_id, word = person.type_a_word()
-            notebook.page.wait_for_timeout(400)
+            notebook.page.evaluate("agentTest.replacing = false; agentTest.replaced")
             nothing_is_lost(notebook, person, agent)
             the_cursor_is_after(notebook, cell_id, word)
 

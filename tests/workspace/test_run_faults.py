@@ -24,7 +24,7 @@ async def text(run: Run) -> str:
 
 async def saved(room: Room, run: Run, text: str) -> None:
     """Wait until the file has it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while text not in str(room.on_disk(run.cell_id)["outputs"]):
             await asyncio.sleep(0.02)
 
@@ -51,7 +51,7 @@ async def test_k9_what_a_thread_prints_late_is_saved_when_the_server_stops(room:
         "import threading\nt = threading.Timer(0.3, lambda: print('late')); t.start()\nprint('on')"
     )
     await run.wait()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "late" not in await text(run):
             await asyncio.sleep(0.01)
     await room.runs.close()
@@ -151,7 +151,7 @@ async def test_n5_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
     )
     run = await room.run(code)
     other = await forgetful.get("a.ipynb")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while [opened["path"] for opened in forgetful.open()] != ["b.ipynb"]:
             await asyncio.sleep(0.01)  # what is not used is let go of; this one is
     assert other.path == "a.ipynb"

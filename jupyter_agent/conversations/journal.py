@@ -10,6 +10,7 @@ from typing import Any
 
 from jupyter_agent.conversations.blame import Blame, CellText, blame
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.review import pending, verdicts
 from jupyter_agent.notebook.cell import Change
 
 
@@ -41,6 +42,14 @@ class Journal:
     async def blame(self, notebook: str, cells: Sequence[CellText], owner: str) -> list[Blame]:
         """Who last changed each of these cells."""
         return await self._database.run(lambda db: blame(db, [notebook], cells, owner))
+
+    async def pending(self, notebook: str, owner: str) -> list[dict[str, Any]]:
+        """What an owner's turns changed in a notebook and nobody has kept or taken back."""
+        return await self._database.run(lambda db: pending(db, notebook, owner))
+
+    async def verdicts(self, owner: str, conversation_id: str, turn_id: str) -> list[str]:
+        """What a model is told of the review of its changes when that turn begins."""
+        return await self._database.run(lambda db: verdicts(db, owner, conversation_id, turn_id))
 
     async def mark_undone(self, ids: Sequence[int]) -> None:
         """These were taken back."""

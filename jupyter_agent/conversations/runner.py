@@ -269,13 +269,14 @@ class TurnRunner:
         await live.tell(started(record))
         for notice in await notices(self.books, record, model):
             await live.tell(notice)
-        remembered = await self.books.rules.of(record.owner, record.conversation_id)
-        policy = self.policy(request.mode, request.allow)
+        conversation = (record.owner, record.conversation_id)
+        remembered = await self.books.rules.of(*conversation)
+        live.policy = policy = self.policy(request.mode, request.allow)
         policy.rules = [*policy.rules, *(allowing(*rule) for rule in remembered)]
-        live.policy = policy
         transcript = await open_transcript(self.books.store, record)
         share, told = record.request["share"], self._dispatcher.told
-        await transcript.situate(await situation(work, request, share, told))
+        verdicts = await self.books.journal.verdicts(*conversation, record.id)
+        await transcript.situate(await situation(work, request, share, told, verdicts))
         ending = await _until_stopped(
             live,
             Turn(

@@ -17,9 +17,15 @@ log = logging.getLogger(__name__)
 
 
 async def situation(
-    work: Workspace, request: TurnRequest, share: Share, told: Callable[[str], str]
+    work: Workspace,
+    request: TurnRequest,
+    share: Share,
+    told: Callable[[str], str],
+    verdicts: Sequence[str] = (),
 ) -> str:
-    """What holds in this turn; `told` leaves of a text what a model may be told."""
+    """What holds in this turn; `told` leaves of a text what a model may be told, `verdicts` say
+    what became of the model's own changes.
+    """
     kernel = place = None
     news: Sequence[News] = ()
     if request.notebook:
@@ -38,5 +44,5 @@ async def situation(
         kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
         active_cell=place.cell_id if place else None,
         kept_back=KEPT_BACK[share],
-        changes=[told(each.text) for each in news],
+        changes=[*map(told, verdicts), *(told(each.text) for each in news)],
     )

@@ -55,7 +55,13 @@ async def undo_turn(
             )
         except ToolError as error:
             conflicts += [
-                {"notebook": path, "cell_id": cell_id, "why": error.message, "current": None}
+                {
+                    "notebook": path,
+                    "cell_id": cell_id,
+                    "reason": "unreachable",
+                    "why": error.message,
+                    "current": None,
+                }
                 for cell_id in dict.fromkeys(entry.change.cell_id for entry in of_notebook)
             ]
             continue

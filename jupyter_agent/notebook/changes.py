@@ -29,7 +29,8 @@ class Undone:
     undone: list[Change]
     """The given changes of all cells that are now without them, marked so."""
     conflicts: list[dict[str, Any]]
-    """`notebook`, `cell_id`, `why` (a sentence), `current` (the cell; None where it is gone)."""
+    """`notebook`, `cell_id`, `reason` (`changed`, `deleted`, `locked`, `running`, `typing`), `why`
+    (a sentence), `current` (the cell; None where it is gone)."""
 
 
 async def undo(
@@ -42,7 +43,7 @@ async def undo(
     Deleted cells return with id, metadata, outputs and place. Outputs of later runs stay.
     Raises what an edit raises where the notebook cannot be changed; then nothing is.
     """
-    conflicts: dict[str, str] = {}
+    conflicts: dict[str, _LeftAlone] = {}
     current: dict[str, Cell | None] = {}
 
     def reverse(cells: SharedCells) -> list[Change]:
@@ -65,10 +66,11 @@ async def undo(
             {
                 "notebook": notebook.path,
                 "cell_id": cell_id,
-                "why": why,
+                "reason": left.reason,
+                "why": left.why,
                 "current": cell.describe() if (cell := current[cell_id]) else None,
             }
-            for cell_id, why in conflicts.items()
+            for cell_id, left in conflicts.items()
         ],
     )
 
@@ -100,7 +102,12 @@ def _place(ids: Sequence[str], before: CellState) -> int:
 
 
 class _LeftAlone(Exception):
-    """The cell cannot be taken back; the text says why."""
+    """The cell cannot be taken back."""
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(why)
+        self.reason = reason
+        self.why = why
 
 
 class _Reversal:
@@ -115,7 +122,7 @@ class _Reversal:
         changes: Sequence[Change],
         turn: Sequence[Change],
     ) -> None:
-        self.conflicts: dict[str, str] = {}
+        self.conflicts: dict[str, _LeftAlone] = {}
         """Cell id -> why it is left alone."""
         self._notebook = notebook
         self._cells = cells
@@ -127,8 +134,8 @@ class _Reversal:
             now = _get(cells, cell_id)
             try:
                 self._former[cell_id] = self._reversed(now, own)
-            except _LeftAlone as why:
-                self.conflicts[cell_id] = str(why)
+            except _LeftAlone as left:
+                self.conflicts[cell_id] = left
                 if now is None and own[-1].after is None:
                     # It returns at least as it was when it was deleted.
                     self._former[cell_id] = own[-1].before
@@ -190,34 +197,36 @@ class _Reversal:
         elif first.before is None:
             return None
         else:
-            raise _LeftAlone("The cell was deleted since.")
+            raise _LeftAlone("deleted", "The cell was deleted since.")
         former = _without(state, changes)
         if first.before is not None:
             if now is not None:
                 self._refuse(now, former)
             return former
         if first.after is None or _content(former) != _content(first.after):
-            raise _LeftAlone("The cell was inserted by the assistant and has been changed since.")
+            raise _LeftAlone(
+                "changed", "The cell was inserted by the assistant and has been changed since."
+            )
         if now is not None:
             self._refuse_in_use(now)
         return None
 
     def _refuse(self, now: Cell, former: CellState) -> None:
         if now.locked and (now.type, now.source) != (former.type, former.source):
-            raise _LeftAlone("The cell was locked since.")
+            raise _LeftAlone("locked", "The cell was locked since.")
         if now.type != former.type:
             self._refuse_in_use(now)
         if now.running and _shown(now.state()) != _shown(former):
-            raise _LeftAlone("The cell is running.")
+            raise _LeftAlone("running", "The cell is running.")
 
     def _refuse_in_use(self, now: Cell) -> None:
         place = self._notebook.place
         if place is not None and place.editing and place.cell_id == now.id:
-            raise _LeftAlone("The user is typing in the cell right now.")
+            raise _LeftAlone("typing", "The user is typing in the cell right now.")
         if now.running:
-            raise _LeftAlone("The cell is running.")
+            raise _LeftAlone("running", "The cell is running.")
         if not now.deletable:
-            raise _LeftAlone("The cell was locked since.")
+            raise _LeftAlone("locked", "The cell was locked since.")
 
 
 def _without(state: CellState, changes: Sequence[Change]) -> CellState:
@@ -237,10 +246,10 @@ def _without_update(state: CellState, before: CellState, after: CellState) -> Ce
     try:
         source = merge(after.source, state.source, before.source)
     except MergeConflict:
-        raise _LeftAlone("Somebody changed the same lines since.") from None
+        raise _LeftAlone("changed", "Somebody changed the same lines since.") from None
     if before.type != after.type:
         if state.type != after.type:
-            raise _LeftAlone("The type of the cell was changed again since.")
+            raise _LeftAlone("changed", "The type of the cell was changed again since.")
         state = replace(
             state,
             type=before.type,

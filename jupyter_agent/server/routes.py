@@ -93,6 +93,7 @@ def routes(
         Route("notebooks/{path}/cells", notebooks.CellsHandler, document),
         Route("notebooks/{path}/run", notebooks.RunCellsHandler, document),
         Route("notebooks/{path}/verify", verify.VerifyHandler, document),
+        Route("notebooks/{path}/changes", turns.PendingHandler, done),
         Route("notebooks/{path}/blame", blame.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
         Route("notebooks/{path}/recovery/{copy_id}", recovery.CopyHandler, kept_copies),

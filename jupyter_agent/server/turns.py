@@ -96,6 +96,17 @@ class ChangesHandler(DoneHandler):
         self.answer([entry.change.to_json() for entry in await self.books.journal.of_turn(turn_id)])
 
 
+class PendingHandler(DoneHandler):
+    """`GET notebooks/{path}/changes`"""
+
+    @operation("read", "contents")
+    async def get(self, path: str) -> None:
+        """What the user's turns changed in a notebook and nobody has kept or taken back, in the
+        order in which it was made; each with its `turn_id`, none with outputs."""
+        await self.require("read", "agent")
+        self.answer(await self.books.journal.pending(path, self.owner))
+
+
 class RequestsHandler(DoneHandler):
     """`GET turns/{id}/requests`"""
 

@@ -131,6 +131,7 @@ async def test_n2_what_people_did_since_stays_in_both_notebooks(
     assert [(each["notebook"], each["cell_id"], each["why"]) for each in undone["conflicts"]] == [
         (name, "c", "Somebody changed the same lines since.") for name in (HOME, OTHER)
     ]
+    assert {each["reason"] for each in undone["conflicts"]} == {"changed"}
     assert undone["conflicts"][0]["current"]["source"] == "print('newest', x)"
     for path, was in zip(files, before, strict=True):
         now = cells(path)

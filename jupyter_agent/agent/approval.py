@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.events import ApprovalRequested
 from jupyter_agent.tools.base import Question
@@ -58,14 +58,19 @@ class Approval:
         )
 
 
+Remember: TypeAlias = Literal["conversation", "turn"]
+"""`conversation`: the same tool needs no answer there in that notebook; `turn`: edits need none in
+what is left of the turn, as in mode `edit`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a person said to one question."""
 
     approved: bool
     reason: str = ""
-    remember: bool = False
-    """Whether the same tool needs no answer in this conversation and notebook from now on."""
+    remember: Remember | None = None
+    """For how long more than this call is allowed; None: for this call only."""
 
 
 Ask: TypeAlias = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]

@@ -96,7 +96,13 @@ class _Step:
         while pending:
             ready, waiting = _split(pending)
             await self._act(ready)
-            pending = await self._ask(waiting)
+            pending = [self._reconsidered(item) for item in await self._ask(waiting)]
+
+    def _reconsidered(self, item: _Pending) -> _Pending:
+        if not item.asks:
+            return item
+        prepared = self._turn.dispatcher.reconsidered(item.prepared, self._turn.policy)
+        return replace(item, prepared=prepared)
 
     async def fail(self, call_id: str, text: str) -> None:
         self.results[call_id] = error_result(call_id, text)

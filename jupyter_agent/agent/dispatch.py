@@ -148,6 +148,10 @@ class Dispatcher:
             raise NotPermitted(decision.reason)
         return prepared
 
+    def reconsidered(self, prepared: Prepared, policy: Policy) -> Prepared:
+        """The call, decided again: an answer may have allowed more than what it was given for."""
+        return replace(prepared, decision=decide(prepared.act, policy))
+
     async def question(self, prepared: Prepared, work: Workspace) -> Question:
         """What a person has to see first. Raises ToolError where the call could not succeed."""
         try:

@@ -71,6 +71,10 @@ class Policy:
     touched: set[str] = field(default_factory=set)
     """Notebooks that this turn changed."""
 
+    def edit_freely(self) -> None:
+        """What is left of the turn goes on as in mode `edit`, where that is freer."""
+        self.mode = max(self.mode, "edit", key=MODES.index)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:

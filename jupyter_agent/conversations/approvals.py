@@ -6,8 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.approval import Answer, Approval, Remember
+from jupyter_agent.conversations.audit import Deed
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.store import TurnRecord
+
+_REMEMBERED: Mapping[Remember, str] = {
+    "conversation": " From now on it is not asked here.",
+    "turn": " Edits are not asked about in what is left of the turn.",
+}
 
 
 class ApprovalStore:
@@ -75,3 +82,20 @@ class ApprovalStore:
             "SELECT state FROM approvals WHERE turn_id = ? AND id = ?", turn_id, approval_id
         )
         return str(row["state"]) if row else None
+
+
+def said(turn: TurnRecord, approval: Approval, answer: Answer) -> Deed:
+    """A person's answer to a question, for the audit."""
+    always = _REMEMBERED[answer.remember] if answer.remember else ""
+    return Deed(
+        owner=turn.owner,
+        entry="person",
+        turn_id=turn.id,
+        call_id=approval.call_id,
+        tool=approval.tool,
+        notebook=approval.question.notebook,
+        cell_id=approval.question.cell_id,
+        decision=f"The user {'allowed' if answer.approved else 'declined'} it.{always}",
+        outcome="answered",
+        why=answer.reason or None,
+    )

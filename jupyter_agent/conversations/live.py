@@ -16,7 +16,7 @@ from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.audit import AuditLog
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.requests import RequestStore
-from jupyter_agent.conversations.rules import RuleStore
+from jupyter_agent.conversations.rules import RuleStore, allowing
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord, TurnState
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
@@ -269,12 +269,23 @@ class LiveTurn:
             for question, answer in zip(asked, answers.values(), strict=True):
                 assert question is not None
                 if not question[1].done():
+                    self._allow_more(question[0], answer)
                     question[1].set_result(answer)
         finally:
             self._answering -= answers.keys()
         if not self.questions:
             self.state = "running"
+        given = [{"id": id, "approved": answer.approved} for id, answer in answers.items()]
+        await self.tell(Notice(kind="answered", text="", facts={"approvals": given}))
         return [question[0] for question in asked if question is not None]
+
+    def _allow_more(self, approval: Approval, answer: Answer) -> None:
+        """What an answer allows besides its call, before the turn goes on."""
+        notebook = approval.question.notebook
+        if answer.remember == "turn":
+            self.policy.edit_freely()
+        elif answer.remember == "conversation" and notebook is not None:
+            self.policy.rules = [*self.policy.rules, allowing(approval.tool, notebook)]
 
     def _waiting(self) -> TurnFinished:
         return TurnFinished(

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from weakref import WeakValueDictionary
 
-from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.budget import Meter
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.ending import Ending, broken, stopped
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, system
 from jupyter_agent.agent.turn import Turn, run_turn
+from jupyter_agent.conversations.approvals import said
 from jupyter_agent.conversations.attachments import attached_text, content
-from jupyter_agent.conversations.audit import Deed
 from jupyter_agent.conversations.compaction import compact_after, open_transcript
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.interrupted import Interrupted, started
@@ -345,14 +345,13 @@ class TurnRunner:
         if answered is None:
             raise _closed()
         record = live.record
-        await self.books.audit.add(_answer(record, each, answers[each.id]) for each in answered)
+        await self.books.audit.add(said(record, each, answers[each.id]) for each in answered)
         for approval in answered:
             notebook = approval.question.notebook
-            if answers[approval.id].remember and notebook is not None:
+            if answers[approval.id].remember == "conversation" and notebook is not None:
                 await self.books.rules.add(
                     record.owner, record.conversation_id, approval.tool, notebook
                 )
-                live.policy.rules = [*live.policy.rules, allowing(approval.tool, notebook)]
 
     # -- the server's life
 
@@ -379,22 +378,6 @@ async def _until_stopped(live: LiveTurn, turn: Turn) -> Ending:
         with suppress(asyncio.CancelledError):  # stopped before its first step
             return await live.loop
     return stopped(Meter(turn.limits, turn.facts))
-
-
-def _answer(turn: TurnRecord, approval: Approval, answer: Answer) -> Deed:
-    always = " From now on it is not asked here." if answer.remember else ""
-    return Deed(
-        owner=turn.owner,
-        entry="person",
-        turn_id=turn.id,
-        call_id=approval.call_id,
-        tool=approval.tool,
-        notebook=approval.question.notebook,
-        cell_id=approval.question.cell_id,
-        decision=f"The user {'allowed' if answer.approved else 'declined'} it.{always}",
-        outcome="answered",
-        why=answer.reason or None,
-    )
 
 
 def _closed() -> RequestError:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jupyter_agent.agent.approval import Answer
+from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.permissions import Mode
 from jupyter_agent.conversations.attachments import Attachment
@@ -64,7 +64,7 @@ class Reply(BaseModel):
     id: str
     approved: bool
     reason: str = ""
-    remember: Literal["conversation"] | None = None
+    remember: Remember | None = None
 
 
 class ApprovalsBody(BaseModel):
@@ -271,7 +271,7 @@ def _answers(replies: Sequence[Reply]) -> dict[str, Answer]:
         reply.id: Answer(
             approved=reply.approved,
             reason=reply.reason,
-            remember=reply.approved and reply.remember is not None,
+            remember=reply.remember if reply.approved else None,
         )
         for reply in replies
     }

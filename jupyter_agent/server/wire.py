@@ -6,7 +6,7 @@ Only chunk types that `ai` 6 and 7 both accept are used: a client of either stop
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
 
@@ -171,8 +171,18 @@ def _advance(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:
             by_id[piece["id"]]["state"] = "done"
         case "data-changes" | "data-notice":
             parts.append({"type": kind, "data": piece["data"]})
+            if piece["data"].get("kind") == "answered":
+                _take_answers(parts, piece["data"]["approvals"])
         case _ if "toolCallId" in piece:
             _advance_call(parts, by_id, piece)
+
+
+def _take_answers(parts: list[Chunk], approvals: Iterable[Mapping[str, Any]]) -> None:
+    """What a person answered is no question any more, long before the call has an outcome."""
+    answers = {approval["id"]: approval for approval in approvals}
+    for part in parts:
+        if part.get("state") == "approval-requested" and part["approval"]["id"] in answers:
+            part.update(state="approval-responded", approval=dict(answers[part["approval"]["id"]]))
 
 
 def _advance_call(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:

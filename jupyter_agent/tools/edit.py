@@ -229,14 +229,19 @@ def done(text: str, notebook: Notebook, edit: Edit, stale: Sequence[str] = ()) -
 
 def diff(before: str, after: str) -> str:
     """A unified diff of two cell texts, without file names."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm="")
+    lines = difflib.unified_diff(_lines(before), _lines(after), n=2, lineterm="")
     return "\n".join(list(lines)[2:])
 
 
 def count(before: str, after: str) -> tuple[int, int]:
     """How many lines came and went."""
-    lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
+    lines = list(difflib.ndiff(_lines(before), _lines(after)))
     return (
         sum(line.startswith("+ ") for line in lines),
         sum(line.startswith("- ") for line in lines),
     )
+
+
+def _lines(text: str) -> list[str]:
+    """Not `splitlines`: to change a carriage return or a Unicode line end is a change too."""
+    return text.split("\n") if text else []

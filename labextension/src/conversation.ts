@@ -142,11 +142,12 @@ export class Conversation implements IDisposable {
     await this._try(() => this._client.stop(this.id));
   }
 
-  async answer(answer: IApprovalAnswer): Promise<void> {
+  /** Answer questions, all of them at once or none. */
+  async answer(answers: IApprovalAnswer[]): Promise<void> {
     const last = this._state.messages.length - 1;
-    const message = answered(this._state.messages[last], answer.id, answer.approved);
+    const message = answered(this._state.messages[last], answers);
     this._set({ messages: this._state.messages.with(last, message) });
-    await this._try(() => this._client.answer(this.id, [answer]));
+    await this._try(() => this._client.answer(this.id, answers));
   }
 
   /** Take back what a turn changed, or only what it changed in `cells`; null where the server refused. */

@@ -18,9 +18,10 @@ import { AgentClient } from './client';
 import { addCommands } from './commands';
 import { OpenNotebooks } from './notebooks';
 import { News } from './news';
+import { ModeOffer } from './offer';
 import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
-import { withoutRemoteContent } from './sanitizer';
+import { untrusting } from './sanitizer';
 import { Staleness } from './stale';
 import { IAssistant, ITabBridge } from './tokens';
 import { makeRoom } from './width';
@@ -75,8 +76,9 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       assistant,
       account: new Account(client, assistant),
       staleness: new Staleness(client, notebooks, assistant),
+      offer: new ModeOffer(stateDB),
       notebooks,
-      rendermime: rendermime.clone({ sanitizer: withoutRemoteContent(rendermime.sanitizer) }),
+      rendermime: untrusting(rendermime, translator),
       languages,
       trans,
       openFile: path => void app.commands.execute('docmanager:open', { path }),

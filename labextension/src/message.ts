@@ -53,8 +53,9 @@ export function advance(message: AgentMessage, chunk: AgentChunk): AgentMessage 
     case 'finish':
       return { ...message, metadata: { ...message.metadata, ...chunk.messageMetadata } };
     case 'data-changes':
-    case 'data-notice':
       return withPart(message, chunk);
+    case 'data-notice':
+      return withPart(answered(message, chunk.data.approvals ?? []), chunk);
     default:
       return message;
   }
@@ -74,13 +75,22 @@ export function pendingApprovals(message: AgentMessage | undefined): IApproval[]
   });
 }
 
-/** The message once a person has answered a question, until the server tells what came of it. */
-export function answered(message: AgentMessage, id: string, approved: boolean): AgentMessage {
-  const parts = message.parts.map(part =>
-    part.type === 'dynamic-tool' && part.approval?.id === id
-      ? ({ ...part, state: 'approval-responded', approval: { id, approved } } as CallPart)
-      : part
-  );
+/** The message once a person has answered questions, here or in another tab, until there are outcomes. */
+export function answered(
+  message: AgentMessage,
+  answers: readonly { id: string; approved: boolean }[]
+): AgentMessage {
+  if (!answers.length) {
+    return message;
+  }
+  const parts = message.parts.map((part): AgentPart => {
+    if (part.type !== 'dynamic-tool' || part.state !== 'approval-requested') {
+      return part;
+    }
+    const answer = answers.find(({ id }) => id === part.approval.id);
+    const approval = answer && { id: answer.id, approved: answer.approved };
+    return approval ? { ...part, state: 'approval-responded', approval } : part;
+  });
   return { ...message, parts };
 }
 

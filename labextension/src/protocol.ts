@@ -51,6 +51,8 @@ export interface ICellRef {
 /** A question that a turn waits for. */
 export interface IApproval {
   id: string;
+  /** The same for those that are one question, such as an edit and its run. */
+  group?: string;
   call_id: string;
   tool: string;
   input: Record<string, unknown>;
@@ -58,6 +60,8 @@ export interface IApproval {
   cell_id: string | null;
   /** The exact code that would run. */
   code?: string | null;
+  /** The same by cell, where several would run. */
+  cells?: { cell_id: string; code: string }[];
   /** What would change, as a unified diff. */
   diff?: string | null;
   expires: string;
@@ -68,7 +72,8 @@ export interface IApprovalAnswer {
   id: string;
   approved: boolean;
   reason?: string;
-  remember?: 'conversation';
+  /** How long more than this call is allowed: the tool, in the conversation; edits, in the turn. */
+  remember?: 'conversation' | 'turn';
 }
 
 /** Something that the reader should know, at its place in the answer. */
@@ -76,6 +81,8 @@ export interface INotice {
   kind: string;
   text: string;
   approval?: IApproval;
+  /** Questions that are answered: no tab asks them any more. */
+  approvals?: { id: string; approved: boolean }[];
 }
 
 /** The result of running a cell. */

@@ -1,4 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { legible } from './characters';
 import type { IInput, Locate } from './phrases';
 import { phrase } from './phrases';
 import type { CallPart, IApproval, IChange, IRunOutput } from './protocol';
@@ -55,7 +56,7 @@ export function describeCall(
   }
 }
 
-/** "Run cell 7?" */
+/** "Run cell 7": what would happen; characters that do not show are spelt out. */
 export function describeQuestion(
   { tool, input, cell_id }: IApproval,
   locate: Locate,
@@ -63,7 +64,32 @@ export function describeQuestion(
 ): string {
   const cell = nameOf(cell_id, undefined, locate, trans);
   const [todo] = phrase({ tool, input, runs: [], cell, locate, trans });
-  return trans.__('%1?', todo);
+  return legible(todo);
+}
+
+/** "Edit and run cell 7": what would happen if all of these, which are one question, are allowed. */
+export function describeQuestions(
+  approvals: readonly IApproval[],
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const [first] = approvals;
+  const edits = approvals.filter(isEdit);
+  if (approvals.length === 1) {
+    return describeQuestion(first, locate, trans);
+  }
+  if (edits.length === approvals.length) {
+    return trans._n('Make 1 change', 'Make %1 changes', edits.length);
+  }
+  if (new Set(approvals.map(({ cell_id }) => cell_id)).size === 1) {
+    return trans.__('Edit and run %1', nameOf(first.cell_id, undefined, locate, trans));
+  }
+  return trans._n('Make 1 change and run', 'Make %1 changes and run', edits.length);
+}
+
+/** Whether a question is about a change of cells, and not about running something. */
+export function isEdit({ tool }: IApproval): boolean {
+  return ['create_cell', 'update_cell', 'delete_cell', 'move_cell'].includes(tool);
 }
 
 /** "4.2 s", "2 min 5 s". */

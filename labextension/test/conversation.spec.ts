@@ -138,7 +138,7 @@ describe('Conversation', () => {
     const turn = conversation.send({ text: 'Run it' });
     stream.tell(...chunks.slice(0, asked));
     await until(() => conversation.approvals.length === 2);
-    await conversation.answer({ id: 'a_1', approved: true, remember: 'conversation' });
+    await conversation.answer([{ id: 'a_1', approved: true, remember: 'conversation' }]);
     expect(conversation.approvals.map(({ id }) => id)).toEqual(['a_2']);
     expect(server.to('POST chat/c_1/approvals')[0].body).toEqual({
       approvals: [{ id: 'a_1', approved: true, remember: 'conversation' }]

@@ -69,7 +69,14 @@ describe('pendingApprovals', () => {
   it('lists the questions until they are answered', () => {
     const message = replay(asked);
     expect(pendingApprovals(message).map(({ id }) => id)).toEqual(['a_1', 'a_2']);
-    expect(pendingApprovals(answered(message, 'a_1', true)).map(({ id }) => id)).toEqual(['a_2']);
+    const one = answered(message, [{ id: 'a_1', approved: true }]);
+    expect(pendingApprovals(one).map(({ id }) => id)).toEqual(['a_2']);
+    const approvals = ['a_1', 'a_2'].map(id => ({ id, approved: true }));
+    const told = advance(message, {
+      type: 'data-notice',
+      data: { kind: 'answered', text: '', approvals }
+    });
+    expect(pendingApprovals(told)).toEqual([]); // in another tab
     expect(pendingApprovals(replay(chunks))).toEqual([]);
   });
 

@@ -1,8 +1,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
-import type { CallPart, IChange } from '../src/protocol';
+import type { CallPart, IApproval, IChange } from '../src/protocol';
 import { withoutRemoteContent } from '../src/sanitizer';
-import { describeCall, duration } from '../src/words';
+import { describeCall, describeQuestions, duration } from '../src/words';
 
 const trans = nullTranslator.load('jupyter_agent');
 const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
@@ -83,6 +83,28 @@ describe('describeCall', () => {
   });
 });
 
+describe('describeQuestions', () => {
+  const ask = (tool: string, cell_id: string): IApproval => ({
+    id: `${tool}-${cell_id}`,
+    call_id: 'toolu_1',
+    tool,
+    input: { cell_id },
+    notebook: 'a.ipynb',
+    cell_id,
+    expires: ''
+  });
+
+  it.each([
+    ['Run cell 2', [ask('run_cell', 'b2')]],
+    ['Edit and run cell 2', [ask('update_cell', 'b2'), ask('run_cell', 'b2')]],
+    ['Make 2 changes', [ask('update_cell', 'b2'), ask('delete_cell', 'c3')]],
+    ['Make 1 change and run', [ask('update_cell', 'b2'), ask('run_cells', '')]],
+    ['Use del⟨U+202E⟩', [ask('del\u202e', '')]]
+  ])('says %s', (words, approvals) =>
+    expect(describeQuestions(approvals, locate, trans)).toBe(words)
+  );
+});
+
 describe('duration', () => {
   it('is short for short ones', () => {
     expect([0.04, 9.96, 12.4, 75].map(seconds => duration(seconds, trans))).toEqual([
@@ -112,6 +134,24 @@ describe('withoutRemoteContent', () => {
     '<iframe src="https://evil.example"></iframe>'
   ])('leaves nothing that loads or runs in %s', dirty => {
     expect(sanitize(dirty)).not.toMatch(/src|poster|script|onerror|iframe/i);
+  });
+
+  it.each([
+    '<button data-commandlinker-command="runmenu:run-all">Go on</button>',
+    '<form action="https://evil.example"><label>Go <input name="key"></label>on</form>',
+    '<select><option>Go on</option></select>',
+    '<p accesskey="s">Go on</p>'
+  ])('leaves only the words of %s', dirty => {
+    const html = sanitize(dirty);
+    expect(html).not.toMatch(/command|button|form|input|select|option|accesskey/i);
+    expect(html.replace(/<[^>]*>/g, '')).toBe('Go on');
+  });
+
+  it('leaves no style that loads something or covers something', () => {
+    const html = sanitize(
+      '<p style="color: red; background: url(https://evil.example/p); position: absolute; top: 0">x</p>'
+    );
+    expect(html).toBe('<p style="color: red;">x</p>');
   });
 
   it('keeps pictures that carry their content', () => {

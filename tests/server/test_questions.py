@@ -156,3 +156,51 @@ async def test_another_ones_run_is_not_interrupted_without_a_question(
     await answer(call, {"id": approval["id"], "approved": False})
     assert (await call("GET", "runs", started["run_id"])).body["status"] == "running"
     await call("POST", "runs", started["run_id"], "interrupt")
+
+
+async def test_edits_that_are_allowed_for_the_turn_are_not_asked_about_again_but_runs_are(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    last = calls("update_cell", cell_id="c3", old_string="x is", new_string="it is")
+    replies += [[EDIT], [last, calls("run_cell", cell_id="c3")], [says("Done.")]]
+    (edit,) = await asked(call)
+    reply = {"id": edit["id"], "approved": True, "remember": "turn"}
+    waiting = (await answer(call, reply)).body
+    (run,) = waiting["approvals"]
+    assert (run["tool"], run["code"]) == ("run_cell", "print('it is', x)")
+    assert nbformat.read(notebook, as_version=4).cells[2].source == "print('it is', x)"
+    done = await answer(call, {"id": run["id"], "approved": False})
+    assert done.body["state"] == "done"
+    more = calls("update_cell", cell_id="b2", old_string="x = 2", new_string="x = 3")
+    replies += [[more], [says("As you like.")]]
+    (again,) = await asked(call)  # another turn
+    await answer(call, {"id": again["id"], "approved": False})
+
+
+async def test_a_question_that_is_answered_is_none_in_another_tab_while_its_call_goes_on(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    await endless(call)
+    replies += [[RUN], [says("Stopped.")]]
+    (run,) = await asked(call)
+    body = {"approvals": [{"id": run["id"], "approved": True}]}
+    assert (await call("POST", "chat", "talk", "approvals", body=body)).status == 200
+    messages = (await call("GET", "conversations", "talk")).body["messages"]
+    (part,) = [part for part in messages[-1]["parts"] if part["type"] == "dynamic-tool"]
+    assert part["state"] != "approval-requested"
+    assert part.get("approval", {}).get("id") in (run["id"], None)
+    await call("POST", "chat", "talk", "stop")
+
+
+async def test_the_diff_shows_line_ends_that_change(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    source = "x = 1\r\ny\u2028= 2\n"
+    replies += [
+        [calls("read_cells", cell_ids=["b2"])],
+        [calls("update_cell", cell_id="b2", source=source)],
+    ]
+    replies += [[says("As you like.")]]
+    (edit,) = await asked(call)
+    assert edit["diff"] == "@@ -1 +1,3 @@\n-x = 1\n+x = 1\r\n+y\u2028= 2\n+"
+    await answer(call, {"id": edit["id"], "approved": False})

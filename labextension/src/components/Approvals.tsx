@@ -1,52 +1,79 @@
 import * as React from 'react';
+import { legible, pieces } from '../characters';
 import { parseDiff } from '../diff';
 import type { IApproval, IApprovalAnswer } from '../protocol';
-import { describeQuestion } from '../words';
+import { describeQuestion, describeQuestions, isEdit } from '../words';
 import { Code, Diff } from './Code';
-import { useAssistant, useConversation, useServices } from './services';
+import { useAssistant, useConversation, useModeOffer, useServices } from './services';
 
 /** The question that the turn waits for, with exactly what would happen. */
 export function Approvals(): React.JSX.Element | null {
   const { conversation } = useAssistant();
   useConversation();
-  const [approval, ...others] = conversation.approvals;
-  return approval ? <Card key={approval.id} approval={approval} others={others.length} /> : null;
+  const groups = Map.groupBy(conversation.approvals, ({ group, id }) => group ?? id);
+  const [first, ...others] = groups;
+  return first ? <Card key={first[0]} approvals={first[1]} others={others.length} /> : null;
 }
 
-function Card({ approval, others }: { approval: IApproval; others: number }): React.JSX.Element {
-  const { notebooks, focusMessage, trans } = useServices();
-  const { conversation, place } = useAssistant();
+interface ICardProps {
+  /** That are one question: they are answered together. */
+  approvals: readonly IApproval[];
+  /** How many questions wait behind this one. */
+  others: number;
+}
+
+function Card({ approvals, others }: ICardProps): React.JSX.Element {
+  const { notebooks, focusMessage, offer, trans } = useServices();
+  const { conversation, mode, place } = useAssistant();
+  const offered = useModeOffer();
   const [reason, setReason] = React.useState('');
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
     focusMessage(); // not the next question, which one more Enter would answer unread
-    void conversation.answer({ id: approval.id, ...how });
+    void conversation.answer(approvals.map(({ id }) => ({ id, ...how })));
+  };
+  const allow = (): void => {
+    answer({ approved: true });
+    offer.count();
   };
   const deny = (): void => answer({ approved: false, reason: reason.trim() || undefined });
-  const { notebook, code, diff } = approval;
-  const locate = (id: string): number | null =>
-    notebook ? notebooks.position({ notebook, cell_id: id }) : null;
-  const title = describeQuestion(approval, locate, trans);
-  const elsewhere = notebook && notebook !== place?.notebook;
+  const locate = locateIn(approvals, notebooks);
+  const words = trans.__('%1?', describeQuestions(approvals, locate, trans));
+  const elsewhere = new Set(approvals.map(({ notebook }) => notebook ?? place?.notebook));
+  elsewhere.delete(place?.notebook);
+  const asks = mode === 'ask' && approvals.some(isEdit);
   return (
-    <div role="group" aria-label={title} className="jp-Agent-approval">
+    <div role="group" aria-label={words} className="jp-Agent-approval">
       <div className="jp-Agent-callHead">
-        <strong>{title}</strong>
+        <strong>{words}</strong>
         <span className="jp-Agent-note">
-          {elsewhere && notebook}{' '}
+          {legible([...elsewhere].join(', '))}{' '}
           {others > 0 && trans._n('and 1 more question', 'and %1 more questions', others)}
         </span>
       </div>
-      <div className="jp-Agent-approvalBody">
-        {code && <Code text={code} mimeType={notebooks.mimeType(notebook)} />}
-        {diff && <Diff lines={parseDiff(diff)} mimeType={notebooks.mimeType(notebook)} />}
+      <Tricks approvals={approvals} />
+      <div
+        className="jp-Agent-approvalBody"
+        tabIndex={0}
+        aria-label={trans.__('What would happen')}
+      >
+        {approvals.map(approval => (
+          <Act key={approval.id} approval={approval} named={approvals.length > 1} />
+        ))}
       </div>
+      {asks && offered && <Offer answer={answer} />}
       <div className="jp-Agent-buttons">
-        <button
-          className="jp-Agent-button jp-mod-primary"
-          onClick={() => answer({ approved: true })}
-        >
+        <button className="jp-Agent-button jp-mod-primary" onClick={allow}>
           {trans.__('Allow')}
         </button>
+        {asks && (
+          <button
+            className="jp-Agent-button"
+            title={trans.__('Allow this; the rest of this turn edits without asking')}
+            onClick={() => answer({ approved: true, remember: 'turn' })}
+          >
+            {trans.__('Allow edits this turn')}
+          </button>
+        )}
         <button
           className="jp-Agent-button"
           onClick={() => answer({ approved: true, remember: 'conversation' })}
@@ -71,4 +98,75 @@ function Card({ approval, others }: { approval: IApproval; others: number }): Re
       </div>
     </div>
   );
+}
+
+/** What one call would do: the code that would run, or the lines that would change. */
+function Act({ approval, named }: { approval: IApproval; named: boolean }): React.JSX.Element {
+  const { notebooks, trans } = useServices();
+  const { notebook, code, cells, diff } = approval;
+  const locate = locateIn([approval], notebooks);
+  const mimeType = notebooks.mimeType(notebook);
+  const runs = cells && cells.length > 1 ? cells : code ? [{ cell_id: '', code }] : [];
+  return (
+    <>
+      {named && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans)}</p>}
+      {runs.map(run => (
+        <React.Fragment key={run.cell_id}>
+          {run.cell_id && (
+            <p className="jp-Agent-note">
+              {trans.__('Cell %1', locate(run.cell_id) ?? run.cell_id)}
+            </p>
+          )}
+          <Code text={run.code} mimeType={mimeType} />
+        </React.Fragment>
+      ))}
+      {diff && <Diff lines={parseDiff(diff)} mimeType={mimeType} />}
+    </>
+  );
+}
+
+/** Says that something in the question is not what it looks like, where it is long too. */
+function Tricks({ approvals }: { approvals: readonly IApproval[] }): React.JSX.Element | null {
+  const { trans } = useServices();
+  const text = approvals.map(({ code, diff }) => `${code ?? ''}\n${diff ?? ''}`).join('\n');
+  const found = React.useMemo(() => pieces(text), [text]);
+  const count = (sought: string): number => found.filter(({ trick }) => trick === sought).length;
+  const [invisible, lookalike] = [count('invisible'), count('lookalike')];
+  return invisible + lookalike === 0 ? null : (
+    <p role="note" className="jp-Agent-tricks">
+      {invisible > 0 && trans._n('1 hidden character.', '%1 hidden characters.', invisible)}{' '}
+      {lookalike > 0 &&
+        trans._n('1 word that looks like another.', '%1 words that look like others.', lookalike)}
+    </p>
+  );
+}
+
+/** Offers the mode in which edits need no answer, to those who allow them all. */
+function Offer(props: { answer: (how: Omit<IApprovalAnswer, 'id'>) => void }): React.JSX.Element {
+  const { assistant, offer, trans } = useServices();
+  const accept = (): void => {
+    assistant.setMode('edit');
+    offer.close();
+    props.answer({ approved: true, remember: 'turn' });
+  };
+  return (
+    <p role="note" className="jp-Agent-offer">
+      {trans.__(
+        'You allowed each of these. In mode Edit cells change without a question, and only runs are asked about; Undo turn takes any turn back.'
+      )}{' '}
+      <button className="jp-Agent-link" onClick={accept}>
+        {trans.__('Allow, and use Edit')}
+      </button>{' '}
+      <button className="jp-Agent-link" onClick={() => offer.close()}>
+        {trans.__('Keep asking')}
+      </button>
+    </p>
+  );
+}
+
+function locateIn(
+  [{ notebook }]: readonly IApproval[],
+  notebooks: { position: (cell: { notebook: string; cell_id: string }) => number | null }
+): (id: string) => number | null {
+  return id => (notebook ? notebooks.position({ notebook, cell_id: id }) : null);
 }

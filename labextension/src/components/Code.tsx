@@ -1,5 +1,6 @@
 import * as React from 'react';
 import type { IDiffLine } from '../diff';
+import { markTricks } from '../marks';
 import { useServices } from './services';
 
 /** Lines shown before "Show all". */
@@ -44,20 +45,26 @@ export function Diff(props: { lines: readonly IDiffLine[]; mimeType: string }): 
   );
 }
 
+/** What does not show, or reads as something else, is marked from the start, before there are colours. */
 const Coloured = React.memo(function Coloured({ text, mimeType }: ICodeProps) {
-  const { languages } = useServices();
+  const { languages, trans } = useServices();
   const paint = React.useCallback(
     (host: HTMLElement | null) => {
       if (!host) {
         return;
       }
+      const show = (painted: HTMLElement): void => {
+        markTricks(painted, trans);
+        host.replaceChildren(...painted.childNodes);
+      };
+      const plain = document.createElement('code');
+      plain.textContent = text;
+      show(plain);
       const aside = document.createElement('code');
       const language = languages.findByMIME(mimeType);
-      void languages
-        .highlight(text, language, aside)
-        .then(() => host.replaceChildren(...aside.childNodes));
+      void languages.highlight(text, language, aside).then(() => show(aside));
     },
-    [text, mimeType, languages]
+    [text, mimeType, languages, trans]
   );
-  return <code ref={paint}>{text}</code>;
+  return <code ref={paint} />;
 });

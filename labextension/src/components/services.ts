@@ -7,6 +7,7 @@ import type { Account, IAccountState } from '../account';
 import type { Assistant, IAssistantState } from '../assistant';
 import type { IConversationState } from '../conversation';
 import type { OpenNotebooks } from '../notebooks';
+import type { ModeOffer } from '../offer';
 import type { StaleCells, Staleness } from '../stale';
 
 /** What the components of the panel need from the page. */
@@ -14,6 +15,7 @@ export interface IServices {
   assistant: Assistant;
   account: Account;
   staleness: Staleness;
+  offer: ModeOffer;
   notebooks: OpenNotebooks;
   /** Renders what a model wrote: untrusted, and nothing is loaded from elsewhere. */
   rendermime: IRenderMimeRegistry;
@@ -53,6 +55,11 @@ export function useConversation(): IConversationState {
 /** What the conversation in front has taken. */
 export function useAccount(): IAccountState {
   return useModel(useServices().account, eachFrame);
+}
+
+/** Whether a freer mode is to be offered. */
+export function useModeOffer(): boolean {
+  return useModel(useServices().offer, atOnce);
 }
 
 /** The cells that are out of date, by notebook. */

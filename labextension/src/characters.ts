@@ -1,0 +1,69 @@
+/** A piece of a text, and why it is not what it looks like; null where it is. */
+export interface IPiece {
+  text: string;
+  /** `invisible`: one character that does not show; `lookalike`: a word that reads as another one. */
+  trick: 'invisible' | 'lookalike' | null;
+}
+
+/**
+ * What shows as nothing or as a plain space, or changes how its neighbours show: controls but tab and line feed,
+ * formats (bidirectional ones, joiners, tags), variation selectors, odd spaces, fillers, what no font has.
+ */
+const INVISIBLE =
+  /(?![\t\n ])[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Zs}\u2800]/u;
+const WORD = `(?:(?!${INVISIBLE.source})[\\p{L}\\p{M}\\p{N}_])+`;
+const PIECE = new RegExp(`(?<invisible>${INVISIBLE.source})|${WORD}`, 'gu');
+const LATIN = /\p{Script=Latin}/u;
+/** Letters of other alphabets; of Greek, which is at home in formulas, those that look Latin. */
+const FOREIGN =
+  /[\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Lisu}ΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳ]/u;
+/** A word of nothing but letters that look Latin. */
+const DISGUISED =
+  /^(?!.?$)[аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԚԜӀ][аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԚԜӀ_\d]*$/u;
+const ASCII = /^\p{ASCII}+$/u;
+
+/** The text in pieces, in order; joined they are the text. */
+export function pieces(text: string): IPiece[] {
+  const found: IPiece[] = [];
+  let plain = 0;
+  for (const match of text.matchAll(PIECE)) {
+    const invisible = match.groups?.invisible !== undefined;
+    if (invisible || deceives(match[0])) {
+      if (match.index > plain) {
+        found.push({ text: text.slice(plain, match.index), trick: null });
+      }
+      found.push({ text: match[0], trick: invisible ? 'invisible' : 'lookalike' });
+      plain = match.index + match[0].length;
+    }
+  }
+  if (plain < text.length) {
+    found.push({ text: text.slice(plain), trick: null });
+  }
+  return found;
+}
+
+/** "U+202E". */
+export function codePoint(character: string): string {
+  return `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}`;
+}
+
+/** The letters that make a word look like another one, each with its number. */
+export function oddLetters(word: string): string {
+  const odd = [...word].filter(letter => !ASCII.test(letter));
+  return [...new Set(odd)].map(letter => `${letter} ${codePoint(letter)}`).join(', ');
+}
+
+/** A text for a place that holds no marks, such as a title: what does not show stands there as its number. */
+export function legible(text: string): string {
+  return pieces(text)
+    .map(({ text, trick }) => (trick === 'invisible' ? `⟨${codePoint(text)}⟩` : text))
+    .join('');
+}
+
+function deceives(word: string): boolean {
+  if (ASCII.test(word)) {
+    return false;
+  }
+  const composed = ASCII.test(word.normalize('NFKC')) && /\p{L}/u.test(word); // Python reads it so
+  return composed || DISGUISED.test(word) || (LATIN.test(word) && FOREIGN.test(word));
+}

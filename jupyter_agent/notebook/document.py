@@ -68,8 +68,8 @@ class Notebook:
 
     @property
     def busy(self) -> bool:
-        """Whether an operation or a run is under way."""
-        return self.lock.locked() or any(writer.running for writer in self._writers)
+        """Whether an operation is under way, or a run goes on or is about to."""
+        return self.lock.locked() or any(not writer.finished for writer in self._writers)
 
     # ---- reading
 

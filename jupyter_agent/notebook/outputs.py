@@ -81,11 +81,6 @@ class CellOutputs:
         self._timer: asyncio.TimerHandle | None = None
         self._last_write = 0.0
 
-    @property
-    def running(self) -> bool:
-        """Between `start` and `finish`."""
-        return self._written_to is not None and not self.finished
-
     # ---- what a run calls
 
     def start(self) -> None:

@@ -51,12 +51,13 @@ class IntoCell:
             self.gone = True
         else:
             self.gone = cell.type != "code"
+        if not self.gone:  # from here on the notebook is kept open, however long the kernel takes
+            self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
         return not self.gone
 
     def started(self) -> None:
         self.before = self._state()
-        self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
-        self._outputs.start()
+        self._writer.start()
         self.began_at = datetime.now(UTC)
         self.began.set()
         self._changed()
@@ -84,6 +85,10 @@ class IntoCell:
         after = self._state()
         self.gone = after is None
         return after
+
+    def dismiss(self) -> None:
+        """The code never started: nothing will be shown."""
+        self._outputs = None
 
     async def close(self) -> None:
         """Save what came late."""

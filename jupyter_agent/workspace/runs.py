@@ -240,6 +240,7 @@ class Run:
 
     def _close_cell(self, reply: Reply) -> None:
         if self.started is None:
+            self._cell.dismiss()
             return
         if reply.status == "died":
             died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}

@@ -165,7 +165,7 @@ def kill(desk: Desk, number: int) -> str:
     with desk.server(killed_at=number) as server:
         with pytest.raises((urllib.error.URLError, ConnectionError)):
             server.request("POST", "chat", QUESTION)
-        server.process.wait(30)
+        server.process.wait(60)
     ran = desk.ran
     assert ran <= 1
     desk.api.script = type(desk.api.script)([[says("Still here.")]])

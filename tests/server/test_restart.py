@@ -54,7 +54,7 @@ def test_a_turn_that_a_kill_cut_off_is_interrupted_and_can_be_followed_by_anothe
         waiting = first.request("POST", "chat", question("show me", mode="ask"))
         assert waiting["state"] == "waiting"
         first.process.send_signal(signal.SIGKILL)
-        first.process.wait(30)
+        first.process.wait(60)
     with jupyter_server(tmp_path) as second:
         turn = second.request("GET", f"turns/{waiting['turn_id']}")
         assert turn["state"] == "interrupted"

@@ -93,13 +93,13 @@ def test_r2_r4_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
             assert answer.code == 409
             assert "another server" in json.loads(answer.read())["message"]
         first.process.send_signal(signal.SIGKILL)
-        first.process.wait(30)
+        first.process.wait(60)
         assert state(second, "one") == "interrupted"  # and no restart was needed to see it
 
         begin(api, second, "two", pool)
         told = time.monotonic()
         second.process.send_signal(signal.SIGTERM)
-        second.process.wait(30)
+        second.process.wait(60)
         assert time.monotonic() - told < 15  # 5 s at most for the turn; the rest is Jupyter's own
     with jupyter_server(folder, COMMAND) as third:
         assert state(third, "two") in ("stopped", "interrupted")

@@ -164,7 +164,7 @@ async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
         await until(lambda: agent.runner.running and agent.runner.running[0].state == "running")
         await call("POST", "chat", "talk", "stop")
         assert frames((await turn).text)[-2]["type"] == "abort"
-        assert await run.wait(20)
+        assert await run.wait(60)
         assert (run.status, run.started) == ("interrupted", None)
         assert not reply.done()
         (tmp_path / "gate").touch()
@@ -204,7 +204,7 @@ async def test_k2_code_that_ignores_an_interrupt_is_told_to_run_on(
     answer = (await call("POST", "tools", "interrupt_kernel", body=body)).body
     assert "did not react" in answer["text"]
     assert "restart_kernel ends it" in answer["text"]
-    assert await run.wait(20)
+    assert await run.wait(60)
     assert (run.status, run.outputs()[0]["text"]) == ("ok", "finished\n")
 
 
@@ -291,7 +291,7 @@ async def test_n5_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opene
     await until(lambda: "before" in str(tab.cell("b2")["outputs"].to_py()))
     tab.cut()
     gate.touch()
-    assert await run.wait(30)
+    assert await run.wait(60)
     again = await Tab(agent.tabs, contents, PATH, client="page-2").open()
     stream, result = again.cell("b2")["outputs"].to_py()
     assert stream["text"] == "before\nafter\n"
@@ -313,7 +313,7 @@ async def test_n5_an_event_stream_that_nobody_reads_loses_no_output(
     turn = asyncio.create_task(call("POST", "chat", body=ask("Run it.")))
     run = (await until(lambda: runs(agent)))[0]
     turn.cancel()
-    assert await run.wait(30)
+    assert await run.wait(60)
     cell = nbformat.read(notebook, as_version=4).cells[1]
     assert cell.outputs[0].text.split() == [str(number) for number in range(100)]
     if tab is not None:

@@ -194,7 +194,7 @@ def test_a_whole_turn_is_undone_after_the_server_was_killed(tmp_path: Path) -> N
         done = first.request("POST", "chat", question)
         assert {change["kind"] for change in done["changes"]} >= {"insert", "update", "outputs"}
         first.process.kill()
-        first.process.wait(30)
+        first.process.wait(60)
     assert cells(tmp_path / "coffee.ipynb") != before
     with jupyter_server(tmp_path) as second:
         undone = second.request("POST", f"turns/{done['turn_id']}/undo", {})

@@ -93,7 +93,7 @@ class Lab:
             return
         self._process.terminate()
         try:
-            self._process.wait(30)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self.kill()
 

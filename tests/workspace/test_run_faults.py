@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import nbformat
 import pytest
@@ -14,12 +16,20 @@ from room import Room, printed
 
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
+from jupyter_agent.workspace.into_cell import IntoCell
 from jupyter_agent.workspace.runs import Run
 
 
 async def text(run: Run) -> str:
-    assert await run.wait(30)
+    assert await run.wait(60)
     return "".join(output.get("text", "") for output in run.outputs())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Let the event loop go on until it is so."""
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.01)
 
 
 async def saved(room: Room, run: Run, text: str) -> None:
@@ -106,15 +116,15 @@ async def test_k12_children_that_keep_stdout_hold_nothing_up(
     assert sorted((await text(run)).split("\n")) == sorted(shown.split("\n"))
     assert run.status == "ok"
     after = "import os, signal\nif 'p' in dir(): p.kill()\nif globals().get('pid'):\n    try: "
-    await (await room.run(after + "os.kill(pid, 9)\n    except OSError: pass")).wait(20)
+    await (await room.run(after + "os.kill(pid, 9)\n    except OSError: pass")).wait(60)
 
 
 async def test_n3_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
     code = "open('effects', 'a').write('once ')\nimport os; os._exit(1)"
     run = await room.run(code)
     behind = await room.run("open('effects', 'a').write('behind ')")
-    assert await run.wait(30)
-    assert await behind.wait(30)
+    assert await run.wait(60)
+    assert await behind.wait(60)
     assert (run.status, behind.status) == ("died", "died")
     assert behind.note == "The code never started."
     again = await room.run("print(open('effects').read())")
@@ -124,13 +134,23 @@ async def test_n3_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
 @pytest.mark.parametrize("how", ["ok", "error", "interrupted", "timeout", "died", "restarted"])
 async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     wait = "print('on', flush=True)\nimport time; time.sleep(60)"
-    code = {"ok": "1", "error": "1 / 0", "died": "import os; os._exit(1)"}.get(how, wait)
+    gate = room.file.with_name("gate")
+    dies = (
+        f"import os, time\nprint('on', flush=True)\nwhile not os.path.exists({str(gate)!r}):\n"
+        "    time.sleep(0.01)\nos._exit(1)"
+    )
+    code = {"ok": "1", "error": "1 / 0", "died": dies}.get(how, wait)
     options: dict[str, Any] = {"timeout": 0.3} if how == "timeout" else {}
     run = await room.run(code, **options)
-    if how in ("interrupted", "restarted"):
-        await printed(run, "on")
-        await (run.interrupt() if how == "interrupted" else room.kernel.restart())
-    assert await run.wait(30)
+    if how in ("interrupted", "restarted", "died"):
+        await printed(run, "on")  # a kernel that dies at once may take the word that it began along
+    if how == "interrupted":
+        await run.interrupt()
+    elif how == "restarted":
+        await room.kernel.restart()
+    elif how == "died":
+        gate.touch()
+    assert await run.wait(60)
     assert run.status == how
     await room.kernel.connect()  # after a death Jupyter starts a new one
     cell = nbformat.from_dict(room.on_disk(run.cell_id))
@@ -151,11 +171,47 @@ async def test_n5_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
     )
     run = await room.run(code)
     other = await forgetful.get("a.ipynb")
-    async with asyncio.timeout(60):
-        while [opened["path"] for opened in forgetful.open()] != ["b.ipynb"]:
-            await asyncio.sleep(0.01)  # what is not used is let go of; this one is
+    await until(lambda: [opened["path"] for opened in forgetful.open()] == ["b.ipynb"])
     assert other.path == "a.ipynb"
     gate.touch()
-    assert await run.wait(20)
+    assert await run.wait(60)
     assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["on\n"]
+    await forgetful.close()
+
+
+async def test_n5_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
+    room: Room, jp_serverapp: ServerApp
+) -> None:
+    forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
+    notebook = await forgetful.get("a.ipynb")
+    edit = await notebook.insert(source="1")
+    assert edit.cell is not None
+    sent = IntoCell(notebook, edit.cell.id, limit=1_000, save=AsyncMock())
+    assert await sent.wanted()
+    shutil.copy(room.file, room.file.with_name("b.ipynb"))
+    await forgetful.get("b.ipynb")
+    await until(lambda: [opened["path"] for opened in forgetful.open()] == ["a.ipynb"])
+    sent.started()
+    assert notebook.peek(edit.cell.id).running
+    sent.finish(1)
+    await until(lambda: not forgetful.open())
+    await forgetful.close()
+
+
+async def test_n5_a_run_that_was_withdrawn_keeps_no_notebook_open(
+    room: Room, jp_serverapp: ServerApp
+) -> None:
+    forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
+    room = replace(room, notebook=await forgetful.get("a.ipynb"))
+    gate = room.file.with_name("gate")
+    first = await room.run(
+        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    )
+    second = await room.run("2")
+    await second.interrupt()
+    gate.touch()
+    assert await first.wait(60)
+    assert await second.wait(60)
+    assert second.status == "interrupted"
+    await until(lambda: not forgetful.open())
     await forgetful.close()

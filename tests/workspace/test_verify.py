@@ -116,7 +116,7 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     desk.write(ran("import os\nx = 'theirs'\nprint(os.getcwd())", printed("elsewhere\n")))
     before = desk.file.read_bytes()
     theirs = await desk.work.rooms.kernels.get(PATH)
-    assert await (await desk.work.run(PATH, "c0")).wait(20)
+    assert await (await desk.work.run(PATH, "c0")).wait(60)
     held = await (await desk.work.notebook(PATH)).read()
     begun: list[list[str]] = []
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -59,7 +60,7 @@ def headless(model: str, server: Sequence[str]) -> int:
         app.initialize(
             [
                 f"--ServerApp.root_dir={folder}",
-                "--ServerApp.port=0",
+                f"--ServerApp.port={_free_port()}",  # of 0, Jupyter Server 2.14 tells no address
                 "--ServerApp.open_browser=False",
                 "--ServerApp.log_level=ERROR",
                 "--JupyterAgent.log_level=ERROR",  # its lines of each step are for servers
@@ -161,6 +162,13 @@ def _example() -> Iterator[Path]:
     ):
         shutil.copy(source, Path(folder) / NOTEBOOK)
         yield Path(folder)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _is_root() -> bool:

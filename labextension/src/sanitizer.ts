@@ -5,14 +5,15 @@ import type { ITranslator } from '@jupyterlab/translation';
 /** What a person would fill in or press: in an untrusted text, always somebody else's. */
 const CONTROLS =
   'form, fieldset, button, select, optgroup, option, datalist, textarea, input:not([type=checkbox]), label, menu, command';
-const LOADED = '[src], [srcset], [poster], [background]';
+const LOADED = 'video, audio, picture, source, track, [src], [srcset], [poster], [background]';
 /** Of CSS: a value that loads something, and properties that put a thing where it does not belong. */
 const LOADING = /url|image|src|\\/i;
 const PLACING = ['position', 'z-index', 'inset', 'top', 'right', 'bottom', 'left', 'cursor'];
 
 /**
  * Renders what a model or an output says, with Lab's own renderers only: those of other extensions (a Vega chart
- * with the address of its numbers) load what they are told to. What only they show stands there as its text.
+ * with the address of its numbers) load what they are told to. What only they show stands there as its text,
+ * and so does a Mermaid diagram, which loads its pictures while it is drawn.
  */
 export function untrusting(
   rendermime: IRenderMimeRegistry,
@@ -23,10 +24,16 @@ export function untrusting(
     initialFactories: standardRendererFactories,
     latexTypesetter: latexTypesetter ?? undefined,
     linkHandler: linkHandler ?? undefined,
-    markdownParser: markdownParser ?? undefined,
+    markdownParser: markdownParser ? withoutDiagrams(markdownParser) : undefined,
     sanitizer: withoutRemoteContent(sanitizer),
     translator: translator ?? undefined
   });
+}
+
+function withoutDiagrams(parser: IRenderMime.IMarkdownParser): IRenderMime.IMarkdownParser {
+  return {
+    render: source => parser.render(source.replace(/(`{3,}|~{3,})([^\S\r\n]*)mermaid/g, '$1$2text'))
+  };
 }
 
 /**
@@ -37,6 +44,7 @@ export function untrusting(
 export function withoutRemoteContent(sanitizer: IRenderMime.ISanitizer): IRenderMime.ISanitizer {
   return {
     allowNamedProperties: sanitizer.allowNamedProperties,
+    getAutolink: () => false, // Lab makes a link of `javascript://` too
     sanitize: (dirty, options) => {
       const { body } = new DOMParser().parseFromString(
         sanitizer.sanitize(dirty, options),
@@ -62,7 +70,8 @@ function unload(element: Element): void {
     const link = element.ownerDocument.createElement('a');
     link.href = source;
     link.textContent = element.getAttribute('alt') || source;
-    element.replaceWith(source && isWeb(link) ? link : link.textContent);
+    const words = link.textContent ? [link.textContent] : [...element.childNodes];
+    element.replaceWith(...(source && isWeb(link) ? [link] : words));
   }
 }
 

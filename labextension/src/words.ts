@@ -89,7 +89,9 @@ export function describeQuestions(
 
 /** Whether a question is about a change of cells, and not about running something. */
 export function isEdit({ tool }: IApproval): boolean {
-  return ['create_cell', 'update_cell', 'delete_cell', 'move_cell'].includes(tool);
+  return ['create_cell', 'update_cell', 'delete_cell', 'move_cell', 'create_notebook'].includes(
+    tool
+  );
 }
 
 /** "4.2 s", "2 min 5 s". */

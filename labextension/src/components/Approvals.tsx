@@ -125,20 +125,18 @@ function Act({ approval, named }: { approval: IApproval; named: boolean }): Reac
   );
 }
 
-/** Says that something in the question is not what it looks like, where it is long too. */
+/** Says that something in the question is not what it looks like, also where one does not scroll to it. */
 function Tricks({ approvals }: { approvals: readonly IApproval[] }): React.JSX.Element | null {
   const { trans } = useServices();
   const text = approvals.map(({ code, diff }) => `${code ?? ''}\n${diff ?? ''}`).join('\n');
-  const found = React.useMemo(() => pieces(text), [text]);
-  const count = (sought: string): number => found.filter(({ trick }) => trick === sought).length;
-  const [invisible, lookalike] = [count('invisible'), count('lookalike')];
-  return invisible + lookalike === 0 ? null : (
+  const tricks = React.useMemo(() => new Set(pieces(text).map(({ trick }) => trick)), [text]);
+  const [invisible, lookalike] = [tricks.has('invisible'), tricks.has('lookalike')];
+  return invisible || lookalike ? (
     <p role="note" className="jp-Agent-tricks">
-      {invisible > 0 && trans._n('1 hidden character.', '%1 hidden characters.', invisible)}{' '}
-      {lookalike > 0 &&
-        trans._n('1 word that looks like another.', '%1 words that look like others.', lookalike)}
+      {invisible && trans.__('There are hidden characters in it.')}{' '}
+      {lookalike && trans.__('There are words in it that look like others.')}
     </p>
-  );
+  ) : null;
 }
 
 /** Offers the mode in which edits need no answer, to those who allow them all. */

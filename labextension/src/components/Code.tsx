@@ -14,10 +14,20 @@ interface ICodeProps {
 /** Code as it stands, coloured. */
 export function Code({ text, mimeType }: ICodeProps): React.JSX.Element {
   return (
-    <pre className="jp-Agent-code">
+    <pre className="jp-Agent-code" onCopy={copyExactly}>
       <Coloured text={text} mimeType={mimeType} />
     </pre>
   );
+}
+
+/** Browsers copy what they lay out: a no-break space as a space, a carriage return as nothing. */
+function copyExactly(event: React.ClipboardEvent): void {
+  const selected = getSelection();
+  if (selected?.rangeCount) {
+    const text = selected.getRangeAt(0).cloneContents().textContent ?? '';
+    event.clipboardData.setData('text/plain', text);
+    event.preventDefault();
+  }
 }
 
 /** A unified diff, coloured; long ones are cut until asked for. */

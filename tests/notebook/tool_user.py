@@ -41,6 +41,7 @@ class Agent:
         )
         self.work = Workspace(rooms=rooms, user="u", authorize=_yes, home=path)
         self._turns: list[list[Change]] = [[]]
+        self._deleted: set[str] = set()
         self._count = 0
 
     async def act(self) -> None:
@@ -99,6 +100,7 @@ class Agent:
         before = result.changes[0].before
         assert before is not None
         self._log.filed[cell.id] = before.source
+        self._deleted.add(cell.id)
 
     async def _move(self) -> None:
         cell, other = await self._cell(), await self._cell()
@@ -137,16 +139,21 @@ class Agent:
             raise
         left_alone = {conflict["cell_id"] for conflict in result.conflicts}
         turn += [change for change in changes if change.cell_id in left_alone]
-        self._returned({cell.id for cell in notebook.cells()})
+        self.returned(notebook.cells())
         for cell_id in {change.cell_id for change in changes} - left_alone:
             self._taken_back([change for change in changes if change.cell_id == cell_id])
 
-    def _returned(self, present: set[str]) -> None:
-        """Deleted cells that are there again, with all that was in them."""
-        for cell_id in self._log.filed.keys() & present:
-            for mark in MARK.findall(self._log.filed.pop(cell_id)):
-                if mark in self._log.marks:
-                    self._log.marks[mark] = True
+    def returned(self, cells: Sequence[Cell]) -> None:
+        """Take note of deleted cells that are there again, with all that was in them: an undo
+        brings them back, or somebody who typed there and did not know.
+        """
+        for cell in cells:
+            self._log.filed.pop(cell.id, None)
+            if cell.id in self._deleted:
+                self._deleted.remove(cell.id)
+                for mark in MARK.findall(cell.source):
+                    if mark in self._log.marks:
+                        self._log.marks[mark] = True
 
     def _taken_back(self, changes: Sequence[Change]) -> None:
         written: set[str] = set()
@@ -159,6 +166,7 @@ class Agent:
                 replaced |= before - after
         if changes[0].before is None and changes[-1].after is None:
             self._log.filed.pop(changes[0].cell_id, None)
+            self._deleted.add(changes[0].cell_id)
         for mark in (written | replaced) & self._log.marks.keys():
             self._log.marks[mark] = mark not in written
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -10,6 +9,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
 from jupyter_agent.notebook.cell import CarrierName
+from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells, as_json
 
 
@@ -82,9 +82,10 @@ class Carrier(Protocol):
         ran themselves.
         """
 
-    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
-        """Have `hear` called with each update of others' typing as it comes in, before the
-        document takes it; None ends that.
+    @property
+    def shadow(self) -> Shadow | None:
+        """The document without our removals of cells, once there were any and while somebody may
+        not know of them yet.
         """
 
     def moved(self, path: str) -> None:

@@ -58,6 +58,8 @@ class Notebooks:
         self._sweeper: asyncio.Task[None] | None = None
         self._creating = asyncio.Lock()
         self._completing: set[asyncio.Task[None]] = set()
+        self._late: set[str] = set()
+        """Paths of notebooks that are about to be read for what was typed too late."""
         tabs.on_arrival = self._came_back
 
     async def get(
@@ -167,7 +169,7 @@ class Notebooks:
             return current
         else:
             note = LOST if isinstance(current, TabCarrier) else ""
-            carrier = RoomCarrier(path, rooms, self._disk, note=note)
+            carrier = RoomCarrier(path, rooms, self._disk, self._typed_late, note=note)
         if current is not None and carrier is not current:
             await current.close()
         entry.carrier = carrier
@@ -182,7 +184,9 @@ class Notebooks:
                 return current
             if current.link.closed:
                 preferred = await self._tabs.comes_back(path, current.link.client, RECONNECT)
-        return TabCarrier(preferred, self._tabs, self._disk) if preferred is not None else None
+        if preferred is None:
+            return None
+        return TabCarrier(preferred, self._tabs, self._disk, self._typed_late)
 
     def _file(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
         if isinstance(current, FileCarrier):
@@ -221,15 +225,25 @@ class Notebooks:
         at the next call.
         """
         entry = next((one for one in self._open if one.was_in(link)), None)
-        if entry is not None or self._tabs.kept(link) is not None:
-            task = asyncio.create_task(self._complete(link.path, entry))
-            self._completing.add(task)
-            task.add_done_callback(self._completing.discard)
+        if entry is not None or self._tabs.kept(link)[0] is not None:
+            self._complete(link.path, entry)
 
-    async def _complete(self, path: str, entry: _Entry | None) -> None:
-        with suppress(AgentError):  # the next call tells
-            notebook = entry.notebook if entry is not None else await self.get(path)
-            await notebook.read()
+    def _typed_late(self, path: str) -> None:
+        """Somebody typed into a cell that an edit of ours had removed: have it kept, now."""
+        if path not in self._late:
+            self._late.add(path)
+            self._complete(path, None)
+
+    def _complete(self, path: str, entry: _Entry | None) -> None:
+        async def read() -> None:
+            with suppress(AgentError):  # the next call tells
+                notebook = entry.notebook if entry is not None else await self.get(path)
+                await notebook.read()
+
+        task = asyncio.create_task(read())
+        self._completing.add(task)
+        task.add_done_callback(self._completing.discard)
+        task.add_done_callback(lambda _: self._late.discard(path))
 
     async def _sweep(self) -> None:
         """Close what was not used for a while, until nothing is open."""

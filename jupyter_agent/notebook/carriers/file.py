@@ -40,6 +40,7 @@ class FileCarrier:
     """
 
     name: CarrierName = "file"
+    shadow = None  # nobody types in a file
     place: Place | None = None
 
     def __init__(
@@ -97,9 +98,6 @@ class FileCarrier:
 
     async def trust(self, cell_id: str) -> None:
         self._approved.add(cell_id)
-
-    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
-        pass  # nobody types in a file
 
     def moved(self, path: str) -> None:
         self.path = path

@@ -16,7 +16,9 @@ from jupyter_agent.notebook.carriers.base import Place, Saved, metadata_of
 from jupyter_agent.notebook.carriers.disk import Disk
 from jupyter_agent.notebook.carriers.tab import Situation, TabGone, TabLink, Tabs
 from jupyter_agent.notebook.cell import CarrierName
+from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells
+from jupyter_agent.notebook.updates import clocks
 
 RECONNECT = 3.0
 """Seconds in which a page whose socket was cut is back, if it is still there."""
@@ -29,11 +31,16 @@ class TabCarrier:
 
     name: CarrierName = "tab"
 
-    def __init__(self, link: TabLink, tabs: Tabs, disk: Disk) -> None:
+    def __init__(
+        self, link: TabLink, tabs: Tabs, disk: Disk, late: Callable[[str], object]
+    ) -> None:
+        """`late` is told the path when something was done too late into a cell that is removed."""
         self.link = link
         self.cells = SharedCells(YNotebook())
         self.place: Place | None = None
         self.writable = True
+        self.shadow: Shadow | None = None
+        self._late = late
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
@@ -57,6 +64,8 @@ class TabCarrier:
         else:
             situation = await self.link.sync()
         self._unanswered = False
+        if self.shadow is not None and not self.shadow.late():
+            self._drop_shadow()  # by now the page knows of our removals, and we of its typing
         self._outdated = await self._missed_a_change(situation)
         if self._outdated and not situation.dirty:
             await self.link.request("revert", self.link.save_timeout)
@@ -82,15 +91,14 @@ class TabCarrier:
     async def trust(self, cell_id: str) -> None:
         await self.link.request("trust", self.link.sync_timeout, cell_id)
 
-    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
-        self.link.hear = hear
-
     def moved(self, path: str) -> None:
         pass  # the tab has told, or `Tabs` was
 
     async def close(self) -> None:
         if self.link.closed or self._unanswered:
-            self._tabs.keep(self.link, self.cells.document)
+            self._tabs.keep(self.link, self.cells.document, self.shadow)
+            self.shadow = None
+        self._drop_shadow()
         self.cells.close()
         self.link.detach()
 
@@ -98,15 +106,37 @@ class TabCarrier:
         situation = await self.link.attach()
         replica = self.link.document
         assert replica is not None
-        before = self._tabs.kept(self.link)
+        self._drop_shadow()
+        before, shadow = self._tabs.kept(self.link)
         if before is not None and (rest := _rest(before.ydoc, replica.ydoc)) is not None:
+            if shadow is not None:
+                shadow.goes_on_in(replica)
+                self.shadow, self.link.hear = shadow, self._hear
             replica.ydoc.apply_update(rest)
             situation = await self.link.sync()
         self._tabs.forget(self.link)
         self.cells.close()
         self.cells = SharedCells(replica)
+        self.cells.on_removal = self._removing
         self.link.ran = self.cells.taken.add
         return situation
+
+    def _removing(self, cell_id: str, index: int) -> None:
+        if self.shadow is None:
+            self.shadow, self.link.hear = Shadow(self.cells.document), self._hear
+        self.shadow.remove(cell_id, index)
+
+    def _hear(self, update: bytes) -> None:
+        if self.shadow is not None:
+            self.shadow.hear(update)
+            if self.shadow.late():
+                self._late(self.path)
+
+    def _drop_shadow(self) -> None:
+        self.link.hear = None
+        if self.shadow is not None:
+            self.shadow.close()
+            self.shadow = None
 
     async def _reconnect(self, mark: _Mark) -> Situation:
         """Go on with a new link, once it is known that what we sent over the lost one has
@@ -119,7 +149,8 @@ class TabCarrier:
                 "whether the edit is in the notebook is unknown. Read the notebook again."
             )
         same_page = link.client == self.link.client
-        self._tabs.keep(self.link, self.cells.document)
+        self._tabs.keep(self.link, self.cells.document, self.shadow)
+        self.shadow = None
         self.link = link
         situation = await self._attach()
         if same_page and not mark.is_in(self.cells.document.ydoc):
@@ -181,13 +212,13 @@ class _Mark:
 
     def __init__(self, doc: Doc[Any]) -> None:
         self._client = doc.client_id
-        self._clock = _clocks(doc.get_state()).get(self._client, 0)
+        self._clock = clocks(doc.get_state()).get(self._client, 0)
 
     def is_in(self, doc: Doc[Any]) -> bool:
         """Exact: every transaction of ours, even one that only deletes, also marks the document
         as dirty.
         """
-        return _clocks(doc.get_state()).get(self._client, 0) >= self._clock
+        return clocks(doc.get_state()).get(self._client, 0) >= self._clock
 
 
 def _rest(before: Doc[Any], now: Doc[Any]) -> bytes | None:
@@ -196,23 +227,8 @@ def _rest(before: Doc[Any], now: Doc[Any]) -> bytes | None:
     A connection ends anywhere: an edit may have arrived and what took it back not, or the first
     half of a move. With the rest all of it has arrived, as if nothing had been cut.
     """
-    had, has = _clocks(before.get_state()), _clocks(now.get_state())
+    had, has = clocks(before.get_state()), clocks(now.get_state())
     had.pop(before.client_id, None)
     if not had or any(has.get(client, 0) < clock for client, clock in had.items()):
         return None
     return before.get_update(now.get_state())
-
-
-def _clocks(state: bytes) -> dict[int, int]:
-    """A Yjs state vector (v1): a count, then pairs of client and clock, all as variable-length
-    integers.
-    """
-    numbers: list[int] = []
-    number = shift = 0
-    for byte in state:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            numbers.append(number)
-            number = shift = 0
-    return dict(zip(numbers[1::2], numbers[2::2], strict=True))

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from jupyter_ydoc import YNotebook
@@ -19,6 +20,7 @@ from jupyter_agent.notebook.carriers.disk import Disk
 from jupyter_agent.notebook.carriers.people import People
 from jupyter_agent.notebook.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.notebook.cell import CarrierName
+from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells
 
 PATIENCE = 30.0
@@ -26,6 +28,10 @@ PATIENCE = 30.0
 AWAKE, ASLEEP = 3.0, 0.1
 """Seconds in which the pages in a room may answer: where all did the last time or anything was
 heard of them since, and where not.
+"""
+AWAY = 3600.0
+"""Seconds in which a page that was away may come back with what was typed there meanwhile into a
+cell that we removed.
 """
 
 
@@ -38,13 +44,24 @@ class RoomCarrier:
 
     name: CarrierName = "room"
 
-    def __init__(self, path: str, rooms: Collaboration, disk: Disk, *, note: str = "") -> None:
-        """`note` goes with the first result."""
+    def __init__(
+        self,
+        path: str,
+        rooms: Collaboration,
+        disk: Disk,
+        late: Callable[[str], object],
+        *,
+        note: str = "",
+    ) -> None:
+        """`late` is told the path when something was done too late into a cell that is removed;
+        `note` goes with the first result.
+        """
         self.cells = SharedCells(YNotebook())
         self.writable = True
         self._path = path
         self._rooms = rooms
         self._disk = disk
+        self._late = late
         self._note = note
         self._file_id: str | None = None
         self._pin = Pin()
@@ -65,6 +82,10 @@ class RoomCarrier:
         if self._people is None or self._mirror is None:
             return None
         return self._people.place(self.cells, typed=self._mirror.heard)
+
+    @property
+    def shadow(self) -> Shadow | None:
+        return None if self._room is None else self._room.shadow
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -110,12 +131,6 @@ class RoomCarrier:
         metadata = self.cells.get(cell_id).metadata
         self.cells.write_metadata(cell_id, {**metadata, "trusted": True})
 
-    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
-        # The messages as they come: an update of the room's document no longer says what was
-        # written into a cell that is gone.
-        if self._room is not None:
-            self._room.overhear(hear)
-
     def moved(self, path: str) -> None:
         pass  # the room's file id has the newest path
 
@@ -124,24 +139,37 @@ class RoomCarrier:
         self._detach()
         if self._room is not None:
             self._room.listen(False)
-            await self._rooms.leave(self._room, self._pin)
+            self._rooms.leave(self._room, self._pin)
             self._room = None
 
     async def _enter(self, file_id: str) -> Room:
         room = await self._rooms.enter(file_id, self._pin)
         await room.settle()
-        if self._room is None or room.inside is not self._room.inside:
+        if room is not self._room:
+            if self._room is not None:
+                self._rooms.release(self._room)
+                self._room.listen(False)
             self._detach()
             self._mirror = _Mirror(room.document.ydoc)
             self._people = People(room.awareness)
             self.cells.close()
             self.cells = SharedCells(self._mirror.replica)
+            self.cells.on_removal = self._removing
             if not room.clients:
                 self._end_runs()
-        if self._room is None or self._room.inside is not room.inside:
             self._room = room
             room.listen(True)
-        return self._room
+        return room
+
+    def _removing(self, cell_id: str, index: int) -> None:
+        assert self._room is not None
+        assert self._file_id is not None
+        if self._room.shadow is None:
+            shadow = Shadow(self.cells.document)  # not the room's, that may be taking in a file
+            self._room.cast(shadow, partial(_tell, self._late, self._rooms, self._file_id))
+        self._rooms.hold(self._room, AWAY)
+        assert self._room.shadow is not None
+        self._room.shadow.remove(cell_id, index)
 
     def _end_runs(self) -> None:
         """Nobody is in the room: what ran when a server was killed is kept as running with it."""
@@ -197,6 +225,11 @@ class RoomCarrier:
                 f"The shared document of `{self._path}` does not answer; the edit may be in it, or "
                 "not. Read the notebook again."
             ) from None
+
+
+def _tell(late: Callable[[str], object], rooms: Collaboration, file_id: str) -> None:
+    if path := rooms.path_of(file_id):
+        late(path)
 
 
 class _Mirror:

@@ -21,6 +21,7 @@ from pycrdt import Subscription, TransactionEvent
 
 from jupyter_agent.errors import Busy, ToolError
 from jupyter_agent.notebook.carriers.renames import moved
+from jupyter_agent.notebook.shadow import Shadow
 
 PROTOCOL = 1
 
@@ -215,7 +216,7 @@ class Tabs:
 
     def __init__(self) -> None:
         self._links: list[TabLink] = []
-        self._kept: dict[tuple[str, str], YNotebook] = {}
+        self._kept: dict[tuple[str, str], tuple[YNotebook, Shadow | None]] = {}
         self.on_arrival: Callable[[TabLink], object] = bool
         """Is told of each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
@@ -234,15 +235,15 @@ class Tabs:
         if link in self._links:
             self._links.remove(link)
 
-    def keep(self, link: TabLink, replica: YNotebook) -> None:
+    def keep(self, link: TabLink, replica: YNotebook, shadow: Shadow | None) -> None:
         """Remember the replica that a lost link had: some of what we sent may have arrived."""
-        self._kept[link.client, link.path] = replica
+        self._kept[link.client, link.path] = (replica, shadow)
         while len(self._kept) > self.most_kept:
             del self._kept[next(iter(self._kept))]
 
-    def kept(self, link: TabLink) -> YNotebook | None:
-        """The replica that this page had over the link before."""
-        return self._kept.get((link.client, link.path))
+    def kept(self, link: TabLink) -> tuple[YNotebook | None, Shadow | None]:
+        """The replica that this page had over the link before, and its shadow."""
+        return self._kept.get((link.client, link.path), (None, None))
 
     def forget(self, link: TabLink) -> None:
         """All of what was kept of this page has arrived."""

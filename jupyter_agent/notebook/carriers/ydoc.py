@@ -24,6 +24,7 @@ from pycrdt import (
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy, UnreadableNotebook
+from jupyter_agent.notebook.shadow import Shadow
 
 SUPPORTED = "3"
 """The major version of jupyter-server-ydoc whose names these are."""
@@ -113,9 +114,9 @@ class Collaboration:
             room.cleaner = None
         async with self.locked(name):
             await room.initialize()  # does nothing but in a room that somebody is just making
-        return Room(room)
+        return Room.of(room)
 
-    async def leave(self, room: Room, pin: Pin) -> None:
+    def leave(self, room: Room, pin: Pin) -> None:
         """Take the pin out. A room that nobody is in is removed after the time that is configured,
         as when its last browser tab is closed.
         """
@@ -124,6 +125,21 @@ class Collaboration:
         delay = self._extension.document_cleanup_delay
         if not inside.clients and inside.cleaner is None and delay is not None:
             inside.cleaner = asyncio.create_task(self._remove(inside, delay))
+
+    def hold(self, room: Room, seconds: float) -> None:
+        """Keep the room and its shadow for so long from now."""
+        room.inside.clients.add(room.pin)
+        if room.held is not None:
+            room.held.cancel()
+        room.held = asyncio.get_running_loop().call_later(seconds, self.release, room)
+
+    def release(self, room: Room) -> None:
+        """Hold the room no longer."""
+        if room.held is not None:
+            room.held.cancel()
+            room.held = None
+            room.uncast()
+            self.leave(room, room.pin)
 
     async def _remove(self, room: Any, delay: float) -> None:
         await asyncio.sleep(delay)
@@ -160,8 +176,19 @@ class Room:
 
     def __init__(self, inside: Any) -> None:
         self.inside = inside
-        self._hear: Callable[[bytes], object] | None = None
+        self.shadow: Shadow | None = None
+        """The document without our removals of cells."""
+        self.held: asyncio.TimerHandle | None = None
+        self.pin = Pin()
+        self._late: Callable[[], object] = bool
+        self._listeners = 0
         self._answers = asyncio.Semaphore(0)
+
+    @classmethod
+    def of(cls, inside: Any) -> Room:
+        """The one that is told already what comes from the clients, if there is one."""
+        known = getattr(inside.on_message, "__self__", None)
+        return known if isinstance(known, cls) else cls(inside)
 
     @property
     def document(self) -> YNotebook:
@@ -173,11 +200,18 @@ class Room:
         """The pages in the room."""
         return [client for client in self.inside.clients if not isinstance(client, Pin)]
 
-    def overhear(self, hear: Callable[[bytes], object] | None) -> None:
-        """Have `hear` called with each update that a client sends, before the document takes it;
-        None ends that.
-        """
-        self._hear = hear
+    def cast(self, shadow: Shadow, late: Callable[[], object]) -> None:
+        """Keep this shadow of the document; `late` is called when something was done too late."""
+        shadow.follow(self.document)
+        self.shadow, self._late = shadow, late
+        self.listen(True)
+
+    def uncast(self) -> None:
+        """Keep no shadow any more."""
+        if self.shadow is not None:
+            self.shadow.close()
+            self.shadow = None
+            self.listen(False)
 
     async def meet(self, updates: Sequence[bytes], seconds: float) -> bool:
         """Wait until each client has these updates, and all that it did before it had them is
@@ -204,15 +238,18 @@ class Room:
         return True
 
     def listen(self, on: bool) -> None:
-        """Whether `overhear` and `meet` are told what comes from the clients."""
-        self.inside.on_message = self._listen if on else None
+        """Whether somebody more, or less, is to be told what comes from the clients."""
+        self._listeners += 1 if on else -1
+        self.inside.on_message = self._listen if self._listeners else None
 
     def _listen(self, message: bytes) -> bool:
         """Sees each message of a client; False: the room takes it as ever."""
         kind = message[:2]
-        if kind == _UPDATE and self._hear is not None:
-            self._hear(read_message(message[2:]))
-        if kind == _ANSWER:  # has nothing new but what was done offline, and tells of our deletions
+        if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
+            self.shadow.hear(read_message(message[2:]), answer=kind == _ANSWER)
+            if self.shadow.late():
+                self._late()
+        if kind == _ANSWER:
             self._answers.release()
         return False
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from jupyter_agent.errors import Busy, NotConfirmed
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.notebook.carriers import Notebooks, Tabs, room
 from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.rescue import Late, Rescue
+from jupyter_agent.notebook.shadow import Shadow, with_typing
 
 from . import rooms
 from .browser import Tab
@@ -130,8 +130,9 @@ async def test_n1_typing_beside_an_undo_that_moves_and_deletes_stays(
 
 
 def test_late_letters_go_where_they_were_typed() -> None:
-    assert Late("x = 1\ny", "x = 1!\ny").into("new\nx = 1\ny") == "new\nx = 1!\ny"
-    assert Late("x = 1", "x = 12").into("x = 1 # é") in ("x = 12 # é", "x = 1 # é2")
+    assert with_typing("new\nx = 1\ny", "x = 1\ny", "x = 1!\ny") == "new\nx = 1!\ny"
+    assert with_typing("x = 1 # é", "x = 1", "x = 12") == "x = 1 # é2"
+    assert with_typing("x = 3", "x = 1", "x = 1\ny") == "x = 3\ny"
 
 
 @pytest.mark.parametrize("retyped", [False, True], ids=["moved", "retyped"])
@@ -145,15 +146,15 @@ async def test_n1_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
     first, second = [await rooms.Person(room_server, "a.ipynb").open() for _ in range(2)]
     notebook = await room_notebooks.get("a.ipynb")
-    follow = Rescue._follow
+    remove = Shadow.remove
 
-    def typing(rescue: Rescue, cell_id: str) -> None:
+    def typing(shadow: Shadow, cell_id: str, index: int) -> None:
         """Both type before they have the edit, and the room has it before what they typed."""
-        follow(rescue, cell_id)
+        remove(shadow, cell_id, index)
         first.type(cell_id, "# é first\n", 0)
         second.type(cell_id, "\n# second")
 
-    monkeypatch.setattr(Rescue, "_follow", typing)
+    monkeypatch.setattr(Shadow, "remove", typing)
     if retyped:
         await notebook.update("b", type="markdown")
     else:
@@ -174,16 +175,139 @@ async def test_n1_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_delet
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
     person = await rooms.Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
-    follow = Rescue._follow
+    remove = Shadow.remove
 
-    def typing(rescue: Rescue, cell_id: str) -> None:
-        follow(rescue, cell_id)
+    def typing(shadow: Shadow, cell_id: str, index: int) -> None:
+        remove(shadow, cell_id, index)
         person.type(cell_id, "\nmine")
 
-    monkeypatch.setattr(Rescue, "_follow", typing)
+    monkeypatch.setattr(Shadow, "remove", typing)
     with pytest.raises(Busy, match="began to type in cell `b`"):
         await notebook.delete("b")
     await person.sync()
     assert [cell.source for cell in await notebook.read()] == ["x = 1", "y = 2\nmine"]
     assert person.source("b") == "y = 2\nmine"
     await person.close()
+
+
+@pytest.fixture
+def shared(room_server: rooms.RoomServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a notebook in a room, in which nobody waits long for a page."""
+    monkeypatch.setattr(room, "AWAKE", 0.1)
+    path = room_server.root / "a.ipynb"
+    path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
+    return path
+
+
+async def take_away(notebook: Notebook, how: str) -> None:
+    match how:
+        case "moved":
+            await notebook.move("b", index=0)
+        case "retyped":
+            await notebook.update("b", type="markdown")
+        case "deleted":
+            await notebook.delete("b")
+
+
+takings = pytest.mark.parametrize("how", ["moved", "retyped", "deleted"])
+
+
+@takings
+@pytest.mark.parametrize("away", [False, True], ids=["slow", "offline"])
+@pytest.mark.parametrize("let_go", [False, True], ids=["open", "let-go"])
+async def test_n1_what_a_page_that_does_not_answer_types_into_a_cell_that_is_gone_is_brought_over(
+    room_server: rooms.RoomServer,
+    room_notebooks: Notebooks,
+    shared: Path,
+    how: str,
+    away: bool,
+    let_go: bool,
+) -> None:
+    person = await rooms.Person(room_server, "a.ipynb").open()
+    other = await rooms.Person(room_server, "a.ipynb").open()
+    notebook = await room_notebooks.get("a.ipynb")
+    if away:
+        person.cut()
+    else:
+        person.frozen = True
+    await take_away(notebook, how)
+    assert ("b" in other.ids()) == (how != "deleted")
+    if let_go:
+        await notebook.close()
+    person.type("b", "# é😀 first\n", 0)
+    person.type("b", "\n# second")
+    if away:
+        await person.connect()
+    else:
+        person.thaw()
+    text = "# é😀 first\ny = 2\n# second"
+    async with asyncio.timeout(20):
+        while "b" not in other.ids() or other.source("b") != text:
+            await other.sync()
+    await person.sync()
+    await notebook.read()
+    for screen in (person, other):
+        assert screen.ids() == (["b", "a"] if how == "moved" else ["a", "b"])
+        assert screen.source("b") == text
+        await screen.close()
+    assert {cell["id"]: cell["source"] for cell in cells_of(shared)} == {"a": "x = 1", "b": text}
+
+
+async def test_n1_two_pages_that_come_back_one_after_the_other_lose_nothing(
+    room_server: rooms.RoomServer, room_notebooks: Notebooks, shared: Path
+) -> None:
+    pages = [await rooms.Person(room_server, "a.ipynb").open() for _ in range(2)]
+    notebook = await room_notebooks.get("a.ipynb")
+    for number, page in enumerate(pages):
+        page.cut()
+        page.type("b", f"\n# of {number}")
+    await notebook.move("b", index=0)
+    await notebook.update("b", type="markdown")
+    await notebook.update("b", old_string="y = 2", new_string="y = 3")
+    for page in pages:
+        await page.connect()
+        await notebook.read()
+    for page in pages:
+        await page.sync()
+        assert page.ids() == ["b", "a"]
+        assert sorted(page.source("b").split("\n")) == ["# of 0", "# of 1", "y = 3"]
+        await page.close()
+
+
+async def test_n1_what_somebody_deletes_while_it_moves_is_deleted(
+    room_server: rooms.RoomServer, room_notebooks: Notebooks, shared: Path
+) -> None:
+    person = await rooms.Person(room_server, "a.ipynb").open()
+    notebook = await room_notebooks.get("a.ipynb")
+    person.frozen = True
+    await notebook.move("b", index=0)
+    person.delete_cell("b")
+    person.thaw()
+    async with asyncio.timeout(20):
+        while [cell.id for cell in await notebook.read()] != ["a"]:
+            await person.sync()
+    await person.sync()
+    assert person.ids() == ["a"]
+    await person.close()
+
+
+async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
+    room_server: rooms.RoomServer,
+    room_notebooks: Notebooks,
+    shared: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room_server.extension.document_cleanup_delay = 0
+    notebook = await room_notebooks.get("a.ipynb")
+    await notebook.delete("b")
+    await notebook.close()
+    inside = room_server.room("a.ipynb")
+    assert len(inside.clients) == 1
+    monkeypatch.setattr(room, "AWAY", 0.0)
+    notebook = await room_notebooks.get("a.ipynb")
+    await notebook.delete("a")
+    await notebook.close()
+    async with asyncio.timeout(20):
+        while room_server.rooms:
+            await asyncio.sleep(0)
+    assert inside.on_message is None

@@ -1,0 +1,219 @@
+"""What is in a Yjs update: the items that it brings, and those that it deletes.
+
+Format (version 1): https://github.com/yjs/yjs/blob/main/INTERNALS.md, and `UpdateEncoderV1` there.
+An item has an id, client and clock; those of one client are numbered without gaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pycrdt import write_var_uint
+
+Ranges: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
+"""Ids of items: client -> (first clock, clock after the last); the ranges of one in order, and
+apart from each other.
+"""
+
+_GC, _SKIP = 0, 10
+_DELETED, _JSON, _BINARY, _STRING, _EMBED, _FORMAT, _TYPE, _ANY = range(1, 9)
+_SIZES = {127: 0, 126: 0, 124: 4, 123: 8, 122: 8, 121: 0, 120: 0}
+"""Bytes of the plain values after the byte that says their kind."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One update, taken apart."""
+
+    items: bytes
+    """The items, as they are encoded."""
+    brings: Ranges
+    deletes: Ranges
+
+    @classmethod
+    def read(cls, update: bytes) -> Update:
+        """Raises ValueError for what is no update of version 1."""
+        reader = _Reader(update)
+        try:
+            brings = reader.items()
+            at = reader.at
+            deletes = reader.ranges()
+        except IndexError:
+            raise ValueError("The update ends too early.") from None
+        return cls(update[:at], brings, deletes)
+
+    @property
+    def stillborn(self) -> Ranges:
+        """What it brings and deletes."""
+        return _difference(self.deletes, _difference(self.deletes, self.brings))
+
+    def without(self, deletions: Ranges) -> Update:
+        """The same, but it deletes none of these."""
+        return replace(self, deletes=_difference(self.deletes, deletions))
+
+    def encode(self) -> bytes:
+        numbers = [len(self.deletes)]
+        for client, ranges in self.deletes.items():
+            numbers += [client, len(ranges)]
+            for start, end in ranges:
+                numbers += [start, end - start]
+        return self.items + b"".join(map(write_var_uint, numbers))
+
+
+def deletes_nothing(update: bytes) -> bool:
+    """Told by its last byte: a number of deletions, or a length, which is never zero."""
+    return update.endswith(b"\0")
+
+
+def brings_nothing(update: bytes) -> bool:
+    """Told by its first byte, the number of clients that it has items of."""
+    return update.startswith(b"\0")
+
+
+def clocks(state: bytes) -> dict[int, int]:
+    """A state vector: client -> the clock after its last item."""
+    reader = _Reader(state)
+    return {reader.number(): reader.number() for _ in range(reader.number())}
+
+
+def union(one: Ranges, other: Ranges) -> Ranges:
+    return {
+        client: _joined([*one.get(client, ()), *other.get(client, ())])
+        for client in one.keys() | other.keys()
+    }
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if joined and start <= joined[-1][1]:
+            start, last = joined.pop()
+            end = max(end, last)
+        joined.append((start, end))
+    return joined
+
+
+def _difference(ranges: Ranges, spared: Ranges) -> Ranges:
+    left = {client: list(_rest(own, spared.get(client, ()))) for client, own in ranges.items()}
+    return {client: own for client, own in left.items() if own}
+
+
+def _rest(
+    ranges: Sequence[tuple[int, int]], spared: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    first = 0
+    for start, end in sorted(ranges):
+        while first < len(spared) and spared[first][1] <= start:
+            first += 1
+        for at in range(first, len(spared)):
+            gap, after = spared[at]
+            if gap >= end:
+                break
+            if start < gap:
+                yield start, gap
+            start = after
+        if start < end:
+            yield start, end
+
+
+class _Reader:
+    """Goes through encoded bytes. Raises IndexError at their end."""
+
+    def __init__(self, data: bytes) -> None:
+        self.at = 0
+        self._data = data
+
+    def number(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self._byte()
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+    def ranges(self) -> Ranges:
+        found: dict[int, list[tuple[int, int]]] = {}
+        for _ in range(self.number()):
+            ranges = found.setdefault(self.number(), [])
+            for _ in range(self.number()):
+                start = self.number()
+                ranges.append((start, start + self.number()))
+        return {client: _joined(ranges) for client, ranges in found.items()}
+
+    def items(self) -> Ranges:
+        found = {}
+        for _ in range(self.number()):
+            count, client, start = self.number(), self.number(), self.number()
+            end = start
+            for _ in range(count):
+                end += self._item()
+            found[client] = [(start, end)]
+        return found
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self._data[self.at - 1]
+
+    def _text(self) -> bytes:
+        size = self.number()
+        self.at += size
+        return self._data[self.at - size : self.at]
+
+    def _item(self) -> int:
+        """Its length, in clocks."""
+        info = self._byte()
+        content = info & 0x1F
+        if content in (_GC, _SKIP):
+            return self.number()
+        for side in (0x80, 0x40):  # what stood on the left and on the right of it
+            if info & side:
+                self.number(), self.number()
+        if not info & 0xC0:
+            if self.number() == 1:
+                self._text()  # the name of the root that it is in
+            else:
+                self.number(), self.number()
+            if info & 0x20:
+                self._text()  # its key there
+        return self._content(content)
+
+    def _content(self, kind: int) -> int:
+        if kind in (_DELETED, _JSON, _ANY):
+            length = self.number()
+            for _ in range(length):
+                if kind != _DELETED:
+                    self._text() if kind == _JSON else self._value()
+            return length
+        if kind == _STRING:  # counted as JavaScript does
+            return len(self._text().decode("utf-8", "surrogatepass").encode("utf-16-le")) // 2
+        if kind in (_BINARY, _EMBED):
+            self._text()
+        elif kind == _FORMAT:
+            self._text(), self._text()
+        elif kind == _TYPE:
+            self.number()  # arrays, maps and texts; those of XML, which have a name, are in none
+        else:
+            raise ValueError(f"The update has an item of an unknown kind: {kind}.")
+        return 1
+
+    def _value(self) -> None:
+        """Pass over a value of lib0's `writeAny`."""
+        kind = self._byte()
+        if kind in _SIZES:
+            self.at += _SIZES[kind]
+        elif kind == 125:
+            self.number()
+        elif kind in (119, 116):  # text, bytes
+            self._text()
+        elif kind == 118:
+            for _ in range(self.number()):
+                self._text()
+                self._value()
+        elif kind == 117:
+            for _ in range(self.number()):
+                self._value()
+        else:
+            raise ValueError(f"The update has a value of an unknown kind: {kind}.")

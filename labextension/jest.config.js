@@ -7,6 +7,9 @@ module.exports = {
   reporters: ['default'],
   testEnvironment: './test/environment.js',
   transformIgnorePatterns: [
-    esModules.replace('(?!', '(?!@jupyterlab/|@rjsf|ai/|@ai-sdk|@vercel|eventsource-parser|diff|')
+    esModules.replace(
+      '(?!',
+      '(?!@jupyterlab/|@rjsf|ai/|ai7/|@ai-sdk|@workflow|zod/|@vercel|eventsource-parser|diff|'
+    )
   ]
 };

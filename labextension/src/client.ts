@@ -1,5 +1,7 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type {
   IApprovalAnswer,
   ICellRef,
@@ -9,6 +11,7 @@ import type {
   IConversationSummary,
   IInstructions,
   IModels,
+  IPendingChange,
   IStaleCell,
   IUndone,
   IUsage
@@ -29,6 +32,11 @@ export class RequestError extends Error {
 /** The routes of the server that the panel uses. Each raises RequestError, or ServerConnection.NetworkError where no server answers. */
 export class AgentClient {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
+
+  /** Emitted with the id of a turn of which changes were kept or taken back from here. */
+  get reviewed(): ISignal<this, string> {
+    return this._reviewed;
+  }
 
   /** Ask; the answer's body is the event stream of the turn. A repeated `key` joins the turn of the first request. */
   chat(request: IChatRequest, key: string, signal: AbortSignal): Promise<Response> {
@@ -89,17 +97,24 @@ export class AgentClient {
     return this._read(`turns/${encodeURIComponent(turnId)}/changes`);
   }
 
+  /** What turns changed in a notebook and nobody has kept or taken back, in the order in which it was made. */
+  pending(notebook: string): Promise<IPendingChange[]> {
+    return this._read(`notebooks/${URLExt.encodeParts(notebook)}/changes`);
+  }
+
   /** Take back what a turn did, or only what it did to `cells`. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone> {
     const response = await this._send('POST', `turns/${encodeURIComponent(turnId)}/undo`, {
       cells
     });
+    this._reviewed.emit(turnId);
     return response.json() as Promise<IUndone>;
   }
 
   /** Mark what a turn did, or only what it did to `cells`, as reviewed. */
   async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
     await this._send('POST', `turns/${encodeURIComponent(turnId)}/accept`, { cells });
+    this._reviewed.emit(turnId);
   }
 
   /** What a conversation took so far; null where the server knows none. */
@@ -162,6 +177,8 @@ export class AgentClient {
     }
     return response;
   }
+
+  private readonly _reviewed = new Signal<this, string>(this);
 }
 
 async function refusal(response: Response): Promise<RequestError> {

@@ -152,19 +152,21 @@ export class Conversation implements IDisposable {
 
   /** Take back what a turn changed, or only what it changed in `cells`; null where the server refused. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone | null> {
-    return this._try(async () => {
-      const undone = await this._client.undo(turnId, cells);
-      await this._reviewed(turnId);
-      return undone;
-    });
+    const undone = await this._try(() => this._client.undo(turnId, cells));
+    await this.reviewed(turnId);
+    return undone;
   }
 
   /** Mark what a turn changed, or only what it changed in `cells`, as reviewed. */
   async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
-    await this._try(async () => {
-      await this._client.accept(turnId, cells);
-      await this._reviewed(turnId);
-    });
+    await this._try(() => this._client.accept(turnId, cells));
+    await this.reviewed(turnId);
+  }
+
+  /** Changes of a turn were kept or taken back: ask what became of them, where the turn is of this conversation. */
+  async reviewed(turnId: string): Promise<void> {
+    const messages = this._state.messages.filter(({ metadata }) => metadata?.turnId === turnId);
+    await this._try(() => this._readChanges(messages));
   }
 
   async rename(title: string): Promise<void> {
@@ -247,11 +249,6 @@ export class Conversation implements IDisposable {
         this._set({ changes: { ...this._state.changes, [metadata.turnId]: changes } });
       }
     }
-  }
-
-  private async _reviewed(turnId: string): Promise<void> {
-    await this._readChanges(this._state.messages.filter(m => m.metadata?.turnId === turnId));
-    this._peers.postMessage('reviewed');
   }
 
   /** What `work` gives, or null with the reason in `state.failure`. */

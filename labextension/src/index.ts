@@ -16,11 +16,13 @@ import { Assistant } from './assistant';
 import { TabBridge } from './bridge';
 import { AgentClient } from './client';
 import { addCommands } from './commands';
+import { Marks } from './marks/marks';
 import { OpenNotebooks } from './notebooks';
 import { News } from './news';
 import { ModeOffer } from './offer';
 import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
+import { Reviews } from './reviews';
 import { untrusting } from './sanitizer';
 import { Staleness } from './stale';
 import { IAssistant, ITabBridge } from './tokens';
@@ -72,11 +74,14 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const notebooks = new OpenNotebooks(tracker, activate);
     const client = new AgentClient(app.serviceManager.serverSettings);
     const assistant = new Assistant(client, tabBridge.client, notebooks, stateDB);
+    const reviews = new Reviews(client, notebooks, assistant);
+    new Marks({ tracker, notebooks, assistant, reviews, languages, trans });
     const widget = new AssistantPanel({
       assistant,
       account: new Account(client, assistant),
       staleness: new Staleness(client, notebooks, assistant),
       offer: new ModeOffer(stateDB),
+      reviews,
       notebooks,
       rendermime: untrusting(rendermime, translator),
       languages,

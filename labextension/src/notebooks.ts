@@ -26,6 +26,19 @@ export class OpenNotebooks {
     _tracker.activeCellChanged.connect(this._onMoved, this);
     _tracker.selectionChanged.connect(this._onMoved, this);
     NotebookActions.selectionExecuted.connect(this._onRan, this);
+    _tracker.widgetAdded.connect(this._onOpened, this);
+  }
+
+  /** The paths of all. */
+  get paths(): string[] {
+    const paths = new Set<string>();
+    this._tracker.forEach(({ context }) => paths.add(context.path));
+    return [...paths];
+  }
+
+  /** Emitted with the path of a notebook that was opened, or renamed. */
+  get opened(): ISignal<this, string> {
+    return this._opened;
   }
 
   /** Emitted when the user goes to another notebook, cell or selection. */
@@ -149,6 +162,11 @@ export class OpenNotebooks {
     return this._panel(notebook)?.content.widgets.find(cell => cell.model.id === cell_id);
   }
 
+  private _onOpened(_: unknown, { context }: NotebookPanel): void {
+    void context.ready.then(() => this._opened.emit(context.path));
+    context.pathChanged.connect((_, path) => this._opened.emit(path));
+  }
+
   private _onMoved(): void {
     this._moved.emit();
   }
@@ -160,6 +178,7 @@ export class OpenNotebooks {
     }
   }
 
+  private readonly _opened = new Signal<this, string>(this);
   private readonly _ran = new Signal<this, string>(this);
   private readonly _moved = new Signal<this, void>(this);
 }

@@ -27,6 +27,9 @@ export interface ICellState {
   index: number;
   outputs: IOutput[];
   execution_count: number | null;
+  /** Where the change took the cell from its place: ids of the next cells above and below, nearest first. */
+  above?: string[];
+  below?: string[];
 }
 
 /** What one call did to one cell. */
@@ -40,6 +43,11 @@ export interface IChange {
   reviewed: boolean;
   undone: boolean;
   conflict: string | null;
+}
+
+/** A change that nobody has kept or taken back. */
+export interface IPendingChange extends IChange {
+  turn_id: string;
 }
 
 /** A cell, by its notebook. */
@@ -192,5 +200,5 @@ export interface IChatRequest {
 /** What taking back a turn came to. */
 export interface IUndone {
   undone: IChange[];
-  conflicts: { notebook: string; cell_id: string; why: string }[];
+  conflicts: { notebook: string; cell_id: string; reason: string; why: string }[];
 }

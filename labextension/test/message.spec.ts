@@ -1,4 +1,5 @@
-import { readUIMessageStream } from 'ai';
+import * as ai6 from 'ai';
+import * as ai7 from 'ai7';
 import { advance, answered, emptyAnswer, pendingApprovals } from '../src/message';
 import type { AgentChunk, AgentMessage } from '../src/protocol';
 import { goldenStream, goldenStreams } from './golden';
@@ -12,7 +13,18 @@ function comparable(message: AgentMessage): unknown {
   );
 }
 
-async function asTheSDKReadsIt(chunks: AgentChunk[]): Promise<AgentMessage> {
+/** The SDK's own reader, of each version that there is. */
+const READERS = {
+  6: (stream: ReadableStream<AgentChunk>): AsyncIterable<AgentMessage> =>
+    ai6.readUIMessageStream<AgentMessage>({ stream }),
+  7: (stream: ReadableStream<AgentChunk>): AsyncIterable<AgentMessage> =>
+    ai7.readUIMessageStream<AgentMessage>({ stream })
+};
+
+async function asTheSDKReadsIt(
+  version: keyof typeof READERS,
+  chunks: AgentChunk[]
+): Promise<AgentMessage> {
   const stream = new ReadableStream<AgentChunk>({
     start(controller) {
       chunks.forEach(chunk => controller.enqueue(chunk));
@@ -20,15 +32,19 @@ async function asTheSDKReadsIt(chunks: AgentChunk[]): Promise<AgentMessage> {
     }
   });
   let last = emptyAnswer('');
-  for await (const message of readUIMessageStream<AgentMessage>({ stream })) {
+  const read = READERS[version](stream);
+  for await (const message of read) {
     last = message;
   }
   return last;
 }
 
 describe('advance', () => {
-  it.each(goldenStreams())('builds the message that the AI SDK builds: %s', async (_, chunks) => {
-    expect(comparable(replay(chunks))).toEqual(comparable(await asTheSDKReadsIt(chunks)));
+  describe.each([6, 7] as const)('as version %i of the AI SDK', version => {
+    it.each(goldenStreams())('builds the message: %s', async (_, chunks) => {
+      const theirs = await asTheSDKReadsIt(version, chunks);
+      expect(comparable(replay(chunks))).toEqual(comparable(theirs));
+    });
   });
 
   it.each(goldenStreams())('builds the same from a replay on top of anything: %s', (_, chunks) => {

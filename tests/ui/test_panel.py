@@ -199,8 +199,8 @@ def test_undoing_a_turn_keeps_what_the_person_changed_since_and_says_so(
     notebook.edit("c1")
     notebook.type("  # mine")
     panel.button("Undo turn").click()
-    undone = panel.region.get_by_role("status").filter(has_text="Undone, except")
-    expect(undone).to_contain_text("Cell 2")
+    undone = panel.region.get_by_role("status").filter(has_text="The rest is undone.")
+    expect(undone).to_contain_text("You changed cell 2 meanwhile; I kept yours.")
     eventually(notebook.sources, lambda now: now["c0"] == "x = 1")
     assert notebook.sources()["c1"] == "print('x has become', x)  # mine"
     expect(panel.log).to_contain_text("1 cell changed")

@@ -4,6 +4,7 @@ import type { AgentMessage, Attachment } from '../protocol';
 import { Answer } from './Answer';
 import { Failure } from './Failure';
 import { OutOfDate } from './OutOfDate';
+import { PendingReview } from './Review';
 import { Welcome } from './Welcome';
 import { useConversation, useServices } from './services';
 
@@ -35,6 +36,7 @@ export function Log(): React.JSX.Element {
             )
           )}
           {progress === 'running' && last?.role === 'user' && <span className="jp-Agent-cursor" />}
+          <PendingReview />
           <OutOfDate />
           <Failure />
         </div>

@@ -1,11 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
+import { describeConflict } from '../conflicts';
 import { diffLines } from '../diff';
 import type { OpenNotebooks } from '../notebooks';
 import type { ICellRef, IChange, IUndone } from '../protocol';
 import { Diff } from './Code';
 import { LineCount } from './Call';
-import { useAssistant, useConversation, useServices } from './services';
+import { useAssistant, useConversation, usePending, useServices } from './services';
 
 interface IReviewProps {
   turnId: string;
@@ -69,6 +70,11 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
         >
           {trans.__('Review')}
         </button>
+        {cells.some(cell => cell.some(isOpen)) && (
+          <button className="jp-Agent-button" onClick={() => void conversation.accept(turnId)}>
+            {trans.__('Keep turn')}
+          </button>
+        )}
         {open > 0 && (
           <button
             className="jp-Agent-button"
@@ -117,21 +123,47 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
     <div role="status" className="jp-Agent-undone">
       <p>
         {conflicts.length
-          ? trans.__('Undone, except what was changed since, which stays as it is:')
+          ? trans.__('The rest is undone. What ran in the kernel stays as it is.')
           : trans.__('Undone. What ran in the kernel stays as it is.')}
       </p>
-      {conflicts.map(({ notebook, cell_id, why }) => (
-        <p key={cell_id}>
-          <button
-            className="jp-Agent-link"
-            onClick={() => void notebooks.reveal({ notebook, cell_id })}
-          >
-            {nameOfCell({ notebook, cell_id }, notebooks, trans)}
+      {conflicts.map(conflict => (
+        <p key={`${conflict.notebook} ${conflict.cell_id}`}>
+          <button className="jp-Agent-link" onClick={() => void notebooks.reveal(conflict)}>
+            {describeConflict(conflict, notebooks.position(conflict), trans)}
           </button>
-          {': '}
-          {why}
         </p>
       ))}
+    </div>
+  );
+}
+
+/** Where several turns wait for review in the notebook of the conversation: decide on all at once. */
+export function PendingReview(): React.JSX.Element | null {
+  const { reviews, trans } = useServices();
+  const { messages, progress } = useConversation();
+  const notebook = messages.at(-1)?.metadata?.notebook ?? '';
+  const { cells, turns } = usePending().get(notebook) ?? { cells: [], turns: [] };
+  const [conflicts, setConflicts] = React.useState<IUndone['conflicts']>([]);
+  if (progress === 'running' || (turns.length < 2 && !conflicts.length)) {
+    return null;
+  }
+  return (
+    <div role="group" aria-label={trans.__('All changes')} className="jp-Agent-turnEnd">
+      {turns.length > 1 && (
+        <div className="jp-Agent-turnLine">
+          <span>{trans.__('%1 cells of %2 turns to review', cells.length, turns.length)}</span>
+          <button className="jp-Agent-button" onClick={() => void reviews.keep(cells, turns)}>
+            {trans.__('Keep all')}
+          </button>
+          <button
+            className="jp-Agent-button"
+            onClick={() => void reviews.revert(cells, turns).then(setConflicts)}
+          >
+            {trans.__('Revert all')}
+          </button>
+        </div>
+      )}
+      {conflicts.length > 0 && <Undone undone={{ undone: [], conflicts }} />}
     </div>
   );
 }
@@ -139,6 +171,10 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
 function nameOfCell(cell: ICellRef, notebooks: OpenNotebooks, trans: TranslationBundle): string {
   const position = notebooks.position(cell);
   return position ? trans.__('Cell %1', position) : trans.__('A cell that is gone');
+}
+
+function isOpen(change: IChange): boolean {
+  return !change.reviewed && !change.undone;
 }
 
 function isEdit(change: IChange): boolean {

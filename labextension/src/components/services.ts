@@ -8,6 +8,7 @@ import type { Assistant, IAssistantState } from '../assistant';
 import type { IConversationState } from '../conversation';
 import type { OpenNotebooks } from '../notebooks';
 import type { ModeOffer } from '../offer';
+import type { IPending, Reviews } from '../reviews';
 import type { StaleCells, Staleness } from '../stale';
 
 /** What the components of the panel need from the page. */
@@ -16,6 +17,7 @@ export interface IServices {
   account: Account;
   staleness: Staleness;
   offer: ModeOffer;
+  reviews: Reviews;
   notebooks: OpenNotebooks;
   /** Renders what a model wrote: untrusted, and nothing is loaded from elsewhere. */
   rendermime: IRenderMimeRegistry;
@@ -65,6 +67,11 @@ export function useModeOffer(): boolean {
 /** The cells that are out of date, by notebook. */
 export function useStaleCells(): StaleCells {
   return useModel(useServices().staleness, eachFrame);
+}
+
+/** What waits for review, by notebook. */
+export function usePending(): ReadonlyMap<string, IPending> {
+  return useModel(useServices().reviews, eachFrame);
 }
 
 interface IModel<State> {

@@ -1,0 +1,126 @@
+"""The golden streams in tests/wire: what our server sends, for the tests of the browser's side.
+
+`RECORD=1 pytest tests/server/test_wire.py` records them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.testing import Scripted, calls, says, thinks
+from jupyter_agent.testing.script import Reply
+
+from .conftest import Call, ask, frames
+
+FOLDER = Path(__file__).parents[1] / "wire"
+SLOW = "import time\nfor n in range(3):\n    print(n, flush=True)\n    time.sleep(0.2)"
+READ, SAY = calls("get_notebook_state"), [says("Done: $x = 2$.")]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn worth recording."""
+
+    replies: Sequence[Reply]
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    answers: Sequence[Mapping[str, Any]] = ()
+    """A person's answer to each question."""
+    stop: bool = False
+
+
+def edit(cell_id: str) -> dict[str, Any]:
+    return calls("update_cell", cell_id=cell_id, old_string="x", new_string="'ü \\ y'")
+
+
+TURNS: dict[str, Callable[[], Turn]] = {
+    "server_text": lambda: Turn([SAY]),
+    "server_reasoning": lambda: Turn([[thinks("Let me see. "), *SAY]]),
+    "server_parallel_tools": lambda: Turn([[READ, calls("read_cells", cell_ids=["b2"])], SAY]),
+    "server_preliminary_outputs": lambda: Turn(
+        [[calls("create_cell", source=SLOW)], [calls("run_cells")], SAY]
+    ),
+    "server_changes": lambda: Turn([[edit("b2"), calls("delete_cell", cell_id="a1")], SAY]),
+    "server_tool_error": lambda: Turn([[edit("nowhere"), calls("no_such_tool", x=1)], SAY]),
+    "server_approvals": lambda: Turn(
+        [[edit("b2"), edit("c3"), READ], SAY],
+        {"mode": "ask"},
+        [{"approved": True}, {"approved": False, "reason": "Not that one."}],
+    ),
+    "server_notice": lambda: Turn([Scripted(status=529, error=("overloaded_error", "Busy")), SAY]),
+    "server_error": lambda: Turn(
+        [[says("I begin."), READ], Scripted(status=401, error=("authentication_error", "No."))]
+    ),
+    "server_abort": lambda: Turn(
+        [
+            Scripted(
+                blocks=[says("On and on and on.")], stop_after=4, then="wait", gate=asyncio.Event()
+            )
+        ],
+        stop=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+async def test_the_server_still_sends_what_the_golden_stream_has(
+    call: Call, replies: list[Reply], notebook: Path, name: str
+) -> None:
+    turn = TURNS[name]()
+    replies += turn.replies
+    asking = asyncio.create_task(call("POST", "chat", body=ask("Work.", **turn.asked)))
+    for answer in turn.answers:
+        asked = await _waiting(call, "approval-requested")
+        given = {"id": asked["approval"]["id"], **answer}
+        await call("POST", "chat", "talk", "approvals", body={"approvals": [given]})
+    if turn.stop:
+        await _waiting(call, "streaming")
+        await call("POST", "chat", "talk", "stop")
+    chunks = _named(frames((await asking).text)[:-1])
+    path = FOLDER / f"{name}.json"
+    if os.environ.get("RECORD"):
+        lines = ",\n  ".join(json.dumps(chunk, ensure_ascii=False) for chunk in chunks)
+        path.write_text(f"[\n  {lines}\n]\n", encoding="utf-8")
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    assert _shapes(chunks) == _shapes(golden)
+
+
+async def _waiting(call: Call, state: str) -> dict[str, Any]:
+    """The part of the answer that is in that state, once one is."""
+    async with asyncio.timeout(60):
+        while True:
+            body = (await call("GET", "conversations", "talk")).body
+            for message in (body or {}).get("messages", [])[1:]:
+                for part in message["parts"]:
+                    if part.get("state") == state:
+                        return dict(part)
+
+
+def _named(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With ids that are the same each time, and without what a clock says."""
+    names: dict[str, str] = {}
+    text = json.dumps([{k: v for k, v in chunk.items() if k != "seq"} for chunk in chunks])
+    text = re.sub(
+        r"\b([tma]|run)_[0-9a-f]{16,}",
+        lambda found: names.setdefault(found[0], f"{found[1]}_{len(names) + 1}"),
+        text,
+    )
+    text = re.sub(r'"(expires|started|ended)": "[^"]*"', r'"\1": "2026-11-21T12:00:00.000Z"', text)
+    text = re.sub(r'"seconds": [0-9.]+', '"seconds": 0.6', text)
+    named: list[dict[str, Any]] = json.loads(text)
+    return named
+
+
+def _shapes(chunks: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Type and fields of each chunk; how often the same comes in a row is nobody's contract."""
+    shapes = [(str(chunk["type"]), *sorted(chunk)) for chunk in chunks]
+    return [shape for shape, _ in groupby(shapes)]

@@ -1,0 +1,184 @@
+"""What the assistant changed, marked in the notebook itself until it is kept or reverted."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, expect
+
+from jupyter_agent.models.base import Block
+from jupyter_agent.testing import calls, says
+from tests.ui.conftest import OpenPage
+from tests.ui.lab import Replies
+from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
+
+CELLS = ["x = 1", "y = 2\nprint(y)", "z = 3", "print('x is', x)"]
+SOURCES = {f"c{number}": source for number, source in enumerate(CELLS)}
+SCROLLED = (
+    "path => agentTest.notebook(path).node.querySelector('.jp-WindowedPanel-outer').scrollTop"
+)
+
+
+def bar(notebook: OpenNotebook, cell_id: str) -> Locator:
+    return notebook.cell(cell_id).locator(".jp-Agent-bar")
+
+
+def box(notebook: OpenNotebook, position: int) -> Locator:
+    """What stands below a cell whose change is shown."""
+    return notebook.page.get_by_role("group", name=f"Change in cell {position}", exact=True)
+
+
+def removed(notebook: OpenNotebook) -> Locator:
+    return notebook.page.locator(".jp-Agent-removed")
+
+
+def edits(cell_id: str, old: str, new: str) -> Block:
+    return calls("update_cell", cell_id=cell_id, old_string=old, new_string=new)
+
+
+def change_all(panel: Panel, replies: Replies) -> None:
+    """One turn: c0 edited, c1 deleted, a cell added below c2."""
+    added = calls("create_cell", source="new = 4", after="c2")
+    replies.append([edits("c0", "1", "1\nw = 0"), calls("delete_cell", cell_id="c1"), added])
+    replies.append([says("Done.")])
+    panel.ask("Change all.")
+    expect(panel.button("Undo turn")).to_be_visible()
+
+
+def test_changed_added_and_deleted_cells_are_marked_and_a_click_opens_the_difference(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    change_all(panel, replies)
+    new = notebook.ids()[2]
+    expect(bar(notebook, "c0")).to_have_text("~")
+    expect(bar(notebook, "c0")).to_have_attribute("aria-label", re.compile("Cell 1 was edited"))
+    expect(bar(notebook, new)).to_have_text("+")
+    expect(bar(notebook, "c2")).to_have_count(0)
+    text = notebook.sources()
+    bar(notebook, "c0").click()
+    expect(box(notebook, 1)).to_contain_text("Edited by the assistant")
+    expect(notebook.cell("c0").locator(".cm-changedLine")).to_have_text("w = 0")
+    bar(notebook, new).click()
+    expect(box(notebook, 3)).to_contain_text("Added by the assistant")
+    gone = removed(notebook)
+    expect(gone).to_contain_text("Deleted cell, 2 lines: y = 2")
+    assert gone.evaluate("node => node.parentElement === document.querySelectorAll('.jp-Cell')[0]")
+    gone.get_by_role("button").first.click()
+    expect(gone.locator("pre")).to_have_text("y = 2\nprint(y)")
+    assert notebook.sources() == text, "looking changes nothing"
+    notebook.page.reload()
+    notebook.wait_until_ready()
+    expect(bar(notebook, "c0")).to_have_text("~")
+    expect(removed(notebook)).to_contain_text("y = 2")
+
+
+def test_a_cell_is_kept_or_reverted_in_the_notebook_and_the_panel_says_so_at_once(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    change_all(panel, replies)
+    other = open_page(path=notebook.path)
+    seen = Panel(other.page).open()
+    seen.button("Conversations").click()
+    seen.region.get_by_role("button", name="Change all.").first.click()
+    expect(bar(other, "c0")).to_be_visible()
+    expect(seen.log).to_contain_text("3 cells changed")
+    bar(notebook, "c0").click()
+    box(notebook, 1).get_by_role("button", name="Keep", exact=True).click()
+    expect(box(notebook, 1)).to_have_count(0)
+    expect(bar(notebook, "c0")).to_have_count(0)
+    expect(notebook.cell("c0").locator(".cm-changedLine")).to_have_count(0)
+    expect(panel.call("Edited cell 1")).to_contain_text("Kept")
+    expect(bar(other, "c0")).to_have_count(0)
+    expect(seen.call("Edited cell 1")).to_contain_text("Kept")
+    removed(notebook).get_by_role("button").first.click()
+    removed(notebook).get_by_role("button", name="Revert", exact=True).click()
+    eventually(notebook.ids, lambda ids: ids[:2] == ["c0", "c1"])
+    expect(removed(notebook)).to_have_count(0)
+    expect(removed(other)).to_have_count(0)
+    panel.call("Added a cell after 3").get_by_role("button", name="Revert").click()
+    eventually(notebook.ids, lambda ids: ids == ["c0", "c1", "c2", "c3"])
+    expect(notebook.page.locator(".jp-Agent-bar")).to_have_count(0)
+    assert notebook.sources() == {**SOURCES, "c0": "x = 1\nw = 0"}
+
+
+def test_a_whole_turn_and_all_turns_are_kept_or_reverted_from_one_cell(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    change_all(panel, replies)
+    replies.append([edits("c0", "w = 0", "w = 5"), edits("c3", "'x is', ", "")])
+    replies.append([says("More.")])
+    panel.ask("More.")
+    expect(panel.button("Undo turn")).to_have_count(2)
+    bar(notebook, "c0").click()
+    change = box(notebook, 1)
+    change.get_by_role("button", name="Revert turn").click()
+    eventually(notebook.sources, lambda now: now["c3"] == CELLS[3])
+    assert notebook.sources()["c0"] == "x = 1\nw = 0", "the first turn's change stays"
+    expect(bar(notebook, "c3")).to_have_count(0)
+    expect(change.get_by_role("button", name="Revert all 3")).to_be_visible()
+    replies.append([edits("c2", "3", "4")])
+    replies.append([says("And more.")])
+    panel.ask("And more.")
+    every = panel.region.get_by_role("group", name="All changes")
+    expect(every).to_contain_text("4 cells of 2 turns to review")
+    every.get_by_role("button", name="Revert all").click()
+    eventually(notebook.sources, lambda now: now == SOURCES)
+    expect(notebook.page.locator(".jp-Agent-bar, .jp-Agent-removed")).to_have_count(0)
+
+
+def test_an_open_difference_takes_no_key_no_focus_and_no_place(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    filler = [f"filler = {n}\n" * 6 for n in range(12)]
+    notebook = open_page(["x = 1", "y = 2", *filler])
+    panel = Panel(notebook.page).open("auto")
+    replies.append([edits("c0", "1", "1\nw = 0"), edits("c1", "2", "20")])
+    replies.append([says("Done.")])
+    panel.ask("Change both.")
+    expect(panel.button("Undo turn")).to_be_visible()
+    notebook.edit("c1")
+    notebook.type("0")
+    bar(notebook, "c0").click()
+    expect(box(notebook, 1)).to_be_visible()
+    notebook.type("1")
+    assert notebook.page.evaluate(SCROLLED, notebook.path) == 0
+    notebook.page.mouse.move(600, 500)
+    notebook.page.mouse.wheel(0, 30)
+    eventually(lambda: notebook.page.evaluate(SCROLLED, notebook.path), lambda top: top == 30)
+    top = notebook.cell("c1").bounding_box()
+    bar(notebook, "c1").click()
+    expect(notebook.cell("c1").locator(".cm-deletedChunk")).to_have_text("y = 2")
+    notebook.type("2  # mine")
+    assert notebook.cursor() == ("c1", len("y = 20012  # mine"))
+    now = notebook.cell("c1").bounding_box()
+    assert top == {**(now or {}), "height": top["height"] if top else 0}
+    expect(notebook.cell("c1").locator(".cm-changedLine")).to_have_text("y = 20012  # mine")
+    assert notebook.sources()["c1"] == "y = 20012  # mine"
+    box(notebook, 2).get_by_role("button", name="Revert", exact=True).click()
+    expect(box(notebook, 2)).to_contain_text("Somebody changed the same lines since.")
+    kept = "You changed cell 2 meanwhile; I kept yours."
+    expect(notebook.page.get_by_text(kept).first).to_be_visible()
+    assert notebook.sources()["c1"] == "y = 20012  # mine"
+
+
+def test_the_mark_is_used_with_the_keyboard(open_page: OpenPage, replies: Replies) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    replies.append([calls("update_cell", cell_id="c0", source="x = 100")])
+    replies.append([says("Done.")])
+    panel.ask("Change one.")
+    bar(notebook, "c0").focus()
+    notebook.page.keyboard.press("Enter")
+    expect(bar(notebook, "c0")).to_have_attribute("aria-expanded", "true")
+    keep = box(notebook, 1).get_by_role("button", name="Keep", exact=True)
+    keep.focus()
+    notebook.page.keyboard.press("Space")
+    expect(bar(notebook, "c0")).to_have_count(0)
+    assert notebook.sources()["c0"] == "x = 100"

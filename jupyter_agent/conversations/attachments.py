@@ -7,7 +7,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jupyter_agent.errors import ToolError
+from jupyter_agent.errors import RequestError, ToolError
+from jupyter_agent.models.facts import Facts
 from jupyter_agent.notebook.render import render_cells, whole
 from jupyter_agent.workspace.shown import file_text, selection_text, variables_text
 from jupyter_agent.workspace.workspace import Workspace
@@ -83,6 +84,13 @@ async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> s
         except ToolError as error:
             texts.append(f"Attached {attachment.type}: not available. {error.message}")
     return "\n\n".join(texts)
+
+
+def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:
+    """Raises RequestError where there are pictures, and the model is known to look at none."""
+    if facts.images is False and any(part["type"] == "file" for part in parts):
+        message = f"The model {model} does not look at pictures. Choose another, or ask without."
+        raise RequestError(400, "no_images", message)
 
 
 def content(parts: Sequence[Mapping[str, str]], attached: str) -> list[dict[str, object]]:

@@ -16,7 +16,7 @@ from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, system
 from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.approvals import said
-from jupyter_agent.conversations.attachments import attached_text, content
+from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
 from jupyter_agent.conversations.compaction import compact_after, open_transcript
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.interrupted import Interrupted, started
@@ -154,6 +154,7 @@ class TurnRunner:
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
         model = self._models.get(request.model)
+        check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         turn_id = new_id("t")
         work = Workspace(
             rooms=self._rooms,

@@ -39,11 +39,13 @@ class Facts(BaseModel):
     price: Price | None = None
     window: int | None = Field(default=None, ge=1)
     """Tokens that its context window holds."""
+    images: bool | None = None
+    """Whether it looks at pictures."""
 
 
 _KNOWN: Mapping[str, Facts] = {
-    "anthropic:*": Facts(window=200_000),
-    "demo:*": Facts(price=Price(input=0, output=0)),
+    "anthropic:*": Facts(window=200_000, images=True),
+    "demo:*": Facts(price=Price(input=0, output=0), images=False),
 }
 """Prices change, so none of a service is built in."""
 
@@ -65,4 +67,5 @@ class FactBook:
         return Facts(
             price=next((facts.price for facts in found if facts.price is not None), None),
             window=next((facts.window for facts in found if facts.window is not None), None),
+            images=next((facts.images for facts in found if facts.images is not None), None),
         )

@@ -185,10 +185,13 @@ class Models:
     def describe(self) -> dict[str, Any]:
         """The answer of `GET models`; never the value of a key."""
         named = {f"{name}:{model}" for name, one in self._providers.items() for model in one.models}
-        windows = {model: self.facts(model).window for model in sorted({*named, self.default})}
+        facts = {model: self.facts(model) for model in sorted({*named, self.default})}
         return {
             "default": self.default,
-            "windows": {model: tokens for model, tokens in windows.items() if tokens},
+            "windows": {model: known.window for model, known in facts.items() if known.window},
+            "images": {
+                model: known.images for model, known in facts.items() if known.images is not None
+            },
             "providers": [
                 {
                     "name": name,

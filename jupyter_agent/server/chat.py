@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.budget import Limits
@@ -26,6 +26,10 @@ from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.sharing import Share
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+MOST_OF_IMAGE = 5_000_000
+"""Characters of a picture in base64: what model services take."""
+MOST_OF_NAME = 200
+_ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
 
@@ -146,17 +150,18 @@ class ChatHandler(TurnAnswers):
 
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
+        notebook, attachments = _about(body, question)
         return TurnRequest(
             owner=self.owner,
             authorize=Authorizer(self),
             conversation_id=conversation_id,
             question=question,
             model=body.model,
-            notebook=body.notebook.strip("/") if body.notebook else None,
+            notebook=notebook.strip("/") if notebook else None,
             mode=body.mode,
             allow=frozenset(body.allow),
             limits=self._limits(body),
-            attachments=body.context,
+            attachments=attachments,
             instructions=body.instructions,
             share=body.share,
             client=page_of(self, body.client),
@@ -297,6 +302,15 @@ def _question(messages: list[dict[str, Any]]) -> dict[str, Any]:
     raise RequestError(400, "invalid_body", "There is no user message in `messages`.")
 
 
+def _about(body: ChatBody, question: Mapping[str, Any]) -> tuple[str | None, list[Attachment]]:
+    """The notebook and the attachments of a turn; a question that is asked again keeps its own."""
+    if body.trigger == "submit-message":
+        return body.notebook, body.context
+    asked = question.get("metadata") or {}
+    kept = _ATTACHMENTS.validate_python(asked.get("context") or [])
+    return body.notebook or asked.get("notebook"), body.context or kept
+
+
 def _part(part: Any) -> dict[str, str] | None:
     if not isinstance(part, dict):
         raise RequestError(400, "invalid_body", "Each of a message's `parts` is an object.")
@@ -307,7 +321,12 @@ def _part(part: Any) -> dict[str, str] | None:
         if media_type not in IMAGES or not isinstance(url, str) or not _is_data(url):
             message = f"A file part is a data: URL in base64 of one of {', '.join(IMAGES)}."
             raise RequestError(400, "invalid_body", message)
-        return {"type": "file", "mediaType": media_type, "url": url}
+        if len(url) > MOST_OF_IMAGE:
+            message = "A picture is too large: at most 5 MB in base64. Send it smaller."
+            raise RequestError(413, "too_large", message)
+        name = part.get("filename")
+        named = {"filename": name[:MOST_OF_NAME]} if isinstance(name, str) else {}
+        return {"type": "file", "mediaType": media_type, "url": url, **named}
     return None
 
 

@@ -37,6 +37,12 @@ export class Account {
     return this._state;
   }
 
+  show(): void {
+    if (!this._state.shown) {
+      this.toggle();
+    }
+  }
+
   toggle(): void {
     this._set({ ...NOTHING, shown: !this._state.shown, usage: this._state.usage });
     void this._read();

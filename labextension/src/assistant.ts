@@ -2,11 +2,16 @@ import type { IStateDB } from '@jupyterlab/statedb';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { AgentClient } from './client';
-import { RequestError } from './client';
 import { Conversation, type Progress } from './conversation';
-import type { IRequest } from './conversation';
-import type { OpenNotebooks, IPlace } from './notebooks';
-import type { IConversationSummary, IInstructions, IModels, Mode } from './protocol';
+import type { Draft } from './draft';
+import type { Instructions } from './instructions';
+import type { Listing } from './listing';
+import type { Models } from './models';
+import type { Mode } from './protocol';
+import type { IQueued } from './queue';
+import { Queue } from './queue';
+import { Recall } from './recall';
+import type { IRequest } from './request';
 import type { IAssistant } from './tokens';
 
 const STATE = 'jupyter-agent:assistant';
@@ -14,20 +19,8 @@ const STATE = 'jupyter-agent:assistant';
 /** What the panel shows besides the conversation; never changed in place. */
 export interface IAssistantState {
   readonly conversation: Conversation;
-  readonly view: 'conversation' | 'conversations' | 'models';
-  readonly conversations: readonly IConversationSummary[];
-  readonly models: IModels | null;
-  /** Why nothing can be asked, as the server has it; empty where all is well. */
-  readonly problem: string;
-  /** What the user is about to ask. */
-  readonly draft: string;
-  /** What goes with the draft; stays as it is while there is one. */
-  readonly place: IPlace | null;
+  readonly view: 'conversation' | 'conversations' | 'models' | 'help';
   readonly mode: Mode;
-  /** The model that was chosen, or null for the server's default. */
-  readonly model: string | null;
-  /** What every answer about the notebook in front follows. */
-  readonly instructions: readonly IInstructions[];
 }
 
 /** What is remembered from one page load to the next. */
@@ -35,31 +28,37 @@ interface IRemembered {
   conversation: string;
   model: string | null;
   modes: Record<string, Mode>;
+  /** What was asked, the newest last. */
+  asked: string[];
 }
 
 /** The assistant as this page sees it: the conversation in front, the draft, and the choices of the user. */
 export class Assistant implements IAssistant {
+  /** @param _page - The id of this page load. */
   constructor(
     private readonly _client: AgentClient,
     private readonly _page: string,
-    private readonly _notebooks: OpenNotebooks,
-    private readonly _stateDB: IStateDB | null
+    private readonly _stateDB: IStateDB | null,
+    readonly draft: Draft,
+    readonly models: Models,
+    readonly instructions: Instructions,
+    readonly listing: Listing
   ) {
+    this._recall = new Recall(draft);
     this._state = {
       conversation: new Conversation(_client, _page),
       view: 'conversation',
-      conversations: [],
-      models: null,
-      problem: '',
-      draft: '',
-      place: _notebooks.place,
-      mode: this._defaultMode,
-      model: null,
-      instructions: []
+      mode: this._defaultMode
     };
-    _notebooks.moved.connect(this.follow, this);
+    this.draft.changed.connect(this._onDrafted, this);
+    this.turnEnded.connect(() => this.queue.proceed(), this);
+    this.queue.open(this._state.conversation);
     this._watch(this._state.conversation);
+    this._onDrafted();
   }
+
+  /** What they want to ask when the turn has ended. */
+  readonly queue = new Queue(({ id, ...request }) => void this._ask(request, id));
 
   /** Emitted whenever `state` is another one. */
   get changed(): ISignal<this, void> {
@@ -78,22 +77,17 @@ export class Assistant implements IAssistant {
   /** The mode of notebooks for which the user has not chosen one. */
   set defaultMode(mode: Mode) {
     this._defaultMode = mode;
-    this.follow();
-  }
-
-  /** What the user wants of every answer, from their settings. */
-  set ownInstructions(text: string) {
-    this._ownInstructions = text.trim();
-    void this._readInstructions();
+    this._onDrafted();
   }
 
   /** Go on where the user was: the conversation of the last page load, or one whose turn runs. */
   async restore(): Promise<void> {
     const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
     this._modes = remembered?.modes ?? {};
-    this._set({ model: remembered?.model ?? null });
-    this.follow();
-    void this.readModels();
+    this._recall.asked = remembered?.asked ?? [];
+    this.models.choose(remembered?.model ?? null);
+    this._onDrafted();
+    void this.models.read();
     const id =
       sessionStorage.getItem(STATE) ?? // of this very tab; JupyterLab saves its state only after a while
       remembered?.conversation ??
@@ -103,61 +97,72 @@ export class Assistant implements IAssistant {
     }
   }
 
-  async readModels(): Promise<void> {
-    try {
-      this._set({ models: await this._client.models(), problem: '' });
-    } catch (error) {
-      if (!(error instanceof RequestError)) {
-        throw error;
-      }
-      this._set({ problem: error.message });
-    }
-  }
-
-  /** Store the key of a provider and use it from now on, in place of the tour too. Raises RequestError. */
+  /** Store the key of a provider, and go back to where it is used. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
-    await this._client.setKey(provider, key);
-    await this.readModels();
-    const [first] =
-      this._state.models?.providers.find(({ name }) => name === provider)?.models ?? [];
-    if (first && this.answering.startsWith('demo:')) {
-      this.setModel(`${provider}:${first}`);
-    }
+    await this.models.setKey(provider, key);
+    this._remember();
     this.setView('conversation');
   }
 
-  /** The model that answers next, as `provider:model`; empty until the server has told. */
-  get answering(): string {
-    return this._state.model ?? this._state.models?.default ?? '';
+  /** Ask `text` with all that goes along with the draft, now or when the turn that runs has ended. */
+  submit(text: string): void {
+    const { place, pictures, text: written } = this.draft.state;
+    const request: IRequest = {
+      text,
+      notebook: place?.notebook,
+      context: this.draft.attachments,
+      pictures: [...pictures],
+      ...this.choices
+    };
+    this._recall.add(written.trim());
+    this._set({ view: 'conversation' });
+    this.draft.clear();
+    if (this._state.conversation.busy) {
+      this.queue.add(request);
+    } else {
+      void this._ask(request);
+    }
   }
 
   /** Ask about the notebook in front, in the conversation in front. Returns when the turn has ended. */
   async ask(text: string, options: Partial<IRequest> = {}): Promise<void> {
-    const { conversation, place } = this._state;
-    this._set({ view: 'conversation' });
-    const asked = conversation.send({
+    const place = this.draft.here;
+    const request: IRequest = {
       text,
       notebook: place?.notebook,
       context: place?.attachments,
       ...this.choices,
       ...options
-    });
-    this._remember();
-    await asked;
+    };
+    this._set({ view: 'conversation' });
+    if (this._state.conversation.busy) {
+      this.queue.add(request);
+    } else {
+      await this._ask(request);
+    }
   }
 
-  /** Ask about the active cell, whatever is drafted about another. */
-  async askHere(text: string): Promise<void> {
-    const { place } = this._notebooks;
-    await this.ask(text, { notebook: place?.notebook, context: place?.attachments });
+  /** Write again what was asked before (-1) or after (1) what is drafted; false where that cannot be. */
+  recall(step: number): boolean {
+    const here = this._state.conversation.state.messages.flatMap(({ role, parts }) =>
+      role === 'user' ? parts.flatMap(part => (part.type === 'text' ? [part.text] : [])) : []
+    );
+    return this._recall.go(step, here);
+  }
+
+  /** Take a question that waits back into the draft. */
+  editQueued({ context = [], id, notebook, pictures = [], text }: IQueued): void {
+    const place = notebook ? { notebook, attachments: context } : null;
+    this.queue.remove(id);
+    this.draft.replace({ text, place, pictures });
   }
 
   /** What the user chose for the next turn. */
   get choices(): Pick<IRequest, 'mode' | 'model' | 'instructions'> {
     return {
       mode: this._state.mode,
-      model: this._state.model ?? undefined,
-      instructions: this._ownInstructions || undefined
+      model: this.models.state.chosen ?? undefined,
+      instructions: this.instructions.own || undefined
     };
   }
 
@@ -179,25 +184,22 @@ export class Assistant implements IAssistant {
   show(id: string): void {
     const conversation = new Conversation(this._client, this._page, id);
     this._open(conversation);
-    void conversation.load();
+    void conversation.load().then(() => this.queue.proceed());
   }
 
-  async listConversations(query = ''): Promise<void> {
+  async listConversations(): Promise<void> {
     this._set({ view: 'conversations' });
-    this._set({ conversations: await this._client.conversations(query) });
+    await this.listing.read();
   }
 
   async renameConversation(id: string, title: string): Promise<void> {
-    const { conversation, conversations } = this._state;
+    const { conversation } = this._state;
     await (id === conversation.id ? conversation.rename(title) : this._client.rename(id, title));
-    const renamed = conversations.map(known => (known.id === id ? { ...known, title } : known));
-    this._set({ conversations: renamed });
+    this.listing.renamed(id, title);
   }
 
   async removeConversation(id: string): Promise<void> {
-    await this._client.remove(id);
-    const conversations = this._state.conversations.filter(known => known.id !== id);
-    this._set({ conversations });
+    await this.listing.remove(id);
     if (id === this._state.conversation.id) {
       this._open(new Conversation(this._client, this._page), 'conversations');
     }
@@ -207,47 +209,44 @@ export class Assistant implements IAssistant {
     this._set({ view });
   }
 
-  /** Take what goes with the draft from where the user is; not while there is a draft, which is about a place. */
-  follow(): void {
-    if (!this._state.draft) {
-      const { place } = this._notebooks;
-      const elsewhere = place?.notebook !== this._state.place?.notebook;
-      this._set({ place, mode: this._modes[place?.notebook ?? ''] ?? this._defaultMode });
-      if (elsewhere) {
-        void this._readInstructions();
-      }
-    }
-  }
-
-  setDraft(draft: string): void {
-    this._set({ draft });
-    this.follow();
-  }
-
-  /** Take something away from what goes with the draft; without an index, the notebook with all that is of it. */
-  detach(index?: number): void {
-    const { place } = this._state;
-    const attachments = place?.attachments.filter((_, other) => other !== index) ?? [];
-    this._set({ place: place && index !== undefined ? { ...place, attachments } : null });
-  }
-
   setMode(mode: Mode): void {
     this._set({ mode });
-    this._modes = { ...this._modes, [this._state.place?.notebook ?? '']: mode };
+    this._modes = { ...this._modes, [this._notebook]: mode };
     this._remember();
   }
 
-  /** Let this model answer from now on; the server's default is not pinned. */
+  /** Let this model answer from now on. */
   setModel(model: string): void {
-    this._set({ model: model === this._state.models?.default ? null : model });
+    this.models.choose(model);
     this._remember();
   }
 
   private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {
     this._state.conversation.dispose();
     this._set({ conversation, view });
+    this.queue.open(conversation);
     this._watch(conversation);
     this._remember();
+  }
+
+  private async _ask(request: IRequest, id?: string): Promise<void> {
+    const asked = this._state.conversation.send(request, id);
+    this._remember();
+    await asked;
+  }
+
+  /** The notebook that the draft is about; empty where it is about none. */
+  private get _notebook(): string {
+    return this.draft.state.place?.notebook ?? '';
+  }
+
+  private _onDrafted(): void {
+    const before = this._about;
+    this._about = this._notebook;
+    this._set({ mode: this._modes[this._about] ?? this._defaultMode });
+    if (this._about !== before) {
+      void this.instructions.read(this._about);
+    }
   }
 
   private _watch(conversation: Conversation): void {
@@ -258,28 +257,27 @@ export class Assistant implements IAssistant {
       before = progress;
       if (last === 'running' && progress !== last) {
         this._turnEnded.emit(conversation);
-        void this._readInstructions(); // the turn may have written such a file
+        void this.instructions.read(); // the turn may have written such a file
       }
     });
   }
 
-  private async _readInstructions(): Promise<void> {
-    const own = this._ownInstructions;
-    const { notebook = '' } = this._state.place ?? {};
-    const files = await this._client.instructions(notebook).catch(() => []); // of use, but no more
-    const settings = own ? [{ source: 'settings', characters: own.length, cut: false }] : [];
-    this._set({ instructions: [...files, ...settings] });
-  }
-
   private async _runningConversation(): Promise<string | undefined> {
-    const conversations = await this._client.conversations('').catch(() => []); // `problem` tells
-    return conversations.find(({ state }) => state === 'running' || state === 'waiting')?.id;
+    const listed = await this._client.conversations({ query: '' }).catch(() => null); // `problem` tells
+    return listed?.conversations.find(({ state }) => state === 'running' || state === 'waiting')
+      ?.id;
   }
 
   private _remember(): void {
-    const { conversation, model } = this._state;
+    const { conversation } = this._state;
     sessionStorage.setItem(STATE, conversation.id);
-    void this._stateDB?.save(STATE, { conversation: conversation.id, model, modes: this._modes });
+    const remembered: IRemembered = {
+      conversation: conversation.id,
+      model: this.models.state.chosen,
+      modes: this._modes,
+      asked: [...this._recall.asked]
+    };
+    void this._stateDB?.save(STATE, { ...remembered });
   }
 
   private _set(change: Partial<IAssistantState>): void {
@@ -289,7 +287,8 @@ export class Assistant implements IAssistant {
 
   private readonly _changed = new Signal<this, void>(this);
   private readonly _turnEnded = new Signal<this, Conversation>(this);
-  private _ownInstructions = '';
+  private readonly _recall: Recall;
+  private _about: string | null = null;
   private _defaultMode: Mode = 'ask';
   private _modes: Record<string, Mode> = {};
   private _state: IAssistantState;

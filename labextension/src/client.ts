@@ -63,12 +63,31 @@ export class AgentClient {
     await this._send('POST', `chat/${encodeURIComponent(id)}/approvals`, { approvals });
   }
 
-  async conversations(query: string): Promise<IConversationSummary[]> {
-    const search = URLExt.objectToQueryString(query ? { q: query } : {});
-    const { conversations } = await this._read<{ conversations: IConversationSummary[] }>(
-      `conversations${search}`
-    );
-    return conversations;
+  /** A page of the user's conversations, and the number of the next. */
+  conversations(
+    { query, notebook }: { query: string; notebook?: string },
+    page = 1
+  ): Promise<{ conversations: IConversationSummary[]; next_page: number | null }> {
+    const search = URLExt.objectToQueryString({
+      page: `${page}`,
+      ...(query && { q: query }),
+      ...(notebook && { notebook })
+    });
+    return this._read(`conversations${search}`);
+  }
+
+  /** A conversation as Markdown. */
+  async markdown(id: string): Promise<string> {
+    const path = `conversations/${encodeURIComponent(id)}/export?format=md`;
+    return (await this._fetch(path, {})).text();
+  }
+
+  /** The names of a kernel's variables, each with what it is in a few words; empty where they cannot be listed. */
+  async variables(notebook: string): Promise<{ name: string; about: string }[]> {
+    const body = { notebook, mode: 'read', input: {} };
+    const response = await this._send('POST', 'tools/inspect_variables', body);
+    const { text, is_error } = (await response.json()) as { text: string; is_error: boolean };
+    return is_error ? [] : variablesIn(text);
   }
 
   /** An empty one where the server knows none: a conversation exists there from its first message on. */
@@ -179,6 +198,11 @@ export class AgentClient {
   }
 
   private readonly _reviewed = new Signal<this, string>(this);
+}
+
+/** The variables that the tool `inspect_variables` tells of: one begins on each line that is not indented. */
+export function variablesIn(text: string): { name: string; about: string }[] {
+  return [...text.matchAll(/^(\w+): (.*)$/gm)].map(([, name, about]) => ({ name, about }));
 }
 
 async function refusal(response: Response): Promise<RequestError> {

@@ -60,9 +60,9 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
   };
   const askOpenly = async (text: string): Promise<void> => {
     await open();
-    await assistant.askHere(text);
+    await assistant.ask(text);
   };
-  const inNotebook = (): boolean => assistant.state.place !== null;
+  const inNotebook = (): boolean => assistant.draft.state.place !== null;
 
   add(CommandIDs.open, {
     label: trans.__('Open the Assistant'),

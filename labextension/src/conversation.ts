@@ -17,15 +17,9 @@ import type {
   IUndone,
   TurnState
 } from './protocol';
+import type { IRequest } from './request';
+import { before, bodyOf, questionOf } from './request';
 import { chunks } from './stream';
-
-/** What a person asks for. */
-export interface IRequest extends Pick<
-  IChatRequest,
-  'notebook' | 'context' | 'mode' | 'model' | 'instructions'
-> {
-  text: string;
-}
 
 /** How the last turn stands; `idle` where there was none. */
 export type Progress = TurnState | 'idle';
@@ -104,30 +98,31 @@ export class Conversation implements IDisposable {
     });
   }
 
-  /** Ask. Returns when the turn has ended. */
-  async send(request: IRequest): Promise<void> {
-    const { text, ...rest } = request;
-    const question: AgentMessage = {
-      id: UUID.uuid4(),
-      role: 'user',
-      metadata: { notebook: request.notebook, context: request.context },
-      parts: [{ type: 'text', text }]
-    };
-    this._set({ messages: [...this._state.messages, question] });
-    await this._ask({ ...rest, id: this.id, messages: [question], client: this._page });
+  /** Ask; one `id` is asked once, in however many pages. Returns when the turn has ended. */
+  async send(request: IRequest, id?: string): Promise<void> {
+    const question = questionOf(request, id);
+    const kept = before(this._state.messages, request.replaces?.id);
+    this._set({ messages: [...kept, question] });
+    await this._ask(bodyOf(request, question, { id: this.id, client: this._page }));
   }
 
-  /** Ask the last question again: as it was where the server never took it, else for another answer. */
-  async retry(request: Omit<IRequest, 'text'>): Promise<void> {
+  /** Ask a question (the last by default) again: as it was where the server never took it, else for another answer. */
+  async retry(request: Omit<IRequest, 'text'>, id?: string): Promise<void> {
     const { messages } = this._state;
-    const question = messages.findLastIndex(message => message.role === 'user');
-    this._set({ messages: messages.slice(0, question + 1) });
+    const question = messages.findLast(
+      message => message.role === 'user' && (!id || message.id === id)
+    );
+    if (!question) {
+      return;
+    }
+    this._set({ messages: [...before(messages, question.id), question] });
     await this._ask(
       this._unsent ?? {
         ...request,
         id: this.id,
-        messages: [messages[question]],
+        messages: [question],
         trigger: 'regenerate-message',
+        messageId: question.id,
         client: this._page
       }
     );
@@ -176,7 +171,7 @@ export class Conversation implements IDisposable {
   }
 
   private async _ask(request: IChatRequest): Promise<void> {
-    const key = UUID.uuid4();
+    const key = request.trigger ? UUID.uuid4() : request.messages[0].id;
     this._unsent = request;
     this._stopAtStart = false;
     this._set({ progress: 'running', failure: null });

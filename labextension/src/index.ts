@@ -12,11 +12,18 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
 import { Account } from './account';
+import { actions } from './actions';
 import { Assistant } from './assistant';
 import { TabBridge } from './bridge';
 import { AgentClient } from './client';
 import { addCommands } from './commands';
 import { Marks } from './marks/marks';
+import { Completion } from './completion';
+import { Draft } from './draft';
+import { Instructions } from './instructions';
+import { Listing } from './listing';
+import { Mentions } from './mentions';
+import { Models } from './models';
 import { OpenNotebooks } from './notebooks';
 import { News } from './news';
 import { ModeOffer } from './offer';
@@ -24,6 +31,8 @@ import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
 import { Reviews } from './reviews';
 import { untrusting } from './sanitizer';
+import { Slash } from './slash';
+import type { OwnCommand } from './slash';
 import { Staleness } from './stale';
 import { IAssistant, ITabBridge } from './tokens';
 import { makeRoom } from './width';
@@ -73,12 +82,27 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const activate = (notebook: NotebookPanel): void => app.shell.activateById(notebook.id);
     const notebooks = new OpenNotebooks(tracker, activate);
     const client = new AgentClient(app.serviceManager.serverSettings);
-    const assistant = new Assistant(client, tabBridge.client, notebooks, stateDB);
+    const draft = new Draft(notebooks);
+    const assistant = new Assistant(
+      client,
+      tabBridge.client,
+      stateDB,
+      draft,
+      new Models(client),
+      new Instructions(client),
+      new Listing(client)
+    );
+    const account = new Account(client, assistant);
+    const slash = new Slash(actions(assistant, account, trans), trans);
+    const { contents } = app.serviceManager;
+    const mentions = new Mentions(draft, notebooks, contents, client, trans);
     const reviews = new Reviews(client, notebooks, assistant);
     new Marks({ tracker, notebooks, assistant, reviews, languages, trans });
     const widget = new AssistantPanel({
       assistant,
-      account: new Account(client, assistant),
+      completion: new Completion(mentions, slash),
+      slash,
+      account,
       staleness: new Staleness(client, notebooks, assistant),
       offer: new ModeOffer(stateDB),
       reviews,
@@ -102,7 +126,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     void app.restored.then(() => makeRoomOnce(widget, stateDB));
     addCommands({ app, assistant, panel: widget, palette, trans });
     void app.restored.then(() => assistant.restore());
-    void followSettings(settingRegistry, assistant);
+    void followSettings(settingRegistry, assistant, slash);
     if (PageConfig.getOption('jupyterAgentOpen') === 'true') {
       void app.restored.then(() => app.shell.activateById(widget.id));
     }
@@ -129,12 +153,14 @@ async function makeRoomOnce(widget: AssistantPanel, stateDB: IStateDB | null): P
 
 async function followSettings(
   registry: ISettingRegistry | null,
-  assistant: Assistant
+  assistant: Assistant,
+  slash: Slash
 ): Promise<void> {
   const settings = await registry?.load(panel.id);
   const apply = (): void => {
     assistant.defaultMode = (settings?.composite.mode as Mode | undefined) ?? 'ask';
-    assistant.ownInstructions = (settings?.composite.instructions as string | undefined) ?? '';
+    assistant.instructions.own = (settings?.composite.instructions as string | undefined) ?? '';
+    slash.own = (settings?.composite.commands as unknown as OwnCommand[] | undefined) ?? [];
   };
   settings?.changed.connect(apply);
   apply();

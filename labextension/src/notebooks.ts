@@ -85,6 +85,31 @@ export class OpenNotebooks {
     );
   }
 
+  /** The paths of all that are open here. */
+  get paths(): string[] {
+    const paths = new Set<string>();
+    this._tracker.forEach(({ context }) => paths.add(context.path));
+    return [...paths];
+  }
+
+  /** The cells of a notebook with the first lines of their texts; none where it is not open here. */
+  outline(notebook: string): { cell_id: string; position: number; line: string }[] {
+    const cells = this._panel(notebook)?.content.widgets ?? [];
+    return cells.map(({ model }, index) => ({
+      cell_id: model.id,
+      position: index + 1,
+      line: model.sharedModel.getSource().trim().split('\n', 1)[0].slice(0, 80)
+    }));
+  }
+
+  /** Where these cells are, as the page shows them. */
+  refs(cells: readonly Cell[]): ICellRef[] {
+    return cells.flatMap(cell => {
+      const panel = this._tracker.find(({ content }) => content.widgets.includes(cell));
+      return panel ? [{ notebook: panel.context.path, cell_id: cell.model.id }] : [];
+    });
+  }
+
   /** The mime type of the code in a notebook. */
   mimeType(notebook: string | null | undefined): string {
     const told = this._panel(notebook)?.content.codeMimetype;

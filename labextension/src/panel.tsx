@@ -4,6 +4,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type * as React from 'react';
 import type { IServices } from './components/services';
+import { DropTarget } from './drop';
 import { assistantIcon } from './icons';
 
 /** The side panel. Its content is loaded when it is first shown. */
@@ -17,6 +18,9 @@ export class AssistantPanel extends ReactWidget {
     this.node.setAttribute('aria-label', trans.__('Assistant'));
     this.title.icon = assistantIcon;
     this.title.caption = trans.__('Assistant');
+    const { assistant, notebooks } = _services;
+    const target = new DropTarget(this.node, notebooks, assistant.draft);
+    this.disposed.connect(() => target.dispose());
   }
 
   /** Emitted when the user gets to see the panel. */
@@ -28,7 +32,7 @@ export class AssistantPanel extends ReactWidget {
   async focusMessage(): Promise<void> {
     await this._load();
     await this.renderPromise;
-    this.node.querySelector('textarea')?.focus();
+    this.node.querySelector<HTMLElement>('.jp-Agent-composer textarea')?.focus();
   }
 
   protected override onActivateRequest(_: Message): void {

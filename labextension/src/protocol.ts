@@ -5,7 +5,7 @@
  * types only, none of its code is in the bundle.
  */
 import type { IOutput } from '@jupyterlab/nbformat';
-import type { DynamicToolUIPart, UIMessage, UIMessageChunk } from 'ai';
+import type { DynamicToolUIPart, FileUIPart, UIMessage, UIMessageChunk } from 'ai';
 
 /** What the assistant may do without asking. */
 export type Mode = 'read' | 'ask' | 'edit' | 'auto';
@@ -111,6 +111,9 @@ export type Attachment =
   | { type: 'file'; path: string }
   | { type: 'variable'; name: string };
 
+/** A picture that goes with a question, as a data URL. */
+export type IPicture = FileUIPart;
+
 /** What is known of a message besides its parts. */
 export interface IMessageMetadata {
   conversationId?: string;
@@ -164,6 +167,8 @@ export interface IModels {
   providers: { name: string; models: string[]; credentials: boolean }[];
   /** Tokens that a model's context window holds, by `provider:model`, where it is known. */
   windows?: Record<string, number>;
+  /** Whether a model looks at pictures, by `provider:model`, where it is known. */
+  images?: Record<string, boolean>;
 }
 
 /** Something that every answer follows: a file, or `settings` for the user's own. */
@@ -191,6 +196,8 @@ export interface IChatRequest {
   context?: Attachment[];
   mode?: Mode;
   model?: string;
+  /** Whether what the replaced turns did to notebooks is taken back first. */
+  undo?: boolean;
   /** What the user wants of every answer. */
   instructions?: string;
   /** The page load that the user talks from: see `tab.ts`. */

@@ -13,6 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, sync_playwright
 
+from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
@@ -134,6 +135,14 @@ def page(notebook: OpenNotebook) -> Page:
 def panel(notebook: OpenNotebook) -> Panel:
     """The panel beside `notebook`, in mode auto."""
     return Panel(notebook.page).open("auto")
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """For `Scripted(then="wait", gate=gate)`; open when the test is over."""
+    gate = Gate()
+    yield gate
+    gate.set()
 
 
 @pytest.fixture

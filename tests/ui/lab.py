@@ -236,6 +236,17 @@ def running_lab(
             lab.stop()
 
 
+@contextmanager
+def settings(lab: Lab, **values: Any) -> Iterator[None]:
+    """What the user has set for the assistant, in pages that are loaded meanwhile."""
+    path = "lab/api/settings/jupyter-agent:plugin"
+    for raw in (values, {}):
+        answer = lab.request("PUT", path, {"raw": json.dumps(raw)})
+        assert answer.status == 204, answer
+        if raw:
+            yield
+
+
 def _answer(status: int, raw: bytes) -> Answer:
     text = raw.decode()
     try:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
-import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, in_thread, says, thinks
 from tests.ui.conftest import OpenPage, new_file
+from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
@@ -29,28 +25,6 @@ print("before")
 while not pathlib.Path("go").exists():
     time.sleep(0.02)
 print("after")"""
-
-
-class Gate(asyncio.Event):
-    """Opened by the test, waited for in the thread of the fake."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._opened = threading.Event()
-
-    async def wait(self) -> Literal[True]:
-        await asyncio.to_thread(self._opened.wait)
-        return True
-
-    def set(self) -> None:
-        self._opened.set()
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.set()
 
 
 def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendered(

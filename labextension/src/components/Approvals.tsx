@@ -4,7 +4,7 @@ import { parseDiff } from '../diff';
 import type { IApproval, IApprovalAnswer } from '../protocol';
 import { describeQuestion, describeQuestions, isEdit } from '../words';
 import { Code, Diff } from './Code';
-import { useAssistant, useConversation, useModeOffer, useServices } from './services';
+import { useAssistant, useConversation, useDraft, useModeOffer, useServices } from './services';
 
 /** The question that the turn waits for, with exactly what would happen. */
 export function Approvals(): React.JSX.Element | null {
@@ -24,7 +24,8 @@ interface ICardProps {
 
 function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const { notebooks, focusMessage, offer, trans } = useServices();
-  const { conversation, mode, place } = useAssistant();
+  const { conversation, mode } = useAssistant();
+  const { place } = useDraft();
   const offered = useModeOffer();
   const [reason, setReason] = React.useState('');
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {

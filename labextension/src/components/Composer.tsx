@@ -1,100 +1,264 @@
-import { InputDialog } from '@jupyterlab/apputils';
-import { PathExt } from '@jupyterlab/coreutils';
-import type { TranslationBundle } from '@jupyterlab/translation';
-import { caretDownEmptyIcon, stopIcon } from '@jupyterlab/ui-components';
+import { stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { Mode } from '../protocol';
-import { Chips } from './Log';
-import { modelName, titleCase } from '../words';
+import type { IOption } from '../completion';
 import { sendIcon } from '../icons';
-import { useAssistant, useConversation, useServices } from './services';
+import { MOST_PICTURES, isPicture, readPicture } from '../pictures';
+import { DraftChips } from './Chips';
+import { ModeChoice, ModelChoice } from './Choices';
+import { LIST_ID, Suggestions, optionId } from './Suggestions';
+import {
+  useAssistant,
+  useCompletion,
+  useConversation,
+  useDraft,
+  useInstructions,
+  useModels,
+  useQueue,
+  useServices
+} from './services';
 
 /** Where the user writes, with what goes along and who answers how. */
 export function Composer(): React.JSX.Element {
   const { assistant, trans } = useServices();
-  const { conversation, draft, place } = useAssistant();
-  const { progress, messages } = useConversation();
+  const { conversation } = useAssistant();
+  const { progress } = useConversation();
+  const { refusal, pictures, text } = useDraft();
+  useModels();
+  const attach = useAttachPictures();
   const running = progress === 'running';
-  const send = (): void => {
-    if (draft.trim() && !conversation.busy) {
-      void assistant.ask(draft.trim());
-      assistant.setDraft('');
-    }
-  };
-  const onKeyDown = (event: React.KeyboardEvent): void => {
-    if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) {
-      event.preventDefault();
-      send();
-    } else if (event.key === 'ArrowUp' && !draft) {
-      const asked = messages.findLast(({ role }) => role === 'user')?.parts[0];
-      assistant.setDraft(asked?.type === 'text' ? asked.text : '');
-    }
-  };
-  let hint = place
-    ? trans.__('Ask about this notebook…')
-    : trans.__('Ask, or open a notebook first…');
-  if (running) {
-    hint = conversation.approvals.length
-      ? trans.__('Waiting for your answer above.')
-      : trans.__('At work; Esc stops it. What you write here can be sent afterwards.');
-  }
+  const empty = !text.trim() && !pictures.length;
+  const unseen = pictures.length > 0 && !assistant.models.takesPictures;
+  const send = useSend();
   return (
-    <div className="jp-Agent-composer" onKeyDown={onKeyDown}>
-      {place && (
-        <div className="jp-Agent-chips">
-          <span className="jp-Agent-chip" title={place.notebook}>
-            <span>{PathExt.basename(place.notebook)}</span>
-            <button
-              aria-label={trans.__('Remove %1', PathExt.basename(place.notebook))}
-              onClick={() => assistant.detach()}
-            >
-              ×
-            </button>
-          </span>
-          <Chips attachments={place.attachments} onRemove={index => assistant.detach(index)} />
-        </div>
-      )}
+    <div
+      className="jp-Agent-composer"
+      onDragOver={event => {
+        if (event.dataTransfer.types.includes('Files')) {
+          event.preventDefault();
+        }
+      }}
+      onDrop={event => {
+        event.preventDefault();
+        void attach([...event.dataTransfer.files]);
+      }}
+    >
+      <DraftChips />
       <Instructions />
-      <textarea
-        aria-label={trans.__('Message')}
-        placeholder={hint}
-        rows={2}
-        value={draft}
-        onFocus={() => assistant.follow()} // text that is selected tells nobody
-        onChange={event => assistant.setDraft(event.target.value)}
-      />
+      <Message send={send} attach={attach} />
+      {(refusal || unseen) && (
+        <p role="alert" className="jp-Agent-refusal">
+          {refusal ||
+            trans.__('This model does not look at pictures. Choose another, or remove them.')}
+        </p>
+      )}
       <div className="jp-Agent-choices">
         <ModeChoice />
         <ModelChoice />
-        {running ? (
-          <button
-            className="jp-Agent-send"
-            aria-label={trans.__('Stop')}
-            title={trans.__('Stop (Esc)')}
-            onClick={() => void conversation.stop()}
-          >
-            <stopIcon.react tag="span" />
-          </button>
-        ) : (
-          <button
-            className="jp-Agent-send jp-mod-primary"
-            aria-label={trans.__('Send')}
-            title={trans.__('Send (Enter)')}
-            disabled={!draft.trim()}
-            onClick={send}
-          >
-            <sendIcon.react tag="span" />
-          </button>
-        )}
+        <span className="jp-Agent-sending">
+          {running && (
+            <button
+              className="jp-Agent-send"
+              aria-label={trans.__('Stop')}
+              title={trans.__('Stop (Esc)')}
+              onClick={() => void conversation.stop()}
+            >
+              <stopIcon.react tag="span" />
+            </button>
+          )}
+          {(!running || !empty) && (
+            <button
+              className="jp-Agent-send jp-mod-primary"
+              aria-label={trans.__('Send')}
+              title={
+                running
+                  ? trans.__('Ask when this answer is finished (Enter)')
+                  : trans.__('Send (Enter)')
+              }
+              disabled={empty || unseen}
+              onClick={send}
+            >
+              <sendIcon.react tag="span" />
+            </button>
+          )}
+        </span>
       </div>
     </div>
   );
 }
 
+/** Carries out the command that is written, or asks; nothing where there is nothing to ask. */
+function useSend(): () => void {
+  const { assistant, slash } = useServices();
+  return () => {
+    const { draft } = assistant;
+    const { pictures, text } = draft.state;
+    if (
+      (!text.trim() && !pictures.length) ||
+      (pictures.length && !assistant.models.takesPictures)
+    ) {
+      return;
+    }
+    const asked = slash.expand(text.trim());
+    if (asked === null) {
+      draft.clear();
+    } else {
+      assistant.submit(asked);
+    }
+  };
+}
+
+interface IMessageProps {
+  send: () => void;
+  attach: (files: readonly File[]) => Promise<void>;
+}
+
+/** The field in which the user writes, with the list of what can be meant. */
+function Message({ send, attach }: IMessageProps): React.JSX.Element {
+  const { assistant, completion, trans } = useServices();
+  const { draft } = assistant;
+  const { text } = useDraft();
+  const { active, options, token } = useCompletion();
+  const field = React.useRef<HTMLTextAreaElement>(null);
+  const hint = useHint();
+  const open = options.length > 0;
+  const choose = (option: IOption, entered = false): void => {
+    if (!token || !field.current) {
+      return;
+    }
+    const exact = option.insert.trim() === text.trim();
+    if (entered && (option.complete || exact)) {
+      draft.setText(text.slice(0, token.from) + option.insert);
+      completion.close();
+      send();
+      return;
+    }
+    if (option.attachment) {
+      draft.attach(option.attachment);
+    }
+    const going = option.insert.startsWith('@') || option.insert.startsWith('/');
+    const insert = going || text[token.to] === ' ' ? option.insert : `${option.insert} `;
+    completion.close();
+    field.current.focus();
+    field.current.setRangeText(insert, token.from, token.to, 'end'); // keeps the cursor where the user is
+    field.current.dispatchEvent(new Event('input', { bubbles: true }));
+  };
+  const onKeyDown = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
+    if (event.nativeEvent.isComposing) {
+      return;
+    }
+    if (open && completion.chosen) {
+      if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+        completion.move(event.key === 'ArrowDown' ? 1 : -1);
+      } else if (event.key === 'Tab' || (event.key === 'Enter' && !event.shiftKey)) {
+        choose(completion.chosen, event.key === 'Enter');
+      } else if (event.key === 'Escape') {
+        completion.dismiss();
+      } else {
+        return;
+      }
+      event.preventDefault();
+    } else if (event.key === 'Enter' && !event.shiftKey) {
+      event.preventDefault();
+      send();
+    } else if (event.key === 'ArrowUp' || event.key === 'ArrowDown') {
+      const { selectionStart } = event.currentTarget;
+      const up = event.key === 'ArrowUp';
+      const beyond = up ? text.slice(0, selectionStart) : text.slice(selectionStart);
+      if (!beyond.includes('\n') && assistant.recall(up ? -1 : 1)) {
+        event.preventDefault();
+      }
+    }
+  };
+  return (
+    <div className="jp-Agent-message">
+      <Suggestions onChoose={option => choose(option, option.complete)} />
+      <textarea
+        ref={field}
+        aria-label={trans.__('Message')}
+        aria-autocomplete="list"
+        aria-controls={open ? LIST_ID : undefined}
+        aria-activedescendant={open ? optionId(active) : undefined}
+        placeholder={hint}
+        rows={2}
+        value={text}
+        onFocus={() => draft.follow()} // text that is selected tells nobody
+        onBlur={() => completion.close()}
+        onKeyDown={onKeyDown}
+        onChange={event => {
+          draft.setText(event.target.value);
+          completion.look(event.target.value, event.target.selectionStart);
+        }}
+        onPaste={event => {
+          const { files, types } = event.clipboardData;
+          if (files.length && !types.includes('text/plain')) {
+            event.preventDefault();
+            void attach([...files]);
+          }
+        }}
+      />
+    </div>
+  );
+}
+
+function useHint(): string {
+  const { trans } = useServices();
+  const { conversation } = useAssistant();
+  const { progress } = useConversation();
+  const { place } = useDraft();
+  const { waiting } = useQueue();
+  if (progress === 'running') {
+    return conversation.approvals.length
+      ? trans.__('Waiting for your answer above.')
+      : waiting.length
+        ? trans.__('What you write is asked after those above.')
+        : trans.__('At work; Esc stops it. What you write is asked afterwards.');
+  }
+  return place
+    ? trans.__('Ask about this notebook…  @ attaches, / commands')
+    : trans.__('Ask, or open a notebook first…');
+}
+
+/** Attaches the pictures among files, and says why others are not. */
+function useAttachPictures(): (files: readonly File[]) => Promise<void> {
+  const { assistant, trans } = useServices();
+  const { draft } = assistant;
+  return async files => {
+    if (!files.every(isPicture)) {
+      draft.refuse(
+        trans.__(
+          'Only pictures can be attached from outside. Upload the file, and attach it with @.'
+        )
+      );
+      return;
+    }
+    if (!assistant.models.takesPictures) {
+      draft.refuse(trans.__('This model does not look at pictures. Choose another one first.'));
+      return;
+    }
+    if (draft.state.pictures.length + files.length > MOST_PICTURES) {
+      draft.refuse(trans.__('At most %1 pictures go with a question.', MOST_PICTURES));
+      return;
+    }
+    const why = {
+      kind: trans.__('Only PNG, JPEG, GIF and WebP pictures can be attached.'),
+      size: trans.__('The picture is too large to be sent, even made smaller.'),
+      broken: trans.__('The picture cannot be read.')
+    };
+    for (const file of files) {
+      const read = await readPicture(file);
+      if (typeof read === 'string') {
+        draft.refuse(why[read]);
+      } else {
+        draft.addPictures([read]);
+      }
+    }
+  };
+}
+
 /** What every answer follows, besides what is asked. */
 function Instructions(): React.JSX.Element | null {
   const { openFile, openSettings, trans } = useServices();
-  const { instructions } = useAssistant();
+  const instructions = useInstructions();
   if (!instructions.length) {
     return null;
   }
@@ -119,103 +283,5 @@ function Instructions(): React.JSX.Element | null {
         );
       })}
     </p>
-  );
-}
-
-function ModeChoice(): React.JSX.Element {
-  const { assistant, trans } = useServices();
-  const { mode } = useAssistant();
-  const modes: Record<Mode, [string, string]> = {
-    read: [trans.__('Read only'), trans.__('looks, changes nothing')],
-    ask: [trans.__('Ask'), trans.__('asks before each change or run')],
-    edit: [trans.__('Edit'), trans.__('edits freely, asks before running')],
-    auto: [trans.__('Auto'), trans.__('edits and runs freely')]
-  };
-  return (
-    <Choice
-      label={trans.__('Mode')}
-      shown={modes[mode][0]}
-      value={mode}
-      onChange={value => assistant.setMode(value as Mode)}
-    >
-      {Object.entries(modes).map(([value, [name, meaning]]) => (
-        <option key={value} value={value}>
-          {name}: {meaning}
-        </option>
-      ))}
-    </Choice>
-  );
-}
-
-function ModelChoice(): React.JSX.Element | null {
-  const { assistant, trans } = useServices();
-  const { models } = useAssistant();
-  const chosen = assistant.answering;
-  if (!models) {
-    return null;
-  }
-  const offered = models.providers.filter(({ models: names }) => names.length);
-  const listed = offered.some(({ name, models: names }) =>
-    names.some(other => chosen === `${name}:${other}`)
-  );
-  const choose = async (value: string): Promise<void> => {
-    const model = value || (await askForModel(trans, chosen));
-    if (model) {
-      assistant.setModel(model);
-    }
-  };
-  return (
-    <Choice
-      label={trans.__('Model')}
-      shown={modelName(chosen)}
-      value={chosen}
-      onChange={value => void choose(value)}
-    >
-      {!listed && <option value={chosen}>{modelName(chosen)}</option>}
-      {offered.map(({ name, models: names, credentials }) => (
-        <optgroup
-          key={name}
-          label={credentials ? titleCase(name) : trans.__('%1 (no key yet)', titleCase(name))}
-        >
-          {names.map(other => (
-            <option key={other} value={`${name}:${other}`}>
-              {modelName(other)}
-            </option>
-          ))}
-        </optgroup>
-      ))}
-      <option value="">{trans.__('Another…')}</option>
-    </Choice>
-  );
-}
-
-async function askForModel(trans: TranslationBundle, text: string): Promise<string | null> {
-  const { value } = await InputDialog.getText({
-    title: trans.__('Which model answers?'),
-    label: trans.__('provider:model, for example ollama:qwen3'),
-    text
-  });
-  return value && value.trim();
-}
-
-interface IChoiceProps {
-  label: string;
-  /** The few words that stand for the choice while it is closed. */
-  shown: string;
-  value: string;
-  onChange: (value: string) => void;
-  children: React.ReactNode;
-}
-
-/** A native list of choices under a short label. */
-function Choice({ label, shown, value, onChange, children }: IChoiceProps): React.JSX.Element {
-  return (
-    <span className="jp-Agent-choice" title={label}>
-      <span aria-hidden="true">{shown}</span>
-      <caretDownEmptyIcon.react tag="span" className="jp-Agent-caret" />
-      <select aria-label={label} value={value} onChange={event => onChange(event.target.value)}>
-        {children}
-      </select>
-    </span>
   );
 }

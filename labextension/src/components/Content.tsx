@@ -4,11 +4,13 @@ import { Boundary } from './Boundary';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
 import { Header } from './Header';
+import { Help } from './Help';
 import { Log } from './Log';
 import { Models } from './Models';
 import type { IServices } from './services';
 import { Services, useAssistant, useServices } from './services';
 import { Usage } from './Usage';
+import { Waiting } from './Waiting';
 
 /** All that the panel shows. */
 export function Content({ services }: { services: IServices }): React.JSX.Element {
@@ -43,6 +45,7 @@ function Panel(): React.JSX.Element {
       {guarded(<Header />)}
       {guarded(<View />)}
       {guarded(<Approvals />)}
+      {guarded(<Waiting />)}
       {guarded(<Composer />)}
       {guarded(<Usage />)}
     </div>
@@ -58,5 +61,7 @@ function View(): React.JSX.Element {
       return <Conversations />;
     case 'models':
       return <Models />;
+    case 'help':
+      return <Help />;
   }
 }

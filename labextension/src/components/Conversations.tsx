@@ -1,15 +1,25 @@
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
-import { Time } from '@jupyterlab/coreutils';
-import { closeIcon, editIcon } from '@jupyterlab/ui-components';
+import { PathExt, Time } from '@jupyterlab/coreutils';
+import { closeIcon, downloadIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
+import type { IListed } from '../listing';
 import type { IConversationSummary } from '../protocol';
 import { IconButton } from './Header';
-import { useAssistant, useServices } from './services';
+import { useAssistant, useDraft, useListing, useServices } from './services';
 
 /** The conversations of the user, newest first. */
 export function Conversations(): React.JSX.Element {
   const { assistant, trans } = useServices();
-  const { conversations } = useAssistant();
+  const { listing } = assistant;
+  const { conversations, nextPage } = useListing();
+  const { place } = useDraft();
+  const [query, setQuery] = React.useState('');
+  const [here, setHere] = React.useState(false);
+  const notebook = place?.notebook;
+  const listed = (search: string, only: boolean): IListed => ({
+    query: search,
+    notebook: only ? notebook : undefined
+  });
   return (
     <div className="jp-Agent-page">
       <input
@@ -17,14 +27,40 @@ export function Conversations(): React.JSX.Element {
         type="search"
         aria-label={trans.__('Search conversations')}
         placeholder={trans.__('Search')}
-        onChange={event => void assistant.listConversations(event.target.value)}
+        autoFocus
+        onChange={event => {
+          setQuery(event.target.value);
+          void listing.read(listed(event.target.value, here));
+        }}
       />
-      {!conversations.length && <p className="jp-Agent-notice">{trans.__('None yet.')}</p>}
-      <ul className="jp-Agent-conversations">
+      {notebook && (
+        <label className="jp-Agent-notice" title={notebook}>
+          <input
+            type="checkbox"
+            checked={here}
+            onChange={() => {
+              setHere(!here);
+              void listing.read(listed(query, !here));
+            }}
+          />
+          {trans.__('Only about %1', PathExt.basename(notebook))}
+        </label>
+      )}
+      {!conversations.length && (
+        <p className="jp-Agent-notice">
+          {query || here ? trans.__('None is found.') : trans.__('None yet.')}
+        </p>
+      )}
+      <ul className="jp-Agent-conversations" aria-label={trans.__('Conversations')}>
         {conversations.map(known => (
           <Entry key={known.id} {...known} />
         ))}
       </ul>
+      {nextPage !== null && (
+        <button className="jp-Agent-button" onClick={() => void listing.more()}>
+          {trans.__('Show older ones')}
+        </button>
+      )}
     </div>
   );
 }
@@ -63,6 +99,11 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
         icon={editIcon}
         label={trans.__('Rename “%1”', name)}
         onClick={() => void rename()}
+      />
+      <IconButton
+        icon={downloadIcon}
+        label={trans.__('Export “%1”', name)}
+        onClick={() => void assistant.listing.export(id, name)}
       />
       <IconButton
         icon={closeIcon}

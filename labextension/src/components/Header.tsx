@@ -1,7 +1,7 @@
 import { addIcon, historyIcon, settingsIcon } from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { IConversationState } from '../conversation';
+import { titleOf } from '../request';
 import { useAssistant, useConversation, useServices } from './services';
 
 /** The title of the conversation, and the ways to others. */
@@ -10,7 +10,7 @@ export function Header(): React.JSX.Element {
   const { conversation, view } = useAssistant();
   const state = useConversation();
   const [editing, setEditing] = React.useState(false);
-  const title = titleOf(state) || trans.__('New conversation');
+  const title = titleOf(state.title, state.messages) || trans.__('New conversation');
   const rename = (name: string): void => {
     setEditing(false);
     if (name.trim() && name !== title) {
@@ -82,10 +82,4 @@ export function IconButton({ icon, label, pressed, onClick }: IIconButtonProps):
       <icon.react tag="span" />
     </button>
   );
-}
-
-/** The title, or what was asked first. */
-function titleOf({ title, messages }: IConversationState): string {
-  const asked = messages[0]?.parts.find(part => part.type === 'text');
-  return title ?? (asked?.type === 'text' ? asked.text.split('\n')[0].slice(0, 80) : '');
 }

@@ -1,10 +1,10 @@
 import * as React from 'react';
 import { isLive, describeCall } from '../words';
-import type { AgentMessage, Attachment } from '../protocol';
 import { Answer } from './Answer';
 import { Failure } from './Failure';
 import { OutOfDate } from './OutOfDate';
 import { PendingReview } from './Review';
+import { Question } from './Question';
 import { Welcome } from './Welcome';
 import { useConversation, useServices } from './services';
 
@@ -86,60 +86,6 @@ class Follower {
   });
   private _box: HTMLElement | null = null;
   private _atEnd = true;
-}
-
-const Question = React.memo(function Question({ message }: { message: AgentMessage }) {
-  const { parts, metadata } = message;
-  return (
-    <article className="jp-Agent-question">
-      <Chips attachments={metadata?.context ?? []} />
-      {parts.map((part, index) => (part.type === 'text' ? <p key={index}>{part.text}</p> : null))}
-    </article>
-  );
-});
-
-/** What goes or went with a message. */
-export function Chips(props: {
-  attachments: readonly Attachment[];
-  onRemove?: (index: number) => void;
-}): React.JSX.Element {
-  const { trans } = useServices();
-  const nameOf = useAttachmentName();
-  return (
-    <>
-      {props.attachments.map((attachment, index) => (
-        <span key={index} className="jp-Agent-chip">
-          <span>{nameOf(attachment)}</span>
-          {props.onRemove && (
-            <button
-              aria-label={trans.__('Remove %1', nameOf(attachment))}
-              onClick={() => props.onRemove?.(index)}
-            >
-              ×
-            </button>
-          )}
-        </span>
-      ))}
-    </>
-  );
-}
-
-function useAttachmentName(): (attachment: Attachment) => string {
-  const { notebooks, trans } = useServices();
-  return attachment => {
-    switch (attachment.type) {
-      case 'cell': {
-        const position = notebooks.position(attachment);
-        return position ? trans.__('@ cell %1', position) : trans.__('@ cell');
-      }
-      case 'selection':
-        return trans.__('@ selection, %1 characters', attachment.text.length);
-      case 'file':
-        return `@ ${attachment.path}`;
-      case 'variable':
-        return `@ ${attachment.name}`;
-    }
-  };
 }
 
 /** Tells those who do not see the panel what happened: what was done, not each word. */

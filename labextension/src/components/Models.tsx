@@ -1,7 +1,7 @@
 import * as React from 'react';
 import { RequestError } from '../client';
 import { titleCase } from '../words';
-import { useAssistant, useServices } from './services';
+import { useModels, useServices } from './services';
 
 /** The known providers that want no key. */
 const KEYLESS = new Set(['demo', 'ollama']);
@@ -9,7 +9,7 @@ const KEYLESS = new Set(['demo', 'ollama']);
 /** Who can answer, and a field for the key of each provider that wants one. */
 export function Models(): React.JSX.Element {
   const { assistant, trans } = useServices();
-  const { models } = useAssistant();
+  const { models } = useModels();
   return (
     <div className="jp-Agent-page">
       <h3>{trans.__('Models and keys')}</h3>

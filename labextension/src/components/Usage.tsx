@@ -2,12 +2,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import type { IAccountState } from '../account';
 import type { IUsage } from '../protocol';
-import { useAccount, useAssistant, useConversation, useServices } from './services';
+import { useAccount, useAssistant, useConversation, useModels, useServices } from './services';
 
 /** What the last turn took, and how full the model's context is; unfolds to the account. */
 export function Usage(): React.JSX.Element | null {
   const { account, assistant, trans } = useServices();
-  const { models } = useAssistant();
+  const { models } = useModels();
   const { messages } = useConversation();
   const { shown } = useAccount();
   const { model, usage, stepUsage, steps } =
@@ -17,7 +17,7 @@ export function Usage(): React.JSX.Element | null {
   if (!usage || !total) {
     return null;
   }
-  const window = models?.windows?.[model ?? assistant.answering];
+  const window = models?.windows?.[model ?? assistant.models.answering];
   const cached = Math.round((100 * usage.cache_read_tokens) / total);
   const tokens = count(total, trans);
   return (

@@ -2,13 +2,13 @@ import * as React from 'react';
 import { ideas } from '../ideas';
 import { modelName, titleCase } from '../words';
 import { Key } from './Models';
-import { useAssistant, useServices } from './services';
+import { useModels, useServices } from './services';
 
 /** An empty conversation: who answers, and a few things to ask for. */
 export function Welcome(): React.JSX.Element {
   const { assistant, notebooks, trans } = useServices();
-  const { models, problem } = useAssistant();
-  const chosen = assistant.answering;
+  const { models, problem } = useModels();
+  const chosen = assistant.models.answering;
   const touring = chosen.startsWith('demo:');
   const offered = ideas(notebooks.glance(), trans);
   const shown = touring ? [trans.__('Show me what you can do'), ...offered] : offered;
@@ -21,7 +21,7 @@ export function Welcome(): React.JSX.Element {
             problem
           )}
         </p>
-        <button className="jp-Agent-button" onClick={() => void assistant.readModels()}>
+        <button className="jp-Agent-button" onClick={() => void assistant.models.read()}>
           {trans.__('Try again')}
         </button>
       </div>
@@ -66,7 +66,7 @@ function WhoAnswers({ model }: { model: string }): React.JSX.Element {
 /** How to get from the tour to a model. */
 function Setup(): React.JSX.Element {
   const { assistant, trans } = useServices();
-  const { models } = useAssistant();
+  const { models } = useModels();
   const anthropic = models?.providers.find(({ name }) => name === 'anthropic');
   return (
     <section className="jp-Agent-setup" aria-label={trans.__('Set up a model')}>

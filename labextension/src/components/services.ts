@@ -5,15 +5,25 @@ import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 import type { Account, IAccountState } from '../account';
 import type { Assistant, IAssistantState } from '../assistant';
+import type { Completion, ICompletionState } from '../completion';
 import type { IConversationState } from '../conversation';
+import type { IDraft } from '../draft';
+import type { IListingState } from '../listing';
+import type { IModelsState } from '../models';
 import type { OpenNotebooks } from '../notebooks';
 import type { ModeOffer } from '../offer';
 import type { IPending, Reviews } from '../reviews';
+import type { IInstructions } from '../protocol';
+import type { IQueueState } from '../queue';
+import type { Slash } from '../slash';
 import type { StaleCells, Staleness } from '../stale';
 
 /** What the components of the panel need from the page. */
 export interface IServices {
   assistant: Assistant;
+  /** What can be attached with `@` and asked for with `/`. */
+  completion: Completion;
+  slash: Slash;
   account: Account;
   staleness: Staleness;
   offer: ModeOffer;
@@ -47,6 +57,36 @@ export function useServices(): IServices {
 export function useAssistant(): IAssistantState {
   const { assistant } = useServices();
   return useModel(assistant, atOnce);
+}
+
+/** What is drafted; rendered at once, for the same reason. */
+export function useDraft(): IDraft {
+  return useModel(useServices().assistant.draft, atOnce);
+}
+
+/** What waits for the end of the turn. */
+export function useQueue(): IQueueState {
+  return useModel(useServices().assistant.queue, eachFrame);
+}
+
+/** What every answer follows. */
+export function useInstructions(): readonly IInstructions[] {
+  return useModel(useServices().assistant.instructions, eachFrame);
+}
+
+/** Who can answer, and who does. */
+export function useModels(): IModelsState {
+  return useModel(useServices().assistant.models, eachFrame);
+}
+
+/** The list of conversations. */
+export function useListing(): IListingState {
+  return useModel(useServices().assistant.listing, eachFrame);
+}
+
+/** What could be meant by what is being typed. */
+export function useCompletion(): ICompletionState {
+  return useModel(useServices().completion, atOnce);
 }
 
 /** Rendered at most once per animation frame, however often it changes. */

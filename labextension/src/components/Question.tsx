@@ -1,0 +1,130 @@
+import { editIcon, refreshIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import type { AgentMessage } from '../protocol';
+import { Chips, Picture, isPicture } from './Chips';
+import { IconButton } from './Header';
+import { useAssistant, useConversation, useServices } from './services';
+
+/** What the user asked, with the ways to ask it again or in other words. */
+export const Question = React.memo(function Question({ message }: { message: AgentMessage }) {
+  const { assistant, trans } = useServices();
+  const { conversation } = useAssistant();
+  const [editing, setEditing] = React.useState(false);
+  const { parts, metadata } = message;
+  const text = parts.flatMap(part => (part.type === 'text' ? [part.text] : [])).join('\n\n');
+  return (
+    <article
+      className="jp-Agent-question"
+      aria-label={trans.__('Your question')}
+      data-message={message.id}
+      data-editing={editing}
+    >
+      <Chips attachments={metadata?.context ?? []} />
+      {parts.filter(isPicture).map((picture, index) => (
+        <Picture key={index} picture={picture} index={index} />
+      ))}
+      {editing ? (
+        <Edit message={message} text={text} onEnd={() => setEditing(false)} />
+      ) : (
+        <>
+          <p>{text}</p>
+          <span className="jp-Agent-questionTools">
+            <IconButton
+              icon={editIcon}
+              label={trans.__('Edit and ask again')}
+              onClick={() => setEditing(true)}
+            />
+            <IconButton
+              icon={refreshIcon}
+              label={trans.__('Ask again')}
+              onClick={() => {
+                if (!conversation.busy) {
+                  void conversation.retry(assistant.choices, message.id);
+                }
+              }}
+            />
+          </span>
+        </>
+      )}
+    </article>
+  );
+});
+
+interface IEditProps {
+  message: AgentMessage;
+  text: string;
+  onEnd: () => void;
+}
+
+/** The question in a field; what came after it is replaced by the answer to the new one. */
+function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const { conversation } = useAssistant();
+  const { changes, messages } = useConversation();
+  const [text, setText] = React.useState(before);
+  const [undo, setUndo] = React.useState(true);
+  const after = messages.slice(messages.findIndex(({ id }) => id === message.id) + 1);
+  const changed = after.some(({ metadata, parts }) => {
+    const known = changes[metadata?.turnId ?? ''];
+    return known ? known.some(({ undone }) => !undone) : parts.some(isChange);
+  });
+  const ask = (): void => {
+    if (!text.trim() || conversation.busy) {
+      return;
+    }
+    onEnd();
+    const { notebook, context } = message.metadata ?? {};
+    void assistant.ask(text.trim(), {
+      notebook: notebook ?? undefined,
+      context,
+      pictures: message.parts.filter(isPicture),
+      replaces: { id: message.id, undo: undo && changed }
+    });
+  };
+  return (
+    <>
+      <textarea
+        aria-label={trans.__('Your question')}
+        autoFocus
+        value={text}
+        onChange={event => setText(event.target.value)}
+        onKeyDown={event => {
+          if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) {
+            event.preventDefault();
+            ask();
+          } else if (event.key === 'Escape') {
+            event.preventDefault(); // ends the editing, not the turn
+            onEnd();
+          }
+        }}
+      />
+      {changed && (
+        <label className="jp-Agent-notice">
+          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} />
+          {trans.__('Undo what was changed since')}
+        </label>
+      )}
+      <div className="jp-Agent-buttons">
+        <button
+          className="jp-Agent-button jp-mod-primary"
+          disabled={!text.trim() || conversation.busy}
+          onClick={ask}
+        >
+          {trans.__('Ask')}
+        </button>
+        <button className="jp-Agent-button" onClick={onEnd}>
+          {trans.__('Cancel')}
+        </button>
+        {after.length > 1 && (
+          <span className="jp-Agent-note">
+            {trans.__('Replaces the %1 messages below', after.length)}
+          </span>
+        )}
+      </div>
+    </>
+  );
+}
+
+function isChange({ type }: AgentMessage['parts'][number]): boolean {
+  return type === 'data-changes';
+}

@@ -1,0 +1,60 @@
+import { closeIcon, editIcon } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import type { IQueued } from '../queue';
+import { IconButton } from './Header';
+import { useConversation, useQueue, useServices } from './services';
+
+/** Questions that are asked when the turn has ended. */
+export function Waiting(): React.JSX.Element | null {
+  const { assistant, trans } = useServices();
+  const { held, waiting } = useQueue();
+  const { progress } = useConversation();
+  if (!waiting.length) {
+    return null;
+  }
+  return (
+    <section className="jp-Agent-waiting" aria-label={trans.__('Waiting to be asked')}>
+      <p className="jp-Agent-notice">
+        {held && progress !== 'running'
+          ? trans.__('Not asked yet, as the answer before was not finished.')
+          : trans.__('Asked when this answer is finished:')}
+      </p>
+      <ul>
+        {waiting.map(queued => (
+          <Entry key={queued.id} queued={queued} />
+        ))}
+      </ul>
+      {held && progress !== 'running' && (
+        <button className="jp-Agent-button" onClick={() => assistant.queue.next()}>
+          {trans.__('Ask now')}
+        </button>
+      )}
+    </section>
+  );
+}
+
+function Entry({ queued }: { queued: IQueued }): React.JSX.Element {
+  const { assistant, focusMessage, trans } = useServices();
+  const { text } = queued;
+  return (
+    <li>
+      <span title={text}>{text || trans.__('A picture')}</span>
+      <IconButton
+        icon={editIcon}
+        label={trans.__('Edit “%1”', text)}
+        onClick={() => {
+          assistant.editQueued(queued);
+          focusMessage();
+        }}
+      />
+      <IconButton
+        icon={closeIcon}
+        label={trans.__('Remove “%1”', text)}
+        onClick={() => {
+          assistant.queue.remove(queued.id);
+          focusMessage();
+        }}
+      />
+    </li>
+  );
+}

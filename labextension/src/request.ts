@@ -1,0 +1,63 @@
+import { UUID } from '@lumino/coreutils';
+import type { AgentMessage, IChatRequest, IPicture } from './protocol';
+
+/** What a person asks for. */
+export interface IRequest extends Pick<
+  IChatRequest,
+  'notebook' | 'context' | 'mode' | 'model' | 'instructions'
+> {
+  text: string;
+  pictures?: IPicture[];
+  /** A question that this one takes the place of, with all that came after it. */
+  replaces?: IReplaced;
+}
+
+/** A question asked before, which is asked in another way or again. */
+export interface IReplaced {
+  id: string;
+  /** Whether what its turn and those after it did to notebooks is taken back first. */
+  undo: boolean;
+}
+
+/** The message that a request is shown and sent as. */
+export function questionOf(
+  { text, pictures = [], notebook, context }: IRequest,
+  id: string = UUID.uuid4()
+): AgentMessage {
+  const parts: AgentMessage['parts'] = text ? [{ type: 'text', text }] : [];
+  return { id, role: 'user', metadata: { notebook, context }, parts: [...parts, ...pictures] };
+}
+
+/** The body of `POST chat` for a question. */
+export function bodyOf(
+  request: IRequest,
+  question: AgentMessage,
+  about: Pick<IChatRequest, 'id' | 'client'>
+): IChatRequest {
+  const { notebook, context, mode, model, instructions, replaces } = request;
+  return {
+    notebook,
+    context,
+    mode,
+    model,
+    instructions,
+    messages: [question],
+    ...about,
+    ...(replaces && { messageId: replaces.id, undo: replaces.undo })
+  };
+}
+
+/** The messages before one; all where it is not there. */
+export function before(
+  messages: readonly AgentMessage[],
+  id: string | undefined
+): readonly AgentMessage[] {
+  const index = messages.findIndex(message => message.id === id);
+  return index < 0 ? messages : messages.slice(0, index);
+}
+
+/** The title of a conversation, or what was asked first; empty where nothing was. */
+export function titleOf(title: string | null, messages: readonly AgentMessage[]): string {
+  const asked = messages[0]?.parts.find(part => part.type === 'text');
+  return title ?? (asked?.type === 'text' ? asked.text.split('\n')[0].slice(0, 80) : '');
+}

@@ -1,0 +1,128 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IOption, IToken } from './completion';
+
+/** Something that is asked for with `/name`. */
+export interface ISlashCommand {
+  name: string;
+  /** What it does, in a few words. */
+  description: string;
+  /** What is asked: `{input}` stands for what is written behind the name, which else follows the text. */
+  text?: string;
+  /** Does it instead of asking; gets what is written behind the name. */
+  run?: (input: string) => void;
+  /** What can be written behind the name. */
+  values?: () => { value: string; description: string }[];
+}
+
+/** A command of the user's, from their settings. */
+export type OwnCommand = Required<Pick<ISlashCommand, 'name' | 'description' | 'text'>>;
+
+/** The commands of the message field: those that ask something ready-made, and those that do something here. */
+export class Slash {
+  constructor(
+    private readonly _acting: readonly ISlashCommand[],
+    private readonly _trans: TranslationBundle
+  ) {}
+
+  /** What the user added; one of a name that is known asks in place of ours. */
+  own: readonly OwnCommand[] = [];
+
+  /** All of them, each name once: what acts here keeps its name. */
+  get commands(): ISlashCommand[] {
+    const all = [...this._acting, ...this.own, ...asking(this._trans)];
+    return [...new Map(all.toReversed().map(command => [command.name, command])).values()].sort(
+      (one, other) => one.name.localeCompare(other.name)
+    );
+  }
+
+  /** What is to be asked for a text; null where it was a command that has been carried out. */
+  expand(text: string): string | null {
+    const [, name, input] = /^\/([\w-]+)\s*([^]*)$/.exec(text) ?? [];
+    const command = this.commands.find(known => known.name === name);
+    if (!command) {
+      return text;
+    }
+    if (command.run) {
+      command.run(input.trim());
+      return null;
+    }
+    const template = command.text ?? '';
+    return template.includes('{input}')
+      ? template.replaceAll('{input}', () => input).trim()
+      : [template, input].filter(Boolean).join('\n\n');
+  }
+
+  /** What may be meant by a word that is being typed. */
+  options({ kind, query, command: name }: IToken): IOption[] {
+    if (kind === 'command') {
+      return this.commands
+        .filter(command => command.name.startsWith(query.toLowerCase()))
+        .map(({ name, description, run, values }) => ({
+          group: this._trans.__('Commands'),
+          label: `/${name}`,
+          about: description,
+          insert: `/${name} `,
+          complete: run !== undefined && !values
+        }));
+    }
+    const values = this.commands.find(command => command.name === name)?.values?.() ?? [];
+    return values
+      .filter(({ value }) => value.toLowerCase().includes(query.toLowerCase()))
+      .map(({ value, description }) => ({
+        group: `/${name}`,
+        label: value,
+        about: description,
+        insert: value,
+        complete: true
+      }));
+  }
+}
+
+/** Questions that are asked so often that they have a name. */
+function asking(trans: TranslationBundle): ISlashCommand[] {
+  return [
+    {
+      name: 'fix',
+      description: trans.__('Find out why the cell fails, and fix it'),
+      text: trans.__('Find out why this cell fails, and fix it.')
+    },
+    {
+      name: 'explain',
+      description: trans.__('Explain the cell or the selection'),
+      text: trans.__('Explain this step by step.')
+    },
+    {
+      name: 'refactor',
+      description: trans.__('Make the cell clearer without changing what it does'),
+      text: trans.__(
+        'Make this cell clearer and simpler without changing what it does. Run it, and compare.'
+      )
+    },
+    {
+      name: 'test',
+      description: trans.__('Add a cell that tests this one'),
+      text: trans.__(
+        'Add a cell below this one that tests it with a few telling cases, and run it.'
+      )
+    },
+    {
+      name: 'document',
+      description: trans.__('Add docstrings, and a few words above the cell'),
+      text: trans.__(
+        'Document this cell: docstrings, comments where a reason is needed, and a short Markdown cell above it.'
+      )
+    },
+    {
+      name: 'plot',
+      description: trans.__('Plot what is most telling in the data'),
+      text: trans.__('Plot what is most telling here. {input}')
+    },
+    {
+      name: 'continue',
+      description: trans.__('Take the next step after the cell'),
+      text: trans.__(
+        'Continue from this cell: add the next step that makes sense below it, and run it.'
+      )
+    }
+  ];
+}

@@ -1,0 +1,282 @@
+"""The message field: what goes along, what is suggested, what waits, what is recalled."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+
+from PIL import Image
+from playwright.sync_api import Locator, expect
+
+from jupyter_agent.testing import Scripted, calls, says
+from tests.ui.conftest import OpenPage
+from tests.ui.gate import Gate
+from tests.ui.lab import Lab, Replies, settings
+from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
+
+
+def sent(lab: Lab) -> str:
+    """The question as the model got it."""
+    return json.dumps(lab.fake.requests[-1]["messages"][-1])
+
+
+def suggestions(panel: Panel) -> Locator:
+    return panel.region.get_by_role("listbox", name="Suggestions").get_by_role("option")
+
+
+def picture(width: int, height: int, kind: str = "PNG") -> str:
+    """In base64."""
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), "teal").save(file, kind)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+PASTE = """([data, name, type]) => {
+    const bytes = Uint8Array.from(atob(data), char => char.charCodeAt(0));
+    const clipboardData = new DataTransfer();
+    clipboardData.items.add(new File([bytes], name, {type}));
+    const field = document.querySelector('.jp-Agent-composer textarea');
+    field.dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true}));
+}"""
+
+
+def test_what_is_asked_while_an_answer_is_written_waits_can_be_changed_and_outlives_a_reload(
+    panel: Panel, notebook: OpenNotebook, replies: Replies, gate: Gate
+) -> None:
+    replies.append(Scripted(blocks=[says("The first.")], stop_after=3, then="wait", gate=gate))
+    replies.append([says("The second.")])
+    panel.ask("One?")
+    expect(panel.button("Stop")).to_be_visible()
+    panel.ask("Two?")
+    panel.ask("Never?")
+    panel.ask("Three?")
+    waiting = panel.region.get_by_role("region", name="Waiting to be asked")
+    expect(waiting.get_by_role("listitem")).to_have_text(["Two?", "Never?", "Three?"])
+    panel.button("Remove “Never?”").click()
+    panel.button("Edit “Three?”").click()
+    expect(panel.message).to_have_value("Three?")
+    expect(panel.message).to_be_focused()
+    notebook.page.reload()
+    notebook.wait_until_ready()
+    panel.open()
+    expect(panel.message).to_have_value("Three?")
+    expect(waiting.get_by_role("listitem")).to_have_text(["Two?"])
+    gate.set()
+    expect(panel.log).to_contain_text("The second.")
+    expect(waiting).to_be_hidden()
+    expect(panel.log.locator(".jp-Agent-question")).to_have_count(2)
+
+
+def test_what_waits_behind_a_stopped_answer_is_asked_when_the_user_says_so(
+    panel: Panel, replies: Replies, gate: Gate
+) -> None:
+    replies.append(Scripted(blocks=[says("Never ready")], stop_after=3, then="wait", gate=gate))
+    replies.append([says("The second.")])
+    panel.ask("One?")
+    expect(panel.log).to_contain_text("Never")
+    panel.ask("Two?")
+    panel.message.press("Escape")
+    panel.button("Ask now").click()
+    expect(panel.log).to_contain_text("The second.")
+
+
+def test_arrow_keys_bring_back_what_was_asked_also_in_another_conversation(
+    panel: Panel, replies: Replies
+) -> None:
+    for text in ("First question", "Second question"):
+        replies.append([says(f"Answer to: {text}")])
+        panel.ask(text)
+        expect(panel.log).to_contain_text(f"Answer to: {text}")
+    panel.button("New conversation").click()
+    panel.message.press("ArrowUp")
+    expect(panel.message).to_have_value("Second question")
+    panel.message.press("ArrowUp")
+    expect(panel.message).to_have_value("First question")
+    panel.message.press("ArrowDown")
+    panel.message.press("ArrowDown")
+    expect(panel.message).to_have_value("")
+    panel.message.fill("My own")
+    panel.message.press("ArrowUp")
+    expect(panel.message).to_have_value("My own")
+
+
+def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_reach_the_model(
+    open_page: OpenPage, lab: Lab, replies: Replies
+) -> None:
+    (lab.root / "shops.csv").write_text("shop,revenue\nnorth,17\n")
+    other = open_page(cells=["elsewhere = 'in the other notebook'"]).path
+    (lab.root / "other.ipynb").write_bytes((lab.root / other).read_bytes())
+    notebook = open_page(cells=["sales = [4711, 2]", "print('the second')", "# far away"])
+    lab.run(notebook.path, "c0")
+    notebook.edit("c2")
+    panel = Panel(notebook.page).open("auto")
+    panel.page.keyboard.type("Compare @sec")
+    expect(suggestions(panel).first).to_contain_text("cell 2")
+    field = panel.message
+    expect(field).to_have_attribute("aria-activedescendant", "jp-Agent-suggestions-0")
+    panel.page.keyboard.press("Enter")
+    expect(panel.message).to_have_value("Compare cell 2 ")
+    for typed, label in (("sal", "sales"), ("shops", "shops.csv"), ("other.ipy", "other.ipynb")):
+        panel.page.keyboard.type(f"@{typed}")
+        expect(suggestions(panel).first).to_have_text(re.compile(f"^{label}"))
+        expect(suggestions(panel).first).to_have_attribute("aria-selected", "true")
+        panel.page.keyboard.press("Tab")
+    chosen = "Compare cell 2 `sales` `shops.csv` `other.ipynb` "
+    expect(panel.message).to_have_value(chosen)
+    expect(suggestions(panel)).to_have_count(0)
+    chips = ["@ cell 3", "@ cell 2", "@ sales", "@ shops.csv", "@ other.ipynb"]
+    for chip in chips:
+        expect(panel.button(f"Remove {chip}")).to_be_visible()
+    panel.button("Remove @ cell 3").click()
+    replies.append([says("I see them.")])
+    panel.message.press("Enter")
+    expect(panel.log).to_contain_text("I see them.")
+    for told in ("the second", "4711", "north,17", "in the other notebook"):
+        assert told in sent(lab)
+    assert "far away" not in sent(lab)
+    panel.page.reload()
+    notebook.wait_until_ready()
+    panel.open()
+    question = panel.log.get_by_role("article", name="Your question")
+    expect(question.locator(".jp-Agent-chip")).to_have_text(chips[1:])
+
+
+def test_the_selection_is_attached_by_name_and_escape_closes_the_list_only(
+    notebook: OpenNotebook, panel: Panel, replies: Replies
+) -> None:
+    notebook.edit("c0", at=0)
+    notebook.page.keyboard.press("Shift+ArrowRight")
+    panel.open()
+    panel.page.keyboard.type("@sel")
+    options = suggestions(panel)
+    expect(options.first).to_contain_text("selection")
+    panel.page.keyboard.press("Escape")
+    expect(options).to_have_count(0)
+    expect(panel.message).to_be_focused()
+    panel.page.keyboard.type("ection")
+    expect(options).to_have_count(0)  # not again for the same word
+
+
+def test_pictures_go_along_are_made_smaller_and_are_shown_after_a_reload(
+    notebook: OpenNotebook, panel: Panel, lab: Lab, replies: Replies
+) -> None:
+    panel.page.evaluate(PASTE, [picture(2400, 1200), "plot.png", "image/png"])
+    expect(panel.button("Remove plot.png")).to_be_visible()
+    panel.page.evaluate(PASTE, [picture(4, 4), "small.png", "image/png"])
+    panel.button("Remove small.png").click()
+    replies.append([says("A plane of teal.")])
+    panel.ask("What is this?")
+    expect(panel.log).to_contain_text("A plane of teal.")
+    content = lab.fake.requests[-1]["messages"][-1]["content"]
+    (image,) = [block for block in content if block["type"] == "image"]
+    shown = Image.open(io.BytesIO(base64.b64decode(image["source"]["data"])))
+    assert shown.size == (1568, 784)
+    panel.page.reload()
+    notebook.wait_until_ready()
+    panel.open()
+    expect(panel.log.locator(".jp-Agent-question img")).to_be_visible()
+
+
+def test_what_is_no_picture_and_a_model_that_sees_none_are_said(panel: Panel, lab: Lab) -> None:
+    alert = panel.region.get_by_role("alert")
+    panel.page.evaluate(PASTE, [picture(4, 4), "table.csv", "text/csv"])
+    expect(alert).to_contain_text("attach it with @")
+    panel.page.evaluate(PASTE, ["AAAA", "broken.png", "image/png"])
+    expect(alert).to_contain_text("cannot be read")
+    panel.region.get_by_label("Model", exact=True).select_option("demo:tour")
+    panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
+    expect(alert).to_contain_text("does not look at pictures")
+    expect(panel.button("Remove plot.png")).to_be_hidden()
+    panel.region.get_by_label("Model", exact=True).select_option("anthropic:claude-sonnet-5-5")
+    panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
+    panel.region.get_by_label("Model", exact=True).select_option("demo:tour")
+    panel.message.fill("What is this?")
+    expect(panel.button("Send")).to_be_disabled()
+    panel.region.get_by_label("Model", exact=True).select_option("anthropic:claude-sonnet-5-5")
+    expect(panel.button("Send")).to_be_enabled()
+
+
+def test_cells_dropped_on_the_panel_are_attached(notebook: OpenNotebook, panel: Panel) -> None:
+    prompt = notebook.cell("c1").locator(".jp-InputPrompt").bounding_box()
+    field = panel.message.bounding_box()
+    assert prompt
+    assert field
+    mouse = panel.page.mouse
+    mouse.move(prompt["x"] + 20, prompt["y"] + 10)
+    mouse.down()
+    mouse.move(prompt["x"] + 60, prompt["y"] + 40, steps=4)
+    mouse.move(field["x"] + 40, field["y"] + 20, steps=8)
+    expect(panel.region).to_have_class(re.compile("jp-mod-dropTarget"))
+    mouse.up()
+    expect(panel.region).not_to_have_class(re.compile("jp-mod-dropTarget"))
+    notebook.edit("c0")
+    expect(panel.button("Remove @ cell 2")).to_be_visible()
+    assert list(notebook.sources()) == ["c0", "c1"]
+
+
+def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
+    notebook: OpenNotebook, panel: Panel, lab: Lab, replies: Replies
+) -> None:
+    options = suggestions(panel)
+    panel.page.keyboard.type("/")
+    names = [text.split("\n")[0] for text in options.all_inner_texts()]
+    expected = ["/clear", "/compact", "/continue", "/document", "/explain", "/export", "/fix"]
+    expected += ["/help", "/mode", "/model", "/plot", "/refactor", "/test", "/undo"]
+    assert names == expected
+    panel.page.keyboard.type("fi")
+    panel.page.keyboard.press("Enter")
+    expect(panel.message).to_have_value("/fix ")
+    replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
+    replies.append([says("It was one.")])
+    panel.page.keyboard.type("and be brief\n")
+    expect(panel.log).to_contain_text("It was one.")
+    assert "Find out why this cell fails" in str(lab.fake.requests[-2])
+    assert "and be brief" in str(lab.fake.requests[-2])
+    panel.page.keyboard.type("/undo\n")
+    eventually(notebook.sources, lambda now: now["c0"] == "x = 1")
+    panel.page.keyboard.type("/mode re")
+    expect(options).to_have_count(1)
+    panel.page.keyboard.press("Enter")
+    expect(panel.region.get_by_label("Mode", exact=True)).to_have_value("read")
+    panel.page.keyboard.type("/model demo")
+    panel.page.keyboard.press("Enter")
+    expect(panel.region.get_by_label("Model", exact=True)).to_have_value("demo:tour")
+    panel.page.keyboard.type("/help\n")
+    help_page = panel.region.get_by_role("region", name="Help")
+    expect(help_page).to_contain_text("/refactor")
+    panel.page.keyboard.type("/clear\n")
+    expect(help_page).to_be_hidden()
+    expect(panel.log).not_to_contain_text("It was one.")
+    panel.page.keyboard.type("/home/me is a folder")
+    expect(options).to_have_count(0)
+
+
+def test_commands_of_the_users_own_come_from_their_settings(
+    open_page: OpenPage, lab: Lab, replies: Replies
+) -> None:
+    own = {"name": "german", "description": "Auf Deutsch", "text": "Say in German: {input}!"}
+    with settings(lab, commands=[own]):
+        panel = Panel(open_page().page).open()
+        panel.page.keyboard.type("/ger")
+        expect(suggestions(panel)).to_contain_text("Auf Deutsch")
+        panel.page.keyboard.press("Tab")
+        replies.append([says("Guten Morgen!")])
+        panel.page.keyboard.type("good morning\n")
+        expect(panel.log).to_contain_text("Guten Morgen!")
+        assert "Say in German: good morning!" in sent(lab)
+
+
+def test_the_field_grows_with_what_is_written(panel: Panel) -> None:
+    def height() -> float:
+        box = panel.message.bounding_box()
+        assert box
+        return box["height"]
+
+    before = height()
+    panel.message.fill("a line\n" * 8)
+    assert height() > before * 2
+    panel.message.fill("a line\n" * 200)
+    assert height() < 0.5 * 900

@@ -7,7 +7,7 @@ import type { Draft } from './draft';
 import type { Instructions } from './instructions';
 import type { Listing } from './listing';
 import type { Models } from './models';
-import type { Mode } from './protocol';
+import type { IChange, Mode } from './protocol';
 import type { IQueued } from './queue';
 import { Queue } from './queue';
 import { Recall } from './recall';
@@ -174,6 +174,11 @@ export class Assistant implements IAssistant {
     if (turnId) {
       await conversation.undo(turnId);
     }
+  }
+
+  /** What a turn changed. */
+  changes(turnId: string): Promise<IChange[]> {
+    return this._client.changes(turnId);
   }
 
   newConversation(): void {

@@ -2,20 +2,25 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
+import { exportInFront } from './actions';
 import type { Assistant } from './assistant';
+import { cellCommands, openCellMenu } from './cellMenu';
 import { assistantIcon } from './icons';
 import type { AssistantPanel } from './panel';
-import type { Mode } from './protocol';
+import type { Attachment } from './protocol';
+import type { IRequest } from './request';
 
 export namespace CommandIDs {
   export const open = 'jupyter-agent:open';
   export const send = 'jupyter-agent:send';
   export const stop = 'jupyter-agent:stop';
   export const newConversation = 'jupyter-agent:new-conversation';
+  export const conversations = 'jupyter-agent:conversations';
+  export const exportConversation = 'jupyter-agent:export';
   export const undoTurn = 'jupyter-agent:undo-turn';
   export const sendSelection = 'jupyter-agent:send-selection';
-  export const explainCell = 'jupyter-agent:explain-cell';
-  export const fixError = 'jupyter-agent:fix-error';
+  export const cellMenu = 'jupyter-agent:cell-menu';
+  export const help = 'jupyter-agent:help';
 }
 
 interface ICommandOptions {
@@ -26,10 +31,8 @@ interface ICommandOptions {
   trans: TranslationBundle;
 }
 
-interface ISendArguments {
-  text: string;
-  mode?: Mode;
-  model?: string;
+interface ISendArguments extends Pick<IRequest, 'text' | 'mode' | 'model' | 'notebook'> {
+  cells?: string[];
 }
 
 const NO_ARGUMENTS = { args: { type: 'object', properties: {} } };
@@ -39,30 +42,40 @@ const SEND_ARGUMENTS = {
     type: 'object',
     properties: {
       text: { type: 'string', description: 'What to ask' },
-      mode: { type: 'string', enum: ['read', 'ask', 'edit', 'auto'] },
-      model: { type: 'string', description: 'provider:model' }
+      mode: {
+        type: 'string',
+        enum: ['read', 'ask', 'edit', 'auto'],
+        description: 'What the assistant may do without asking; by default what the user chose'
+      },
+      model: { type: 'string', description: 'provider:model; by default what the user chose' },
+      notebook: {
+        type: 'string',
+        description: 'The path of the notebook it is about; by default the one in front'
+      },
+      cells: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'Ids of the cells that go along; by default the active one'
+      }
     },
     required: ['text']
   }
 };
 
-/** What the assistant can be told to do from the palette, by shortcuts and by other extensions. */
+/** What the assistant can be told to do from menus, the palette, by shortcuts and by other extensions. */
 export function addCommands({ app, assistant, panel, palette, trans }: ICommandOptions): void {
+  const { commands, shell } = app;
   const category = trans.__('Assistant');
   const add = (id: string, options: CommandRegistry.ICommandOptions): void => {
-    app.commands.addCommand(id, { describedBy: NO_ARGUMENTS, ...options });
+    commands.addCommand(id, { describedBy: NO_ARGUMENTS, ...options });
     palette?.addItem({ command: id, category });
   };
   const open = async (): Promise<void> => {
-    app.shell.activateById(panel.id);
+    shell.activateById(panel.id);
     await settled();
     await panel.focusMessage();
   };
-  const askOpenly = async (text: string): Promise<void> => {
-    await open();
-    await assistant.ask(text);
-  };
-  const inNotebook = (): boolean => assistant.draft.state.place !== null;
+  const inNotebook = (): boolean => assistant.draft.here !== null;
 
   add(CommandIDs.open, {
     label: trans.__('Open the Assistant'),
@@ -77,6 +90,20 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
       assistant.newConversation();
       await open();
     }
+  });
+  add(CommandIDs.conversations, {
+    label: trans.__('Show Conversations'),
+    caption: trans.__('List the conversations with the assistant'),
+    execute: async () => {
+      shell.activateById(panel.id);
+      await assistant.listConversations();
+    }
+  });
+  add(CommandIDs.exportConversation, {
+    label: trans.__('Export the Conversation'),
+    caption: trans.__('Download the conversation in front as Markdown'),
+    isEnabled: () => assistant.state.conversation.state.messages.length > 0,
+    execute: () => exportInFront(assistant)
   });
   add(CommandIDs.stop, {
     label: trans.__('Stop the Assistant'),
@@ -95,29 +122,58 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
     isEnabled: inNotebook,
     execute: open // what is selected goes with every question
   });
-  add(CommandIDs.explainCell, {
-    label: trans.__('Explain This Cell'),
-    caption: trans.__('Ask the assistant to explain the active cell'),
-    isEnabled: inNotebook,
-    execute: () => askOpenly(trans.__('Explain this cell.'))
+  add(CommandIDs.help, {
+    label: trans.__('Help on the Assistant'),
+    caption: trans.__('What can be written to the assistant, and which keys there are'),
+    execute: async () => {
+      assistant.setView('help');
+      await open();
+    }
   });
-  add(CommandIDs.fixError, {
-    label: trans.__('Fix the Error in This Cell'),
-    caption: trans.__('Ask the assistant to find and fix the error in the active cell'),
-    isEnabled: inNotebook,
-    execute: () => askOpenly(trans.__('Find out why this cell fails, and fix it.'))
-  });
-  // Not in the palette: it needs arguments.
-  app.commands.addCommand(CommandIDs.send, {
+  for (const { id, text, ...told } of cellCommands(trans)) {
+    add(id, {
+      ...told,
+      isEnabled: inNotebook,
+      execute: () => commands.execute(CommandIDs.send, { text })
+    });
+  }
+  // These two are not in the palette: one needs arguments, the other a place.
+  commands.addCommand(CommandIDs.send, {
     label: trans.__('Ask the Assistant'),
     caption: trans.__('Ask the assistant about the notebook in front'),
     describedBy: SEND_ARGUMENTS,
     execute: async args => {
-      const { text, ...options } = args as unknown as ISendArguments;
-      app.shell.activateById(panel.id);
-      await assistant.ask(text, options);
+      const { text, cells, ...options } = args as unknown as ISendArguments;
+      await open();
+      await assistant.ask(text, { ...options, ...attached(assistant, cells, options.notebook) });
     }
   });
+  commands.addCommand(CommandIDs.cellMenu, {
+    label: '',
+    caption: trans.__('Ask the assistant about this cell'),
+    describedBy: NO_ARGUMENTS,
+    icon: assistantIcon,
+    isEnabled: inNotebook,
+    execute: () =>
+      openCellMenu(
+        commands,
+        trans,
+        document.querySelector(`.jp-Cell.jp-mod-active [data-command='${CommandIDs.cellMenu}']`)
+      )
+  });
+}
+
+/** The cells that go along where they were named. */
+function attached(
+  { draft }: Assistant,
+  cells: string[] | undefined,
+  notebook = draft.here?.notebook
+): Partial<IRequest> {
+  if (!cells || !notebook) {
+    return {};
+  }
+  const context = cells.map((cell_id): Attachment => ({ type: 'cell', notebook, cell_id }));
+  return { notebook, context };
 }
 
 /** After a command of the palette the notebook takes the focus back for two frames. */

@@ -9,6 +9,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
+import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
 import { Account } from './account';
@@ -18,8 +19,10 @@ import { TabBridge } from './bridge';
 import { AgentClient } from './client';
 import { addCommands } from './commands';
 import { Marks } from './marks/marks';
+import { CommandIDs, addCommands } from './commands';
 import { Completion } from './completion';
 import { Draft } from './draft';
+import { ErrorButtons } from './errors';
 import { Instructions } from './instructions';
 import { Listing } from './listing';
 import { Mentions } from './mentions';
@@ -34,6 +37,7 @@ import { untrusting } from './sanitizer';
 import { Slash } from './slash';
 import type { OwnCommand } from './slash';
 import { Staleness } from './stale';
+import { StatusItem } from './status';
 import { IAssistant, ITabBridge } from './tokens';
 import { makeRoom } from './width';
 
@@ -64,7 +68,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
   description: 'The side panel in which one talks to the assistant.',
   autoStart: true,
   requires: [INotebookTracker, IRenderMimeRegistry, IEditorLanguageRegistry, ITabBridge],
-  optional: [ITranslator, ICommandPalette, ILayoutRestorer, ISettingRegistry, IStateDB],
+  optional: [ITranslator, ICommandPalette, ILayoutRestorer, ISettingRegistry, IStateDB, IStatusBar],
   provides: IAssistant,
   activate: (
     app: JupyterFrontEnd,
@@ -76,7 +80,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     palette: ICommandPalette | null,
     restorer: ILayoutRestorer | null,
     settingRegistry: ISettingRegistry | null,
-    stateDB: IStateDB | null
+    stateDB: IStateDB | null,
+    statusBar: IStatusBar | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_agent');
     const activate = (notebook: NotebookPanel): void => app.shell.activateById(notebook.id);
@@ -125,8 +130,26 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     new News(assistant, widget, () => app.shell.activateById(widget.id), trans);
     void app.restored.then(() => makeRoomOnce(widget, stateDB));
     addCommands({ app, assistant, panel: widget, palette, trans });
+    const errors = new ErrorButtons(
+      tracker,
+      ({ notebook, cell_id }) =>
+        void app.commands.execute(CommandIDs.send, {
+          text: trans.__('Find out why this cell fails, and fix it.'),
+          notebook,
+          cells: [cell_id]
+        }),
+      trans
+    );
+    if (statusBar) {
+      const item = new StatusItem(
+        assistant,
+        () => void app.commands.execute(CommandIDs.open),
+        trans
+      );
+      statusBar.registerStatusItem('jupyter-agent:status', item.placed);
+    }
     void app.restored.then(() => assistant.restore());
-    void followSettings(settingRegistry, assistant, slash);
+    void followSettings(settingRegistry, assistant, slash, errors);
     if (PageConfig.getOption('jupyterAgentOpen') === 'true') {
       void app.restored.then(() => app.shell.activateById(widget.id));
     }
@@ -154,13 +177,15 @@ async function makeRoomOnce(widget: AssistantPanel, stateDB: IStateDB | null): P
 async function followSettings(
   registry: ISettingRegistry | null,
   assistant: Assistant,
-  slash: Slash
+  slash: Slash,
+  errors: ErrorButtons
 ): Promise<void> {
   const settings = await registry?.load(panel.id);
   const apply = (): void => {
     assistant.defaultMode = (settings?.composite.mode as Mode | undefined) ?? 'ask';
     assistant.instructions.own = (settings?.composite.instructions as string | undefined) ?? '';
     slash.own = (settings?.composite.commands as unknown as OwnCommand[] | undefined) ?? [];
+    errors.shown = settings?.composite.errorButton !== false;
   };
   settings?.changed.connect(apply);
   apply();

@@ -35,6 +35,13 @@ export class AssistantPanel extends ReactWidget {
     this.node.querySelector<HTMLElement>('.jp-Agent-composer textarea')?.focus();
   }
 
+  /** Bring the answer of a turn into view, from its beginning. */
+  async showTurn(turnId: string): Promise<void> {
+    await this.focusMessage();
+    const answer = this.node.querySelector(`[data-turn='${CSS.escape(turnId)}']`);
+    answer?.scrollIntoView({ block: 'start' });
+  }
+
   protected override onActivateRequest(_: Message): void {
     void this.focusMessage();
   }

@@ -23,7 +23,7 @@ export const Answer = React.memo(function Answer({ message, recent }: IAnswerPro
   const abandoned = abandonedParts(parts);
   const asking = parts.some(isAsking);
   return (
-    <article className="jp-Agent-answer">
+    <article className="jp-Agent-answer" data-turn={turnId}>
       {parts.map((part, index) => (
         <div key={index} className={abandoned.has(part) ? 'jp-Agent-abandoned' : undefined}>
           <Boundary trans={trans} of={part}>

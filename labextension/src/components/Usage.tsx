@@ -2,6 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import type { IAccountState } from '../account';
 import type { IUsage } from '../protocol';
+import { count, totalOf } from '../tokenCount';
 import { useAccount, useAssistant, useConversation, useModels, useServices } from './services';
 
 /** What the last turn took, and how full the model's context is; unfolds to the account. */
@@ -135,15 +136,6 @@ function summaryOf({ summary, refusal }: IAccountState, trans: TranslationBundle
     case 'refused':
       return refusal;
   }
-}
-
-function totalOf(usage: IUsage): number {
-  const { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens = 0 } = usage;
-  return input_tokens + output_tokens + cache_read_tokens + cache_write_tokens;
-}
-
-function count(tokens: number, trans: TranslationBundle): string {
-  return tokens < 1000 ? `${tokens}` : trans.__('%1k', (tokens / 1000).toFixed(1));
 }
 
 /** To the cent, and small sums to two digits that count. */

@@ -1,0 +1,54 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { Menu } from '@lumino/widgets';
+
+/** What the assistant can do with the active cell: command, label, caption, and what is asked. */
+export function cellCommands(
+  trans: TranslationBundle
+): { id: string; label: string; caption: string; text: string }[] {
+  return [
+    {
+      id: 'jupyter-agent:explain-cell',
+      label: trans.__('Explain This Cell'),
+      caption: trans.__('Ask the assistant to explain the active cell'),
+      text: trans.__('Explain this cell.')
+    },
+    {
+      id: 'jupyter-agent:fix-error',
+      label: trans.__('Fix the Error in This Cell'),
+      caption: trans.__('Ask the assistant to find and fix the error in the active cell'),
+      text: trans.__('Find out why this cell fails, and fix it.')
+    },
+    {
+      id: 'jupyter-agent:refactor-cell',
+      label: trans.__('Refactor This Cell'),
+      caption: trans.__('Ask the assistant to make the active cell clearer'),
+      text: trans.__('Make this cell clearer and simpler without changing what it does.')
+    },
+    {
+      id: 'jupyter-agent:test-cell',
+      label: trans.__('Add a Test for This Cell'),
+      caption: trans.__('Ask the assistant to add a cell that tests the active one'),
+      text: trans.__('Add a cell below this one that tests it with a few telling cases.')
+    },
+    {
+      id: 'jupyter-agent:continue-from-cell',
+      label: trans.__('Continue From Here'),
+      caption: trans.__('Ask the assistant to take the next step below the active cell'),
+      text: trans.__('Continue from this cell: add the next step that makes sense below it.')
+    }
+  ];
+}
+
+/** Show what the assistant can do with the active cell, under the button that was clicked. */
+export function openCellMenu(
+  commands: CommandRegistry,
+  trans: TranslationBundle,
+  button: Element | null
+): void {
+  const menu = new Menu({ commands });
+  cellCommands(trans).forEach(({ id }) => menu.addItem({ command: id }));
+  menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose())); // what was chosen is done first
+  const box = (button ?? document.body).getBoundingClientRect();
+  menu.open(box.left, box.bottom);
+}

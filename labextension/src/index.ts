@@ -17,7 +17,6 @@ import { actions } from './actions';
 import { Assistant } from './assistant';
 import { TabBridge } from './bridge';
 import { AgentClient } from './client';
-import { addCommands } from './commands';
 import { Marks } from './marks/marks';
 import { CommandIDs, addCommands } from './commands';
 import { Completion } from './completion';

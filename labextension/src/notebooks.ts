@@ -85,13 +85,6 @@ export class OpenNotebooks {
     );
   }
 
-  /** The paths of all that are open here. */
-  get paths(): string[] {
-    const paths = new Set<string>();
-    this._tracker.forEach(({ context }) => paths.add(context.path));
-    return [...paths];
-  }
-
   /** The cells of a notebook with the first lines of their texts; none where it is not open here. */
   outline(notebook: string): { cell_id: string; position: number; line: string }[] {
     const cells = this._panel(notebook)?.content.widgets ?? [];

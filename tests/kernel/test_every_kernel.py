@@ -53,7 +53,7 @@ PYTHON = Language(
     hello="print('hello')",
     fail="1 / 0",
     wait="print('on', flush=True)\nimport time; time.sleep(60)",
-    die="print('on', flush=True)\nimport os, time; time.sleep(0.3); os._exit(1)",
+    die="print('on', flush=True)\nimport os, time; time.sleep(2); os._exit(1)",
     set="x = 7",
     get="print(x)",
     told="x: int 7",
@@ -64,7 +64,7 @@ BASH = Language(
     hello="echo hello",
     fail="false",
     wait="echo on; sleep 60",
-    die="echo on; sleep 0.3; kill -9 $PPID",
+    die="echo on; sleep 2; kill -9 $PPID",
     set="x=7",
     get="echo $x",
     told="Variables of a bash kernel cannot be listed: give their `names`.",
@@ -214,7 +214,7 @@ async def test_k3_a_restart_ends_the_code_and_forgets_the_variables(place: Place
 async def test_k1_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(place: Place) -> None:
     kernel, language, shown = await place.kernel(), place.language, Shown()
     life = kernel.life
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         assert (await kernel.execute(language.die, shown)).status == "died"
         assert shown.text.split() == ["on"]
         assert (await kernel.execute(language.hello, Shown())).status == "ok"

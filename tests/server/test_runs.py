@@ -172,11 +172,21 @@ async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
 
 
 async def test_k1_a_death_is_told_with_what_is_lost(
-    call: Call, agent: JupyterAgent, notebook: Path, replies: list[Reply], fake: FakeAnthropic
+    call: Call,
+    agent: JupyterAgent,
+    notebook: Path,
+    replies: list[Reply],
+    fake: FakeAnthropic,
+    tmp_path: Path,
 ) -> None:
-    await change(call, "b2", "print('last words', flush=True)\nimport os; os._exit(1)")
+    heard = tmp_path / "heard"  # a process that dies at once takes along what it has not sent yet
+    wait = f"import os, time\nwhile not os.path.exists({str(heard)!r}): time.sleep(0.01)"
+    await change(call, "b2", f"print('last words', flush=True)\n{wait}\nos._exit(1)")
     replies += [[calls("run_cell", cell_id="b2")], [says("It died.")]]
-    await call("POST", "chat", body=ask("Run it."))
+    turn = asyncio.create_task(call("POST", "chat", body=ask("Run it.")))
+    await until(lambda: [run for run in runs(agent) if "last words" in str(run.outputs())])
+    heard.touch()
+    await turn
     text = told(fake.requests[1])
     assert ": died, " in text
     assert "The kernel died." in text

@@ -78,13 +78,14 @@ async def test_k11_two_notebooks_on_one_kernel_take_turns(
     other = replace(room, notebook=await room.notebooks.get("b.ipynb"))
     other.file = room.file.with_name("b.ipynb")
     assert await room.kernels.get("b.ipynb") is room.kernel
-    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.3); x = ['a']")
+    first = await room.run(f"print('on', flush=True)\n{room.waits}\nx = ['a']")
     second = await other.run("x.append('b'); print(x)")
     third = await room.run("x.append('c'); print(x)")
     await printed(first, "on")
     blocked = third.describe()
     assert (blocked["blocked_by"], blocked["busy_cells"]) == (first.id, [first.cell_id])
     assert blocked["queued"] == [second.id]
+    room.go()
     assert (await text(second), await text(third)) == ("['a', 'b']\n", "['a', 'b', 'c']\n")
     assert other.on_disk(second.cell_id)["outputs"][0]["text"] == ["['a', 'b']\n"]
     assert [cell.id for cell in await room.notebook.read()] == [first.cell_id, third.cell_id]
@@ -134,11 +135,7 @@ async def test_n3_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
 @pytest.mark.parametrize("how", ["ok", "error", "interrupted", "timeout", "died", "restarted"])
 async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     wait = "print('on', flush=True)\nimport time; time.sleep(60)"
-    gate = room.file.with_name("gate")
-    dies = (
-        f"import os, time\nprint('on', flush=True)\nwhile not os.path.exists({str(gate)!r}):\n"
-        "    time.sleep(0.01)\nos._exit(1)"
-    )
+    dies = f"print('on', flush=True)\n{room.waits}\nos._exit(1)"
     code = {"ok": "1", "error": "1 / 0", "died": dies}.get(how, wait)
     options: dict[str, Any] = {"timeout": 0.3} if how == "timeout" else {}
     run = await room.run(code, **options)
@@ -149,7 +146,7 @@ async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> Non
     elif how == "restarted":
         await room.kernel.restart()
     elif how == "died":
-        gate.touch()
+        room.go()
     assert await run.wait(60)
     assert run.status == how
     await room.kernel.connect()  # after a death Jupyter starts a new one
@@ -165,15 +162,11 @@ async def test_n5_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
     forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
     room = replace(room, notebook=await forgetful.get("b.ipynb"))
     room.file = room.file.with_name("b.ipynb")
-    gate = room.file.with_name("gate")
-    code = (
-        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('on')"
-    )
-    run = await room.run(code)
+    run = await room.run(f"{room.waits}\nprint('on')")
     other = await forgetful.get("a.ipynb")
     await until(lambda: [opened["path"] for opened in forgetful.open()] == ["b.ipynb"])
     assert other.path == "a.ipynb"
-    gate.touch()
+    room.go()
     assert await run.wait(60)
     assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["on\n"]
     await forgetful.close()
@@ -203,13 +196,10 @@ async def test_n5_a_run_that_was_withdrawn_keeps_no_notebook_open(
 ) -> None:
     forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
     room = replace(room, notebook=await forgetful.get("a.ipynb"))
-    gate = room.file.with_name("gate")
-    first = await room.run(
-        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
-    )
+    first = await room.run(room.waits)
     second = await room.run("2")
     await second.interrupt()
-    gate.touch()
+    room.go()
     assert await first.wait(60)
     assert await second.wait(60)
     assert second.status == "interrupted"

@@ -48,10 +48,11 @@ async def test_what_a_run_changed_can_be_told_and_is_told_once(room: Room) -> No
 
 
 async def test_past_the_wait_the_run_goes_on(room: Room) -> None:
-    run = await room.run("print('on', flush=True)\nimport time; time.sleep(0.5)\nprint('off')")
+    run = await room.run(f"print('on', flush=True)\n{room.waits}\nprint('off')")
     assert not await run.wait(0.01)
     await printed(run, "on")
     assert run.status == "running"
+    room.go()
     assert await run.wait(60)
     assert run.outputs()[0]["text"] == "on\noff\n"
 
@@ -73,20 +74,22 @@ async def test_outputs_of_a_long_run_are_saved_while_it_runs(
 async def test_runs_of_one_kernel_go_one_after_another_and_say_what_they_wait_for(
     room: Room,
 ) -> None:
-    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.5); x = 1")
+    first = await room.run(f"print('on', flush=True)\n{room.waits}\nx = 1")
     second = await room.run("x")
     await printed(first, "on")
     assert second.describe()["status"] == "queued"
     assert second.describe()["blocked_by"] == first.id
+    room.go()
     assert await second.wait(60)
     assert second.status == "ok"
 
 
 async def test_an_interrupt_of_a_queued_run_leaves_the_running_one_alone(room: Room) -> None:
-    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.5)")
+    first = await room.run(f"print('on', flush=True)\n{room.waits}")
     second = await room.run("1")
     await printed(first, "on")
     await second.interrupt()
+    room.go()
     assert await first.wait(60)
     assert await second.wait(60)
     assert (first.status, second.status) == ("ok", "interrupted")
@@ -94,10 +97,11 @@ async def test_an_interrupt_of_a_queued_run_leaves_the_running_one_alone(room: R
 
 
 async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
-    theirs = await room.run("import time\nprint('on', flush=True); time.sleep(0.5)", turn_id="t1")
+    theirs = await room.run(f"print('on', flush=True)\n{room.waits}", turn_id="t1")
     ours = await room.run("1", turn_id="t2")
     await printed(theirs, "on")
     await room.runs.interrupt_turn("t2")
+    room.go()
     await theirs.wait(60)
     await ours.wait(60)
     assert (theirs.status, ours.status) == ("ok", "interrupted")
@@ -106,8 +110,9 @@ async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
 async def test_k1_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
     room: Room,
 ) -> None:
-    code = "print('last words', flush=True)\nimport os, time; time.sleep(0.3); os._exit(1)"
-    run = await room.run(code)
+    run = await room.run(f"print('last words', flush=True)\n{room.waits}\nos._exit(1)")
+    await printed(run, "last words")
+    room.go()
     assert await run.wait(60)
     assert run.status == "died"
     outputs = room.on_disk(run.cell_id)["outputs"]
@@ -117,10 +122,11 @@ async def test_k1_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay
 
 
 async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Room) -> None:
-    run = await room.run("print('on', flush=True)\nimport time; time.sleep(0.5)\nprint('off')")
+    run = await room.run(f"print('on', flush=True)\n{room.waits}\nprint('off')")
     other = await room.notebook.insert(source="untouched")
     await printed(run, "on")
     await room.notebook.delete(run.cell_id)
+    room.go()
     assert await run.wait(60)
     assert run.status == "deleted"
     assert run.change is None
@@ -129,10 +135,11 @@ async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Ro
 
 
 async def test_a_cell_deleted_while_it_waits_never_runs(room: Room) -> None:
-    first = await room.run("import time\nprint('on', flush=True); time.sleep(0.5)")
+    first = await room.run(f"print('on', flush=True)\n{room.waits}")
     second = await room.run("x = 'ran'")
     await printed(first, "on")
     await room.notebook.delete(second.cell_id)
+    room.go()
     assert await second.wait(60)
     assert second.status == "deleted"
     third = await room.run("x")

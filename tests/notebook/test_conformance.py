@@ -5,6 +5,7 @@ of the faults, and what a carrier is). Each test runs once for each carrier.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,9 +25,13 @@ from jupyter_agent.errors import (
 from jupyter_agent.notebook.carriers import Notebooks, Tabs
 from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.tools import ALL
+from jupyter_agent.tools.base import Toolbox
 
 from .conftest import cells_of, code, markdown
 from .desks import Desk
+from .play import Log
+from .tool_user import Agent
 
 CARRIERS = ("file", "tab", "room")
 RICH = {
@@ -150,6 +155,27 @@ async def test_both_in_the_same_line_is_refused_with_the_text_as_it_is(
     with pytest.raises(Conflict):
         await notebook.delete("a", expect="0" * 16)
     assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
+
+
+async def test_d1_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_the_text(
+    desk: Desk, notebook: Notebook
+) -> None:
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    tools = Toolbox(ALL)
+    await tools.parse("read_cells", {"cell_ids": ["a"]}).run(work)
+    (await desk.synced()).type("a", "00", at=5)
+    await desk.synced()
+    cells, file = await notebook.read(), desk.file.read_bytes()
+    for source in ("x = 11\ny = 2", "y = 2"):
+        edit = tools.parse("update_cell", {"cell_id": "a", "source": source})
+        with pytest.raises(ToolError, match="x = 100") as refusal:
+            await edit.run(work)
+        assert refusal.value.reason == "changed"
+    assert await notebook.read() == cells
+    assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
+    assert (await desk.synced()).source("a") == "x = 100\ny = 2"
+    if desk.carrier != "room":  # which saves by itself what people type
+        assert (desk.file.read_bytes(), desk.saves) == (file, 0)
 
 
 async def test_a_locked_cell_is_left_alone(desk: Desk, notebook: Notebook) -> None:

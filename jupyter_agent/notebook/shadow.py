@@ -22,6 +22,7 @@ from jupyter_agent.notebook.updates import (
     Ranges,
     Update,
     brings_nothing,
+    clocks,
     deletes_nothing,
     union,
 )
@@ -100,8 +101,17 @@ class Shadow:
         self._doc.apply_update(update)
 
     def goes_on_in(self, document: YNotebook) -> None:
-        """The page has come back, and this is the new replica of its document."""
+        """The page has come back, and this is the new replica of its document, which has what was
+        typed meanwhile and has yet to get our removals.
+        """
+        known = clocks(self._doc.get_state())
         self.hear(document.ydoc.get_update(), answer=True)
+        typed = {
+            client: [(known.get(client, 0), clock)]
+            for client, clock in clocks(self._doc.get_state()).items()
+            if clock > known.get(client, 0)
+        }
+        self._gone = union(self._gone, typed)
         self.follow(document)
 
     def late(self) -> dict[Removed, str | None]:

@@ -80,6 +80,15 @@ def replayable(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+async def opened(notebooks: Notebooks, path: str) -> Notebook:
+    """The notebook, once its page has answered: on a busy machine it may take its time."""
+    while True:
+        try:
+            return await notebooks.get(path)
+        except Busy:
+            continue
+
+
 async def settled(notebook: Notebook) -> None:
     """Everything under way has arrived."""
     while True:
@@ -167,7 +176,7 @@ async def in_a_tab(
     tab = await Tab(tabs, contents, session.path).open()
     tab.edit_in("a")
     person = Typist(tab, log, random_)
-    notebook = await notebooks.get(session.path)
+    notebook = await opened(notebooks, session.path)
 
     async def same() -> None:
         async with asyncio.timeout(60):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.errors import Busy, NotConfirmed
-from jupyter_agent.notebook.carriers import Notebooks, Tabs, room
+from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, room
 from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.notebook.shadow import Shadow, with_typing
@@ -129,6 +130,65 @@ async def test_n1_typing_beside_an_undo_that_moves_and_deletes_stays(
     assert tab.source("c") == "mine"
 
 
+async def take_away(notebook: Notebook, how: str) -> None:
+    match how:
+        case "moved":
+            await notebook.move("b", index=0)
+        case "retyped":
+            await notebook.update("b", type="markdown")
+        case "deleted":
+            await notebook.delete("b")
+
+
+takings = pytest.mark.parametrize("how", ["moved", "retyped", "deleted"])
+
+
+@takings
+async def test_n1_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_stays(
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    def freeze_and_type() -> None:
+        monkeypatch.setattr(TabLink, "sync_timeout", 0.05)
+        tab.freeze()
+        tab.type("b", "\nmine")
+
+    meanwhile.do(freeze_and_type)
+    with pytest.raises(Busy, match="does not answer"):
+        await take_away(notebook, how)
+    monkeypatch.setattr(TabLink, "sync_timeout", 20.0)
+    tab.thaw()
+    async with asyncio.timeout(20):
+        while tab.behind or "b" not in tab.ids() or "mine" not in tab.source("b"):
+            await asyncio.sleep(0)
+    await notebook.read()
+    assert tab.ids() == ["a", "b", "c"]
+    assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.peek("b").source
+    assert tab.cell("b")["cell_type"] == "code"
+
+
+@takings
+async def test_n1_what_is_typed_while_the_socket_is_cut_in_the_midst_of_an_edit_stays(
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile, how: str
+) -> None:
+    def cut_and_type() -> None:
+        tab.cut()
+        tab.type("b", "\nmine")
+        asyncio.get_running_loop().call_later(0.01, tab.connect)
+
+    if how == "deleted":  # nothing of it arrives, else its first frame
+        meanwhile.do(lambda: asyncio.get_running_loop().call_soon(cut_and_type))
+    else:
+        meanwhile.do(cut_and_type)
+    with contextlib.suppress(Busy):
+        await take_away(notebook, how)
+    async with asyncio.timeout(20):
+        while "b" not in tab.ids() or "mine" not in tab.source("b"):
+            await asyncio.sleep(0)
+    await notebook.read()
+    assert sorted(tab.ids()) == ["a", "b", "c"]
+    assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.peek("b").source
+
+
 def test_late_letters_go_where_they_were_typed() -> None:
     assert with_typing("new\nx = 1\ny", "x = 1\ny", "x = 1!\ny") == "new\nx = 1!\ny"
     assert with_typing("x = 1 # é", "x = 1", "x = 12") == "x = 1 # é2"
@@ -197,19 +257,6 @@ def shared(room_server: rooms.RoomServer, monkeypatch: pytest.MonkeyPatch) -> Pa
     path = room_server.root / "a.ipynb"
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
     return path
-
-
-async def take_away(notebook: Notebook, how: str) -> None:
-    match how:
-        case "moved":
-            await notebook.move("b", index=0)
-        case "retyped":
-            await notebook.update("b", type="markdown")
-        case "deleted":
-            await notebook.delete("b")
-
-
-takings = pytest.mark.parametrize("how", ["moved", "retyped", "deleted"])
 
 
 @takings

@@ -75,7 +75,8 @@ class StatusHandler(AgentHandler):
     @operation("read", query=("notebook",))
     async def get(self) -> None:
         """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
-        of the store, and the files of instructions that a turn on `notebook` would follow."""
+        of the store, how much models may see at most, and the files of instructions that a turn on
+        `notebook` would follow."""
         database = self.runner.books.store.database
         no_rooms = _no_rooms(self.settings)
         turns = [
@@ -94,6 +95,7 @@ class StatusHandler(AgentHandler):
                 "notes": [note for note in (no_rooms, _no_openai()) if note],
                 "notebooks": self.rooms.notebooks.open(),
                 "turns": turns,
+                "share": self.runner.share("all"),
                 "instructions": describe(await find_instructions(self._workspace())),
                 "store": {"ok": database.note is None, "note": database.note},
             }

@@ -158,12 +158,10 @@ export class Assistant implements IAssistant {
   }
 
   /** What the user chose for the next turn. */
-  get choices(): Pick<IRequest, 'mode' | 'model' | 'instructions'> {
-    return {
-      mode: this._state.mode,
-      model: this.models.state.chosen ?? undefined,
-      instructions: this.instructions.own || undefined
-    };
+  get choices(): Pick<IRequest, 'mode' | 'model' | 'instructions' | 'share'> {
+    const { share, state } = this.models;
+    const instructions = this.instructions.own || undefined;
+    return { mode: this._state.mode, model: state.chosen ?? undefined, instructions, share };
   }
 
   /** Take back what the last turn changed, except what the user changed since. */

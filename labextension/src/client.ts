@@ -13,6 +13,7 @@ import type {
   IModels,
   IPendingChange,
   IStaleCell,
+  Share,
   IUndone,
   IUsage
 } from './protocol';
@@ -154,6 +155,11 @@ export class AgentClient {
   async instructions(notebook: string): Promise<IInstructions[]> {
     const query = URLExt.objectToQueryString({ notebook });
     return (await this._read<{ instructions: IInstructions[] }>(`status${query}`)).instructions;
+  }
+
+  /** How much models may see at most, by the administrator. */
+  async share(): Promise<Share> {
+    return (await this._read<{ share: Share }>('status')).share;
   }
 
   /** The cells of a notebook whose outputs no longer follow from the code above. */

@@ -33,6 +33,7 @@ import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
 import { Reviews } from './reviews';
 import { untrusting } from './sanitizer';
+import { Sharing } from './sharing';
 import { Slash } from './slash';
 import type { OwnCommand } from './slash';
 import { Staleness } from './stale';
@@ -102,6 +103,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const mentions = new Mentions(draft, notebooks, contents, client, trans);
     const reviews = new Reviews(client, notebooks, assistant);
     new Marks({ tracker, notebooks, assistant, reviews, languages, trans });
+    const sharing = new Sharing(client, notebooks, assistant);
     const widget = new AssistantPanel({
       assistant,
       completion: new Completion(mentions, slash),
@@ -110,6 +112,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       staleness: new Staleness(client, notebooks, assistant),
       offer: new ModeOffer(stateDB),
       reviews,
+      sharing,
       notebooks,
       rendermime: untrusting(rendermime, translator),
       languages,
@@ -148,7 +151,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       statusBar.registerStatusItem('jupyter-agent:status', item.placed);
     }
     void app.restored.then(() => assistant.restore());
-    void followSettings(settingRegistry, assistant, slash, errors);
+    void followSettings(settingRegistry, assistant, slash, errors, sharing);
     if (PageConfig.getOption('jupyterAgentOpen') === 'true') {
       void app.restored.then(() => app.shell.activateById(widget.id));
     }
@@ -177,7 +180,8 @@ async function followSettings(
   registry: ISettingRegistry | null,
   assistant: Assistant,
   slash: Slash,
-  errors: ErrorButtons
+  errors: ErrorButtons,
+  sharing: Sharing
 ): Promise<void> {
   const settings = await registry?.load(panel.id);
   const apply = (): void => {
@@ -188,6 +192,9 @@ async function followSettings(
   };
   settings?.changed.connect(apply);
   apply();
+  if (settings) {
+    sharing.follow(settings);
+  }
 }
 
 export * from './tokens';

@@ -2,7 +2,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { AgentClient } from './client';
 import { RequestError } from './client';
-import type { IModels } from './protocol';
+import type { IModels, Share } from './protocol';
 
 /** Who can answer, and who does; never changed in place. */
 export interface IModelsState {
@@ -16,6 +16,9 @@ export interface IModelsState {
 /** The models of the server, and the user's choice among them. */
 export class Models {
   constructor(private readonly _client: AgentClient) {}
+
+  /** How much of notebooks they get to see, by the user's settings. */
+  share: Share = 'all';
 
   /** Emitted whenever `state` is another one. */
   get changed(): ISignal<this, void> {

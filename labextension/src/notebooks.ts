@@ -5,8 +5,11 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { ICellGlance } from './ideas';
-import type { Attachment, ICellRef } from './protocol';
+import type { Attachment, ICellRef, Share } from './protocol';
 
+/** Our part of a notebook's metadata, and the tag of a cell that no model sees. */
+const OURS = 'jupyter_agent';
+const HIDDEN = 'agent-hidden';
 const MARKED = 'jp-Agent-marked';
 const STALE = 'jp-Agent-stale';
 
@@ -101,6 +104,25 @@ export class OpenNotebooks {
       const panel = this._tracker.find(({ content }) => content.widgets.includes(cell));
       return panel ? [{ notebook: panel.context.path, cell_id: cell.model.id }] : [];
     });
+  }
+
+  /** What the notebook in front says of how much models see, and how many cells it hides; null where none is. */
+  sharing(): { share: Share; hidden: number } | null {
+    const model = this._tracker.currentWidget?.content.model;
+    if (!model) {
+      return null;
+    }
+    const { share = 'all' } = (model.getMetadata(OURS) ?? {}) as { share?: Share };
+    const tags = [...model.cells].map(cell => cell.getMetadata('tags') as unknown);
+    const hidden = tags.filter(told => Array.isArray(told) && told.includes(HIDDEN)).length;
+    return { share, hidden };
+  }
+
+  /** Write into the notebook in front how much models see of it. */
+  setShare(share: Share): void {
+    const model = this._tracker.currentWidget?.content.model;
+    const told = model?.getMetadata(OURS) as object | undefined;
+    model?.setMetadata(OURS, { ...told, share });
   }
 
   /** The mime type of the code in a notebook. */

@@ -10,6 +10,9 @@ import type { DynamicToolUIPart, FileUIPart, UIMessage, UIMessageChunk } from 'a
 /** What the assistant may do without asking. */
 export type Mode = 'read' | 'ask' | 'edit' | 'auto';
 
+/** How much of notebooks models get to see. */
+export type Share = 'all' | 'no-outputs' | 'code-only';
+
 /** Tokens of a turn, added up. `input_tokens` counts only what was neither read from nor written to the cache. */
 export interface IUsage {
   input_tokens: number;
@@ -200,6 +203,7 @@ export interface IChatRequest {
   undo?: boolean;
   /** What the user wants of every answer. */
   instructions?: string;
+  share?: Share;
   /** The page load that the user talks from: see `tab.ts`. */
   client: string;
 }

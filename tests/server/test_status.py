@@ -52,6 +52,7 @@ async def test_the_status_tells_version_carriers_notebooks_and_store(
     assert status["version"] == __version__
     assert {"path": PATH, "carrier": "file"} in status["notebooks"]
     assert status["turns"] == []
+    assert status["share"] == "all"
     assert status["store"]["ok"] is True
 
 

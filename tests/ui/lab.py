@@ -211,7 +211,15 @@ def running_lab(
             "JupyterAgent": {
                 "store_dir": str(folder / "store"),
                 "default_model": "anthropic:claude-sonnet-5-5",
-                "providers": {"anthropic": {"base_url": fake.url, "api_key": fake.api_key}},
+                "providers": {
+                    "anthropic": {"base_url": fake.url, "api_key": fake.api_key},
+                    # The wildcard address is none of the machine's own names, and leads there too.
+                    "far": {
+                        "kind": "anthropic",
+                        "base_url": fake.url.replace("127.0.0.1", "0.0.0.0"),
+                        "api_key": fake.api_key,
+                    },
+                },
             },
         }
         for section, values in (config or {}).items():

@@ -9,6 +9,7 @@ import { Log } from './Log';
 import { Models } from './Models';
 import type { IServices } from './services';
 import { Services, useAssistant, useServices } from './services';
+import { KeptBack } from './Sharing';
 import { Usage } from './Usage';
 import { Waiting } from './Waiting';
 
@@ -46,6 +47,7 @@ function Panel(): React.JSX.Element {
       {guarded(<View />)}
       {guarded(<Approvals />)}
       {guarded(<Waiting />)}
+      {guarded(<KeptBack />)}
       {guarded(<Composer />)}
       {guarded(<Usage />)}
     </div>

@@ -2,6 +2,7 @@ import * as React from 'react';
 import { RequestError } from '../client';
 import { titleCase } from '../words';
 import { useModels, useServices } from './services';
+import { SharingChoice } from './Sharing';
 
 /** The known providers that want no key. */
 const KEYLESS = new Set(['demo', 'ollama']);
@@ -23,6 +24,7 @@ export function Models(): React.JSX.Element {
         .map(({ name, credentials }) => (
           <Key key={name} provider={name} known={credentials} />
         ))}
+      <SharingChoice />
       <button className="jp-Agent-button" onClick={() => assistant.setView('conversation')}>
         {trans.__('Back')}
       </button>

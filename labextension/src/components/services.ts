@@ -16,6 +16,7 @@ import type { IPending, Reviews } from '../reviews';
 import type { IInstructions } from '../protocol';
 import type { IQueueState } from '../queue';
 import type { Slash } from '../slash';
+import type { ISharing, Sharing } from '../sharing';
 import type { StaleCells, Staleness } from '../stale';
 
 /** What the components of the panel need from the page. */
@@ -28,6 +29,7 @@ export interface IServices {
   staleness: Staleness;
   offer: ModeOffer;
   reviews: Reviews;
+  sharing: Sharing;
   notebooks: OpenNotebooks;
   /** Renders what a model wrote: untrusted, and nothing is loaded from elsewhere. */
   rendermime: IRenderMimeRegistry;
@@ -102,6 +104,11 @@ export function useAccount(): IAccountState {
 /** Whether a freer mode is to be offered. */
 export function useModeOffer(): boolean {
   return useModel(useServices().offer, atOnce);
+}
+
+/** How much models get to see. */
+export function useSharing(): ISharing {
+  return useModel(useServices().sharing, eachFrame);
 }
 
 /** The cells that are out of date, by notebook. */

@@ -1,0 +1,93 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+import type { Share } from '../protocol';
+import { SHARES } from '../sharing';
+import { useAssistant, useServices, useSharing } from './services';
+
+/** Where one chooses how much models get to see, and sees who else has a say. */
+export function SharingChoice(): React.JSX.Element {
+  const { sharing, trans } = useServices();
+  const { own, notebook, ceiling, hidden } = useSharing();
+  return (
+    <section aria-label={trans.__('What models see')}>
+      <h3>{trans.__('What models see')}</h3>
+      <p>
+        {trans.__('The strictest of these counts. It holds from your next question on.')}{' '}
+        {ceiling !== 'all' &&
+          trans.__('The administrator allows no more than: %1.', shareName(ceiling, trans))}
+      </p>
+      <Choice
+        label={trans.__('In all your notebooks')}
+        value={own}
+        onChange={share => void sharing.chooseOwn(share)}
+      />
+      {notebook && (
+        <Choice
+          label={trans.__('In this notebook')}
+          value={notebook}
+          onChange={share => sharing.chooseForNotebook(share)}
+        />
+      )}
+      <p className="jp-Agent-notice">
+        {trans.__('A cell with the tag agent-hidden is never sent.')}{' '}
+        {hidden > 0 && trans._n('1 cell here has it.', '%1 cells here have it.', hidden)}
+      </p>
+    </section>
+  );
+}
+
+/** Says that something is kept back; nothing where all is shared. */
+export function KeptBack(): React.JSX.Element | null {
+  const { assistant, trans } = useServices();
+  const { view } = useAssistant();
+  const { effective, hidden } = useSharing();
+  if (view !== 'conversation' || (effective === 'all' && !hidden)) {
+    return null;
+  }
+  return (
+    <p role="note" className="jp-Agent-keptBack">
+      {effective !== 'all' && trans.__('Models see: %1.', shareName(effective, trans))}{' '}
+      {hidden > 0 && trans._n('1 cell is hidden.', '%1 cells are hidden.', hidden)}{' '}
+      <button className="jp-Agent-link" onClick={() => assistant.setView('models')}>
+        {trans.__('Change')}
+      </button>
+    </p>
+  );
+}
+
+interface IChoiceProps {
+  label: string;
+  value: Share;
+  onChange: (share: Share) => void;
+}
+
+function Choice({ label, value, onChange }: IChoiceProps): React.JSX.Element {
+  const { trans } = useServices();
+  return (
+    <label className="jp-Agent-sharing">
+      <span>{label}</span>
+      <select
+        className="jp-mod-styled"
+        value={value}
+        onChange={event => onChange(event.target.value as Share)}
+      >
+        {SHARES.map(share => (
+          <option key={share} value={share}>
+            {shareName(share, trans)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function shareName(share: Share, trans: TranslationBundle): string {
+  switch (share) {
+    case 'all':
+      return trans.__('everything it reads');
+    case 'no-outputs':
+      return trans.__('no outputs, no variables');
+    case 'code-only':
+      return trans.__('code only');
+  }
+}

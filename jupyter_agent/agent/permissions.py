@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -12,9 +13,12 @@ from jupyter_agent.tools.base import Action
 Mode: TypeAlias = Literal["read", "ask", "edit", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """From the strictest to the freest."""
+INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
+"""The names that assistants agreed on: what stands there goes with every question."""
 Verdict: TypeAlias = Literal["run", "ask", "deny"]
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
+_INSTRUCTING = {name.lower() for name in INSTRUCTION_FILES}
 _ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
     # in mode:   read   ask    edit   auto
     "read": ("run", "run", "run", "run"),
@@ -42,6 +46,12 @@ class Act:
     notebook: str | None
     elsewhere: bool = False
     """Whether the notebook is not the turn's own and nothing was changed there in this turn."""
+
+    @property
+    def instructs(self) -> bool:
+        """Whether it writes what later turns follow (Jupytext makes a notebook of any Markdown)."""
+        name = posixpath.basename(self.notebook or "").lower()
+        return self.action in ("edit", "delete") and name in _INSTRUCTING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +98,8 @@ def decide(act: Act, policy: Policy) -> Decision:
     """What happens to a call that Jupyter's authorizer let pass.
 
     In this order: the administrator's ceiling, deny rules, ask rules, allow rules, the mode.
+    Nothing but a person's answer lets a model write a file of instructions: an injected one would
+    go on to speak in every turn.
     """
     if _by_mode(act, policy.max_mode) == "deny":
         return Decision(
@@ -100,9 +112,13 @@ def decide(act: Act, policy: Policy) -> Decision:
         return Decision(verdict="deny", reason=f"A rule forbids `{act.tool}` here.")
     if "ask" in named:
         return Decision(verdict="ask", reason=f"A rule asks before `{act.tool}`.")
+    mode = min(policy.mode, policy.max_mode, key=MODES.index)
+    if act.instructs and _by_mode(act, mode) != "deny":
+        return Decision(
+            verdict="ask", reason=f"`{act.notebook}` goes with every question; a person decides."
+        )
     if "allow" in named or act.tool in policy.allow:
         return Decision(verdict="run", reason=f"`{act.tool}` was allowed beforehand.")
-    mode = min(policy.mode, policy.max_mode, key=MODES.index)
     verdict = _by_mode(act, mode)
     if verdict == "ask" and mode == "auto" and act.action in policy.granted:
         return Decision(verdict="run", reason=f"`{act.action}` was approved in this turn.")

@@ -6,14 +6,13 @@ import logging
 import posixpath
 from collections.abc import Callable, Sequence
 
+from jupyter_agent.agent.permissions import INSTRUCTION_FILES
 from jupyter_agent.agent.prompt import Instructions
 from jupyter_agent.errors import NotebookNotFound, NotPermitted, ToolError
 from jupyter_agent.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
-FILES = ("AGENTS.md", "CLAUDE.md")
-"""The names that assistants agreed on; of a folder the first that is there."""
 MOST_CHARACTERS = 8_000
 OWN = "settings"
 """The source of what a person sends along with each question."""
@@ -45,7 +44,7 @@ def describe(instructions: Sequence[Instructions]) -> list[dict[str, object]]:
 
 
 async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
-    for name in FILES:
+    for name in INSTRUCTION_FILES:  # of a folder the first that is there
         path = posixpath.join(folder, name)
         try:
             await work.need(("read", "contents"))

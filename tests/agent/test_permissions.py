@@ -73,3 +73,16 @@ def test_the_reason_names_the_mode() -> None:
     assert decide(act("run", tool="run_cell"), Policy(mode="read")).reason == (
         "Mode `read` forbids `run_cell`; the user can choose a freer mode."
     )
+
+
+@pytest.mark.parametrize("path", ["AGENTS.md", "sub/claude.md"])
+def test_only_a_person_lets_a_model_write_instructions(path: str) -> None:
+    def verdict(policy: Policy, action: Action = "edit") -> str:
+        return decide(Act(tool="tool", action=action, notebook=path), policy).verdict
+
+    rule = Rule(verdict="allow")
+    assert [verdict(Policy(mode=mode)) for mode in MODES] == ["deny", "ask", "ask", "ask"]
+    assert verdict(Policy(mode="auto", allow=frozenset({"tool"}), rules=[rule])) == "ask"
+    assert verdict(Policy(mode="auto", granted={"edit"})) == "ask"
+    assert verdict(Policy(mode="auto", rules=[Rule(verdict="deny")])) == "deny"
+    assert verdict(Policy(mode="auto"), "read") == "run"

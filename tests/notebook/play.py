@@ -206,6 +206,7 @@ class Program:
         self._over = True
 
     def write(self) -> None:
+        self._log.operations["write"] += 1
         content = json.loads(self._path.read_text(encoding="utf-8"))
         cells = content["cells"]
         self._count += 1

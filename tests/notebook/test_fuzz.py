@@ -283,8 +283,9 @@ async def test_n1_n2_d1_d13_a_person_types_in_a_room(
 async def in_a_room(
     session: Session, server: rooms.RoomServer, notebooks: Notebooks, path: Path
 ) -> None:
-    """Without other programs: the room puts their file over what is typed at that moment."""
+    """Other programs write only what is saved: the room puts their file over unsaved typing."""
     log, random_, agent = session.log, session.random, session.agent
+    program = Program(path, log, random_)
     screen = await rooms.Person(server, session.path).open()
     screen.edit_in("a")
     person = Typist(screen, log, random_)
@@ -320,6 +321,10 @@ async def in_a_room(
                         person.tidy_up()
                     case 11:
                         await notebook.save()
+                    case 12 | 13 if not notebook.busy and (await notebook.save()).saved:
+                        program.write()
+                        await settled(notebook)
+                        await screen.sync()
             await agent.act()
             async with person.busy:
                 screen.thaw()

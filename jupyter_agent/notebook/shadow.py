@@ -10,6 +10,7 @@ typed by somebody who did not know yet.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,9 +97,10 @@ class Shadow:
         """
         if answer and brings_nothing(update):
             return  # what it deletes, the live document is about to
-        if answer:
-            update = Update.read(update).without(self._gone).encode()
-        self._doc.apply_update(update)
+        with suppress(ValueError):  # what is no update, the live document refuses itself
+            if answer:
+                update = Update.read(update).without(self._gone).encode()
+            self._doc.apply_update(update)
 
     def goes_on_in(self, document: YNotebook) -> None:
         """The page has come back, and this is the new replica of its document, which has what was
@@ -153,10 +155,11 @@ class Shadow:
         """
         update = event.update
         if not deletes_nothing(update):
-            read = Update.read(update)
-            lost = read.deletes if self._removing else read.stillborn
-            self._gone = union(self._gone, lost)
-            update = read.without(self._gone).encode()
+            with suppress(ValueError):  # it has what is in no notebook, and is taken as it is
+                read = Update.read(update)
+                lost = read.deletes if self._removing else read.stillborn
+                self._gone = union(self._gone, lost)
+                update = read.without(self._gone).encode()
         self._removing = False
         self._doc.apply_update(update)
 

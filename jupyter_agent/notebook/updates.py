@@ -19,6 +19,8 @@ apart from each other.
 
 _GC, _SKIP = 0, 10
 _DELETED, _JSON, _BINARY, _STRING, _EMBED, _FORMAT, _TYPE, _ANY = range(1, 9)
+_NAMED = (3, 5)
+"""Shared types that have a name: elements and hooks of XML."""
 _SIZES = {127: 0, 126: 0, 124: 4, 123: 8, 122: 8, 121: 0, 120: 0}
 """Bytes of the plain values after the byte that says their kind."""
 
@@ -194,7 +196,11 @@ class _Reader:
         elif kind == _FORMAT:
             self._text(), self._text()
         elif kind == _TYPE:
-            self.number()  # arrays, maps and texts; those of XML, which have a name, are in none
+            shared = self.number()
+            if shared in _NAMED:
+                self._text()
+            elif shared > 6:
+                raise ValueError(f"The update has a shared type of an unknown kind: {shared}.")
         else:
             raise ValueError(f"The update has an item of an unknown kind: {kind}.")
         return 1

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_ydoc import YNotebook
+from pycrdt import Map, Text, XmlElement, XmlFragment
 
 from jupyter_agent.errors import Busy, NotConfirmed
 from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, room
@@ -358,3 +360,22 @@ async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
         while room_server.rooms:
             await asyncio.sleep(0)
     assert inside.on_message is None
+
+
+def test_what_is_no_update_of_a_notebook_does_no_harm() -> None:
+    document = YNotebook()
+    document.ycells.append(Map({"id": "a", "source": Text("x")}))
+    shadow = Shadow(document)
+    for garbage in (b"", b"\x01\x02\x03", b"\xff" * 9):
+        shadow.hear(garbage)
+        shadow.hear(garbage, answer=True)
+    strange = document.ydoc.get("strange", type=XmlFragment)
+    strange.children.append(XmlElement("p"))
+    with document.ydoc.transaction():
+        strange.children.append(XmlElement("q"))
+        del strange.children[0]
+    shadow.remove("a", 0)
+    del document.ycells[0]
+    assert [(removed.cell_id, removed.now) for removed in shadow.removed] == [("a", "x")]
+    assert shadow.late() == {}
+    shadow.close()

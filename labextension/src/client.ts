@@ -12,6 +12,7 @@ import type {
   IInstructions,
   IModels,
   IPendingChange,
+  ISentRequest,
   IStaleCell,
   Share,
   IUndone,
@@ -115,6 +116,11 @@ export class AgentClient {
 
   changes(turnId: string): Promise<IChange[]> {
     return this._read(`turns/${encodeURIComponent(turnId)}/changes`);
+  }
+
+  /** What was sent to the model in a turn, request by request. */
+  requests(turnId: string): Promise<ISentRequest[]> {
+    return this._read(`turns/${encodeURIComponent(turnId)}/requests`);
   }
 
   /** What turns changed in a notebook and nobody has kept or taken back, in the order in which it was made. */

@@ -113,6 +113,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       offer: new ModeOffer(stateDB),
       reviews,
       sharing,
+      requestsOf: turnId => client.requests(turnId),
       notebooks,
       rendermime: untrusting(rendermime, translator),
       languages,

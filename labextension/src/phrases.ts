@@ -22,6 +22,8 @@ interface IPhraseOptions {
   tool: string;
   input: IInput;
   runs: readonly IRunOutput[];
+  /** What came back so far. */
+  output?: unknown;
   /** "cell 5", or "a cell" where its position is not known. */
   cell: string;
   locate: Locate;
@@ -65,7 +67,9 @@ export function phrase(options: IPhraseOptions): Phrase {
         trans.__('Deleted %1', cell)
       ];
     case 'move_cell':
-      return [trans.__('Move %1', cell), trans.__('Moving %1', cell), trans.__('Moved %1', cell)];
+      return moving(options);
+    case 'verify_notebook':
+      return verifying(options);
     case 'run_cell':
       return [trans.__('Run %1', cell), trans.__('Running %1', cell), trans.__('Ran %1', cell)];
     case 'run_cells': {
@@ -120,12 +124,6 @@ function plainPhrase(tool: string, trans: TranslationBundle): Phrase {
       ];
     case 'list_files':
       return [trans.__('List files'), trans.__('Listing files'), trans.__('Listed files')];
-    case 'verify_notebook':
-      return [
-        trans.__('Verify the notebook'),
-        trans.__('Verifying the notebook'),
-        trans.__('Verified the notebook')
-      ];
     default:
       return [trans.__('Use %1', tool), trans.__('Using %1', tool), trans.__('Used %1', tool)];
   }
@@ -148,6 +146,43 @@ function creation({ after, before }: IInput, locate: Locate, trans: TranslationB
     ];
   }
   return [trans.__('Add a cell'), trans.__('Adding a cell'), trans.__('Added a cell')];
+}
+
+/** "Moved cell 3 below 6"; its own place is another one by then, so only while it is to be moved. */
+function moving({ cell, input: { after, before }, locate, trans }: IPhraseOptions): Phrase {
+  const below = after ? locate(after) : null;
+  const above = before ? locate(before) : null;
+  const place = below ? trans.__(' below %1', below) : above ? trans.__(' above %1', above) : '';
+  return [
+    trans.__('Move %1', cell) + place,
+    trans.__('Moving %1', cell) + place,
+    trans.__('Moved %1', cell) + place
+  ];
+}
+
+interface IVerification {
+  /** The cell that runs. */
+  running?: string;
+  ok?: boolean;
+  cells?: { status: string }[];
+}
+
+/** "Checked the notebook: 2 differ, 1 failed". */
+function verifying({ output, locate, trans }: IPhraseOptions): Phrase {
+  const { running, ok, cells = [] } = (output ?? {}) as IVerification;
+  const count = (wanted: string): number => cells.filter(({ status }) => status === wanted).length;
+  const place = running ? locate(running) : null;
+  const [same, differ, failed] = [count('same'), count('differs'), count('error')];
+  const found = ok
+    ? trans._n('the cell shows the same', 'all %1 cells show the same', same)
+    : [differ > 0 && trans.__('%1 differ', differ), failed > 0 && trans.__('%1 failed', failed)]
+        .filter(Boolean)
+        .join(', ');
+  return [
+    trans.__('Run a copy of the notebook from the top'),
+    place ? trans.__('Checking the notebook, cell %1', place) : trans.__('Checking the notebook'),
+    found ? trans.__('Checked the notebook: %1', found) : trans.__('Checked the notebook')
+  ];
 }
 
 /** "cells 2–7, stopped at an error in 5". */

@@ -164,6 +164,17 @@ export interface IConversation extends IConversationSummary {
   messages: AgentMessage[];
 }
 
+/** A request as a model got it. */
+export interface ISentRequest {
+  host: string;
+  made: string;
+  characters: number;
+  model: string;
+  system: unknown;
+  tools: { name?: string }[];
+  messages: { role: string; content: unknown }[];
+}
+
 /** The models that can answer. */
 export interface IModels {
   default: string;

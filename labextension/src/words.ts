@@ -38,7 +38,8 @@ export function describeCall(
   const runs = runsOf(call.output);
   const cellId = changes[0]?.cell_id ?? input.cell_id ?? null;
   const cell = nameOf(cellId, changes[0], locate, trans);
-  const [todo, doing, done] = phrase({ tool: call.toolName, input, runs, cell, locate, trans });
+  const { toolName: tool, output } = call;
+  const [todo, doing, done] = phrase({ tool, input, runs, output, cell, locate, trans });
   switch (call.state) {
     case 'approval-requested':
       return { text: todo, note: trans.__('waiting for you'), cellId };
@@ -52,7 +53,7 @@ export function describeCall(
       }
       return isLive(call)
         ? { text: trans.__('%1…', doing), note: '', cellId }
-        : { text: done, note: outcome(runs, trans), cellId };
+        : { text: done, note: seen(call, trans) ?? outcome(runs, trans), cellId };
   }
 }
 
@@ -131,6 +132,14 @@ function nameOf(
   const index = change?.kind === 'delete' ? change.before?.index : undefined;
   const position = index === undefined ? cellId && locate(cellId) : index + 1;
   return position ? trans.__('cell %1', position) : trans.__('a cell');
+}
+
+/** "12 cells", of a notebook that was read. */
+function seen({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
+  const { cells } = (output ?? {}) as { cells?: unknown };
+  return toolName === 'get_notebook_state' && typeof cells === 'number'
+    ? trans._n('1 cell', '%1 cells', cells)
+    : null;
 }
 
 function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string {

@@ -24,18 +24,41 @@ function said(toolName: string, input: object, rest: object = {}, changes: IChan
 
 describe('describeCall', () => {
   it.each([
-    ['get_notebook_state', {}, 'Read the notebook'],
+    ['get_notebook_state', {}, 'Read the notebook (12 cells)'],
     ['read_cells', { cell_ids: ['a1', 'c3'] }, 'Read cells 1, 3'],
     ['search_notebook', { query: 'df' }, 'Searched for “df”'],
     ['create_cell', { after: 'b2', source: '' }, 'Added a cell after 2'],
     ['update_cell', { cell_id: 'b2' }, 'Edited cell 2'],
     ['delete_cell', { cell_id: 'gone' }, 'Deleted a cell'],
+    ['move_cell', { cell_id: 'b2', after: 'd4' }, 'Moved cell 2 below 4'],
+    ['move_cell', { cell_id: 'b2', before: 'a1' }, 'Moved cell 2 above 1'],
     ['run_cells', { cell_ids: ['d4', 'b2', 'c3'] }, 'Ran cells 2–4'],
     ['run_cells', {}, 'Ran all cells'],
     ['inspect_variables', { names: ['df', 'x'] }, 'Looked at df, x'],
     ['something_new', {}, 'Used something_new']
   ])('says what %s did with %j', (tool, input, words) => {
     expect(said(tool, input)).toBe(words);
+  });
+
+  it.each([
+    [
+      { ok: true, cells: [{ status: 'same' }, { status: 'same' }, { status: 'skipped' }] },
+      'Checked the notebook: all 2 cells show the same'
+    ],
+    [
+      { ok: false, cells: [{ status: 'same' }, { status: 'differs' }, { status: 'error' }] },
+      'Checked the notebook: 1 differ, 1 failed'
+    ],
+    [{ ok: false, cells: [{ status: 'error' }] }, 'Checked the notebook: 1 failed']
+  ])('says what a check of the notebook came to: %j', (output, words) => {
+    expect(said('verify_notebook', {}, { output })).toBe(words);
+  });
+
+  it('says what a check of the notebook would do, and which cell it is at', () => {
+    const asked = { state: 'approval-requested', approval: { id: 'a' }, output: undefined };
+    expect(said('verify_notebook', {}, asked)).toContain('Run a copy of the notebook from the top');
+    const running = { output: { text: '', running: 'c3' }, preliminary: true };
+    expect(said('verify_notebook', {}, running)).toBe('Checking the notebook, cell 3…');
   });
 
   it('says what is happening while it happens', () => {

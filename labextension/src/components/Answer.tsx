@@ -6,20 +6,32 @@ import { Boundary } from './Boundary';
 import { Call } from './Call';
 import { Markdown } from './Markdown';
 import { TurnEnd } from './Review';
-import { useConversation, useSeconds, useServices } from './services';
+import { Sent } from './Sent';
+import { useSeconds, useServices } from './services';
+
+const NONE: readonly IChange[] = [];
 
 interface IAnswerProps {
   message: AgentMessage;
   /** Whether it is the last message. */
   recent: boolean;
+  /** Whether it still grows. */
+  running: boolean;
+  /** What became of its changes, once that was asked for. */
+  changes: readonly IChange[] | undefined;
 }
 
 /** What the assistant said and did, in the order in which it happened. */
-export const Answer = React.memo(function Answer({ message, recent }: IAnswerProps) {
+export const Answer = React.memo(function Answer(props: IAnswerProps) {
+  const { message, recent, running, changes } = props;
   const { trans } = useServices();
   const { parts, metadata } = message;
   const turnId = metadata?.turnId ?? '';
-  const changes = useConversation().changes[turnId] ?? parts.flatMap(toldChanges);
+  const byCall = React.useMemo(
+    () => (changes ? Map.groupBy(changes, ({ call_id }) => call_id) : null),
+    [changes]
+  );
+  const own = byCall ?? toldChanges(parts);
   const abandoned = abandonedParts(parts);
   const asking = parts.some(isAsking);
   return (
@@ -29,27 +41,35 @@ export const Answer = React.memo(function Answer({ message, recent }: IAnswerPro
           <Boundary trans={trans} of={part}>
             <Part
               part={part}
-              changes={changes}
+              changes={own}
               notebook={metadata?.notebook ?? null}
               turnId={turnId}
               recent={recent}
+              running={running}
               held={asking}
             />
           </Boundary>
         </div>
       ))}
-      {!recent || <Caret parts={parts} />}
-      <TurnEnd turnId={turnId} changes={changes} />
+      {running && <Caret parts={parts} />}
+      {!running && (
+        <>
+          <TurnEnd turnId={turnId} changes={changes ?? [...own.values()].flat()} />
+          {turnId && <Sent turnId={turnId} />}
+        </>
+      )}
     </article>
   );
 });
 
 interface IPartProps {
   part: AgentPart;
-  changes: readonly IChange[];
+  /** By the call that made them. */
+  changes: ReadonlyMap<string | null, readonly IChange[]>;
   notebook: string | null;
   turnId: string;
   recent: boolean;
+  running: boolean;
   /** Whether a question waits for the user. */
   held: boolean;
 }
@@ -61,8 +81,7 @@ function Part({ part, changes, ...rest }: IPartProps): React.JSX.Element | null 
     case 'reasoning':
       return part.text ? <Thinking text={part.text} live={part.state === 'streaming'} /> : null;
     case 'dynamic-tool': {
-      const own = changes.filter(change => change.call_id === part.toolCallId);
-      return <Call call={part} changes={own} {...rest} />;
+      return <Call call={part} changes={changes.get(part.toolCallId) ?? NONE} {...rest} />;
     }
     case 'data-notice':
       return <Notice notice={part.data} />;
@@ -94,22 +113,30 @@ function Notice({ notice: { kind, text } }: { notice: INotice }): React.JSX.Elem
 
 /** Where the next words will appear, while nothing else shows that the assistant is at work. */
 function Caret({ parts }: { parts: readonly AgentPart[] }): React.JSX.Element | null {
-  const { progress } = useConversation();
   const busy = parts.some(
     part =>
       isAsking(part) ||
       (part.type === 'dynamic-tool' && isLive(part)) ||
       ('state' in part && part.state === 'streaming')
   );
-  return progress === 'running' && !busy ? <span className="jp-Agent-cursor" /> : null;
+  return !busy ? <span className="jp-Agent-cursor" /> : null;
 }
 
 function isAsking(part: AgentPart): boolean {
   return part.type === 'dynamic-tool' && part.state === 'approval-requested';
 }
 
-function toldChanges(part: AgentPart): IChange[] {
-  return part.type === 'data-changes' ? part.data.changes : [];
+/** What an answer tells of its changes, as the very arrays: a call that stays as it is is not rendered again. */
+function toldChanges(parts: readonly AgentPart[]): ReadonlyMap<string | null, readonly IChange[]> {
+  const told = new Map<string | null, readonly IChange[]>();
+  for (const part of parts) {
+    if (part.type === 'data-changes') {
+      const { toolCallId, changes } = part.data;
+      const before = told.get(toolCallId);
+      told.set(toolCallId, before ? [...before, ...changes] : changes);
+    }
+  }
+  return told;
 }
 
 /** The parts of steps that were given up and done again. */

@@ -19,6 +19,8 @@ interface ICallProps {
   turnId: string;
   /** Whether it belongs to the answer in front, whose changes and outputs are shown. */
   recent: boolean;
+  /** Whether the answer still grows. */
+  running: boolean;
   /** Whether it stands behind a question about another call. */
   held: boolean;
 }
@@ -74,7 +76,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
           ))}
           {call.state === 'output-error' && <p className="jp-Agent-fault">{call.errorText}</p>}
           <div className="jp-Agent-buttons">
-            <Review turnId={props.turnId} changes={changes} />
+            {!props.running && <Review turnId={props.turnId} changes={changes} />}
             {cell && locate(cell.cell_id) && (
               <button className="jp-Agent-link" onClick={() => void notebooks.reveal(cell)}>
                 {trans.__('Go to cell')}

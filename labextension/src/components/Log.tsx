@@ -6,15 +6,16 @@ import { OutOfDate } from './OutOfDate';
 import { PendingReview } from './Review';
 import { Question } from './Question';
 import { Welcome } from './Welcome';
-import { useConversation, useServices } from './services';
+import { useAssistant, useConversation, useServices } from './services';
 
 /** The messages of the conversation in front. */
 export function Log(): React.JSX.Element {
   const { trans } = useServices();
-  const { messages, progress } = useConversation();
+  const { messages, progress, changes } = useConversation();
   const [atEnd, setAtEnd] = React.useState(true);
   const [follower] = React.useState(() => new Follower(setAtEnd));
   const last = messages.at(-1);
+  const hidden = useBacklog(messages.length);
   return (
     <div className="jp-Agent-scroller">
       <div
@@ -28,13 +29,21 @@ export function Log(): React.JSX.Element {
       >
         <div className="jp-Agent-messages">
           {!messages.length && <Welcome />}
-          {messages.map(message =>
-            message.role === 'user' ? (
-              <Question key={message.id} message={message} />
-            ) : (
-              <Answer key={message.id} message={message} recent={message === last} />
-            )
-          )}
+          {messages
+            .slice(hidden)
+            .map(message =>
+              message.role === 'user' ? (
+                <Question key={message.id} message={message} />
+              ) : (
+                <Answer
+                  key={message.id}
+                  message={message}
+                  recent={message === last}
+                  running={message === last && progress === 'running'}
+                  changes={changes[message.metadata?.turnId ?? '']}
+                />
+              )
+            )}
           {progress === 'running' && last?.role === 'user' && <span className="jp-Agent-cursor" />}
           <PendingReview />
           <OutOfDate />
@@ -49,6 +58,28 @@ export function Log(): React.JSX.Element {
       <Announcement />
     </div>
   );
+}
+
+/** Messages that are rendered at once when a conversation is opened, and then each time there is nothing else to do. */
+const AT_ONCE = 12;
+
+/** How many of the first messages are not rendered yet: a long conversation opens with its end. */
+function useBacklog(count: number): number {
+  const { conversation } = useAssistant();
+  const [backlog, setBacklog] = React.useState({ of: '', hidden: 0 });
+  if (count && backlog.of !== conversation.id) {
+    setBacklog({ of: conversation.id, hidden: Math.max(0, count - AT_ONCE) });
+  }
+  const { hidden } = backlog;
+  React.useEffect(() => {
+    if (!hidden) {
+      return;
+    }
+    const more = { of: conversation.id, hidden: Math.max(0, hidden - AT_ONCE) };
+    const idle = requestIdleCallback(() => setBacklog(more), { timeout: 1000 });
+    return () => cancelIdleCallback(idle);
+  }, [conversation, hidden]);
+  return Math.min(hidden, count);
 }
 
 /** Keeps the end of the growing messages in view while the reader is there. */

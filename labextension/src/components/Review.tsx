@@ -17,9 +17,8 @@ interface IReviewProps {
 export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | null {
   const { trans } = useServices();
   const { conversation } = useAssistant();
-  const { progress } = useConversation();
   const edits = changes.filter(isEdit);
-  if (!edits.length || progress === 'running') {
+  if (!edits.length) {
     return null;
   }
   if (edits.every(change => change.undone)) {
@@ -47,11 +46,10 @@ export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | n
 export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | null {
   const { trans } = useServices();
   const { conversation } = useAssistant();
-  const { progress } = useConversation();
   const [reviewing, setReviewing] = React.useState(false);
   const [undone, setUndone] = React.useState<IUndone | null>(null);
   const cells = byCell(changes.filter(isEdit));
-  if (!cells.length || progress === 'running') {
+  if (!cells.length) {
     return null;
   }
   const open = cells.filter(cell => cell.some(change => !change.undone)).length;

@@ -13,7 +13,7 @@ import type { IModelsState } from '../models';
 import type { OpenNotebooks } from '../notebooks';
 import type { ModeOffer } from '../offer';
 import type { IPending, Reviews } from '../reviews';
-import type { IInstructions } from '../protocol';
+import type { IInstructions, ISentRequest } from '../protocol';
 import type { IQueueState } from '../queue';
 import type { Slash } from '../slash';
 import type { ISharing, Sharing } from '../sharing';
@@ -30,6 +30,8 @@ export interface IServices {
   offer: ModeOffer;
   reviews: Reviews;
   sharing: Sharing;
+  /** What was sent to the model in a turn. Rejects with RequestError. */
+  requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
   notebooks: OpenNotebooks;
   /** Renders what a model wrote: untrusted, and nothing is loaded from elsewhere. */
   rendermime: IRenderMimeRegistry;

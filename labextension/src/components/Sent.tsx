@@ -1,0 +1,93 @@
+import * as React from 'react';
+import type { ISentRequest } from '../protocol';
+import { modelName } from '../words';
+import { Code } from './Code';
+import { useServices } from './services';
+
+/** What is known of the requests: not asked for, on their way, there, or why not. */
+type Found = { requests: readonly ISentRequest[] } | { failure: string } | 'loading' | null;
+
+/** Every request of a turn as the model got it, once somebody wants to see. */
+export function Sent({ turnId }: { turnId: string }): React.JSX.Element {
+  const { requestsOf, trans } = useServices();
+  const [found, setFound] = React.useState<Found>(null);
+  const toggle = (): void => {
+    if (found) {
+      setFound(null);
+      return;
+    }
+    setFound('loading');
+    requestsOf(turnId).then(
+      requests => setFound({ requests }),
+      (error: unknown) => setFound({ failure: String(error) })
+    );
+  };
+  return (
+    <div className="jp-Agent-sent">
+      <button className="jp-Agent-sentLink" aria-expanded={found !== null} onClick={toggle}>
+        {trans.__('What was sent')}
+      </button>
+      {found && found !== 'loading' && (
+        <div role="group" aria-label={trans.__('What was sent')}>
+          {'failure' in found ? (
+            <p>{found.failure}</p>
+          ) : found.requests.length ? (
+            found.requests.map((request, index) => (
+              <Request key={index} request={request} number={index + 1} />
+            ))
+          ) : (
+            <p>{trans.__('Nothing: this was answered without a model service.')}</p>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Request(props: { request: ISentRequest; number: number }): React.JSX.Element {
+  const { trans } = useServices();
+  const { host, made, characters, model, system, tools, messages } = props.request;
+  const kilobytes = (characters / 1000).toFixed(1);
+  const time = new Date(made).toLocaleTimeString();
+  return (
+    <details className="jp-Agent-sentRequest">
+      <summary>
+        {trans.__('Request %1', props.number)}{' '}
+        <span className="jp-Agent-note">
+          {[modelName(model), host, trans.__('%1 kB', kilobytes), time].join('  ')}
+        </span>
+      </summary>
+      <Piece title={trans.__('Instructions')} value={system} />
+      <Piece title={trans._n('1 tool', '%1 tools', tools.length)} value={tools} />
+      {messages.map(({ role, content }, index) => (
+        <Piece key={index} title={`${index + 1}. ${role}`} value={content} />
+      ))}
+    </details>
+  );
+}
+
+/** One part of a request: text as it stands, anything else as JSON. */
+function Piece({ title, value }: { title: string; value: unknown }): React.JSX.Element {
+  const [open, setOpen] = React.useState(false);
+  const text = React.useMemo(() => (open ? asText(value) : ''), [open, value]);
+  return (
+    <details onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      {open && <Code text={text} mimeType="text/plain" />}
+    </details>
+  );
+}
+
+function asText(value: unknown): string {
+  if (typeof value === 'string') {
+    return value;
+  }
+  if (Array.isArray(value) && value.every(isText)) {
+    return value.map(({ text }) => text).join('\n\n');
+  }
+  return JSON.stringify(value, null, 2);
+}
+
+function isText(block: unknown): block is { text: string } {
+  return (block as { type?: unknown } | null)?.type === 'text';
+}

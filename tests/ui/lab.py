@@ -24,6 +24,8 @@ import jupyter_agent
 from jupyter_agent.testing import FakeAnthropic, in_thread
 from jupyter_agent.testing.script import Reply
 
+_NO_AREA = {"collapsed": None}
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -253,6 +255,15 @@ def settings(lab: Lab, **values: Any) -> Iterator[None]:
         assert answer.status == 204, answer
         if raw:
             yield
+
+
+def right_area(lab: Lab, address: str) -> Any:
+    """The right side area of the workspace at that address, as Lab has saved it."""
+    saved = lab.request("GET", "lab/api/workspaces").body["workspaces"]["values"]
+    for workspace in saved:
+        if workspace["metadata"]["id"].split("/")[-1] in address:
+            return workspace["data"].get("layout-restorer:data", {}).get("right", _NO_AREA)
+    return _NO_AREA
 
 
 def _answer(status: int, raw: bytes) -> Answer:

@@ -1,0 +1,191 @@
+"""A good citizen of JupyterLab and Notebook 7: commands, menus, keys, settings, layout, status."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import BrowserContext, expect
+
+from jupyter_agent.testing import calls, says
+from tests.ui.conftest import OpenPage, new_file
+from tests.ui.lab import Lab, Replies, right_area
+from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
+
+LABEXTENSION = Path(__file__).parents[2] / "labextension"
+SCHEMA = json.loads((LABEXTENSION / "schema/plugin.json").read_text())
+COMMANDS = """async () => {
+    const {commands} = jupyterapp;
+    const own = commands.listCommands().filter(id => id.startsWith('jupyter-agent:'));
+    return Promise.all(own.map(async id => ({
+        id,
+        label: commands.label(id),
+        caption: commands.caption(id),
+        describedBy: (await commands.describedBy(id)).args
+    })));
+}"""
+BINDINGS = """() => jupyterapp.commands.keyBindings.map(
+    ({command, keys, selector}) => ({command, keys: keys.join(' '), selector})
+)"""
+OFF_PALETTE = {"jupyter-agent:send", "jupyter-agent:cell-menu"}
+"""One needs arguments, the other a place."""
+
+
+def test_every_command_is_described_and_in_the_palette(notebook: OpenNotebook) -> None:
+    page = notebook.page
+    commands = page.evaluate(COMMANDS)
+    assert len(commands) >= 13
+    for command in commands:
+        assert command["caption"], command
+        assert command["describedBy"]["type"] == "object", command
+        assert command["label"] or command["id"] == "jupyter-agent:cell-menu", command
+        for argument in command["describedBy"]["properties"].values():
+            assert argument["description"], command
+    page.keyboard.press("Control+Shift+c")
+    shown = page.locator(".lm-CommandPalette-item[data-command^='jupyter-agent:']")
+    page.locator(".lm-CommandPalette-input:visible").fill("Assistant")
+    listed = {command["id"] for command in commands} - OFF_PALETTE
+    eventually(
+        lambda: {item.get_attribute("data-command") for item in shown.all()},
+        lambda ids: ids >= listed - {"jupyter-agent:stop", "jupyter-agent:export"},
+    )
+
+
+def test_its_keys_are_nobody_elses(notebook: OpenNotebook) -> None:
+    bindings = notebook.page.evaluate(BINDINGS)
+    own = {one["keys"] for one in bindings if one["command"].startswith("jupyter-agent:")}
+    others = {one["keys"] for one in bindings if not one["command"].startswith("jupyter-agent:")}
+    assert own
+    assert not own & others
+
+
+def test_the_run_menu_has_it_and_the_view_menu_opens_it(notebook: OpenNotebook) -> None:
+    page = notebook.page
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menu").get_by_text("Assistant", exact=True).hover()
+    menu = page.get_by_role("menu").filter(has_text="Refactor This Cell")
+    for label in ("Explain This Cell", "Stop the Assistant", "Undo the Last Turn"):
+        expect(menu.get_by_text(label)).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.get_by_role("menuitem", name="View", exact=True).click()
+    page.get_by_role("menu").get_by_text("Open the Assistant").click()
+    expect(Panel(page).message).to_be_focused()
+
+
+def test_every_setting_is_explained() -> None:
+    def explained(name: str, schema: dict[str, Any]) -> None:
+        assert schema["title"], name
+        assert schema["description"].endswith((".", "?")), name
+        for inner, more in schema.get("items", {}).get("properties", {}).items():
+            explained(f"{name}.{inner}", more)
+
+    for name, schema in SCHEMA["properties"].items():
+        assert "default" in schema, name
+        explained(name, schema)
+
+
+def test_styles_have_no_colours_of_their_own() -> None:
+    colour = re.compile(
+        r"#[0-9a-f]{3,8}\b|\b(?:rgb|hsl)a?\(|:\s*(?:white|black|red|gr[ae]y)\b", re.I
+    )
+    files = [*(LABEXTENSION / "style").glob("*.css")]
+    assert files
+    for file in files:
+        assert not colour.findall(file.read_text()), file.name
+
+
+def test_nothing_covers_the_notebook_at_first_start(open_page: OpenPage) -> None:
+    notebook = open_page()
+    page = notebook.page
+    page.locator(".jp-Agent-status button").wait_for()
+    expect(Panel(page).region).to_be_hidden()
+    assert notebook.dialogs() == []
+    expect(page.locator(".Toastify__toast")).to_have_count(0)
+    box = notebook.cell("c0").bounding_box()
+    assert box
+    top = "([x, y]) => Boolean(document.elementFromPoint(x, y).closest('.jp-Cell'))"
+    assert page.evaluate(top, [box["x"] + 100, box["y"] + 10])
+
+
+def test_the_layout_is_restored_with_the_panel(panel: Panel, lab: Lab) -> None:
+    eventually(lambda: right_area(lab, panel.page.url), lambda area: area["collapsed"] is False, 20)
+    panel.page.reload()
+    expect(panel.message).to_be_visible()
+
+
+def test_the_status_bar_tells_model_state_and_tokens_and_opens_the_panel(
+    notebook: OpenNotebook, replies: Replies
+) -> None:
+    page = notebook.page
+    item = page.locator(".jp-Agent-status").get_by_role("button")
+    expect(item).to_have_text("Sonnet 5.5 · ready")
+    panel = Panel(page)
+    item.click()
+    expect(panel.message).to_be_focused()
+    panel.region.get_by_label("Mode", exact=True).select_option("ask")
+    replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
+    replies.append([says("Done.")])
+    panel.ask("Change it.")
+    expect(item).to_have_text(re.compile("waits for you"))
+    panel.button("Allow").click()
+    expect(item).to_have_text(re.compile(r"Sonnet 5\.5 · ready · \d+ tokens"))
+
+
+def test_everything_in_the_panel_is_reached_with_the_tab_key_and_has_a_name(
+    panel: Panel, replies: Replies
+) -> None:
+    replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
+    replies.append([says("Like this:\n\n```python\ny = 1\n```")])
+    panel.ask("Change it.")
+    expect(panel.button("Undo turn")).to_be_visible()
+    page = panel.page
+    page.locator(".jp-Agent-header h2").click()  # the tab key goes on from there
+    reached: list[str] = []
+    while len(reached) < 40:
+        page.keyboard.press("Tab")
+        name = page.evaluate(
+            """() => {
+                const one = document.activeElement;
+                return one.closest('#jupyter-agent')
+                    ? one.getAttribute('aria-label') || one.title || one.textContent
+                    : null;
+            }"""
+        )
+        if name is None:
+            break
+        assert name.strip()
+        reached.append(name)
+    wanted = ["New conversation", "Conversations", "Models and keys", "Conversation"]
+    wanted += ["Edit and ask again", "Ask again", "Keep", "Undo turn", "Message", "Mode", "Model"]
+    places = [reached.index(name) for name in wanted]
+    assert places == sorted(places)
+
+
+def test_notebook_7_has_the_panel_and_a_turn_works_in_its_notebook(
+    context: BrowserContext, lab: Lab, replies: Replies
+) -> None:
+    path = new_file(lab, "in_notebook_7", ["x = 1"])
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
+    page.goto(f"{lab.url}/notebooks/{path}?token={lab.token}")
+    cell = page.locator(".jp-Cell .cm-content").first
+    expect(cell).to_have_text("x = 1")
+    page.get_by_role("menuitem", name="View", exact=True).click()
+    page.get_by_role("menu").get_by_text("Open the Assistant").click()
+    panel = Panel(page)
+    expect(panel.message).to_be_focused()
+    panel.region.get_by_label("Mode", exact=True).select_option("auto")
+    eventually(lambda: lab.notebook(path)["carrier"], lambda name: name == "tab", 20)
+    replies.append([calls("update_cell", cell_id="c0", source="x = 7"), calls("run_cells")])
+    replies.append([says("It is seven.")])
+    panel.ask("Make it seven, and run it.")
+    expect(panel.log).to_contain_text("It is seven.")
+    expect(cell).to_have_text("x = 7")
+    expect(page.locator(".jp-InputPrompt").first).to_have_text("[1]:")
+    expect(panel.call("Edited cell 1")).to_be_visible()
+    assert [error for error in errors if "jupyter-agent" in error] == []

@@ -1,0 +1,126 @@
+"""What the assistant offers in the notebook itself, and what it tells of when one was away."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import BrowserContext, expect
+
+from jupyter_agent.testing import Scripted, calls, says
+from tests.ui.conftest import OpenPage
+from tests.ui.gate import Gate
+from tests.ui.lab import Lab, Replies, right_area, settings
+from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
+
+OFFERED = [
+    "Explain This Cell",
+    "Fix the Error in This Cell",
+    "Refactor This Cell",
+    "Add a Test for This Cell",
+    "Continue From Here",
+]
+
+
+def test_a_cell_that_failed_has_a_button_that_asks_to_fix_it_until_it_runs(
+    open_page: OpenPage, lab: Lab, replies: Replies
+) -> None:
+    notebook = open_page(cells=["x = 1", "y = 1 / 0", "'the active one'"])
+    page = notebook.page
+    fix = page.get_by_role("button", name="Fix with the assistant")
+    expect(fix).to_have_count(0)
+    lab.run(notebook.path, "c1")
+    expect(fix).to_have_count(1)
+    notebook.edit("c2")
+    replies.append([says("You divide by zero.")])
+    fix.click()
+    expect(Panel(page).log).to_contain_text("You divide by zero.")
+    asked = str(lab.fake.requests[-1]["messages"][-1])
+    assert "Find out why this cell fails, and fix it." in asked
+    assert "y = 1 / 0" in asked
+    assert "the active one" not in asked
+    lab.edit(notebook.path, "c1", source="y = 1")
+    lab.run(notebook.path, "c1")
+    expect(fix).to_have_count(0)
+
+
+def test_the_button_under_errors_can_be_switched_off(open_page: OpenPage, lab: Lab) -> None:
+    with settings(lab, errorButton=False):
+        notebook = open_page(cells=["1 / 0"])
+        lab.run(notebook.path, "c0")
+        expect(notebook.cell("c0")).to_contain_text("ZeroDivisionError")
+        notebook.page.get_by_role("button", name="Assistant", exact=False).first.wait_for()
+        expect(notebook.page.locator(".jp-Agent-fix")).to_have_count(0)
+
+
+def test_the_toolbar_and_the_context_menu_of_a_cell_offer_what_can_be_done_with_it(
+    open_page: OpenPage, lab: Lab, replies: Replies
+) -> None:
+    notebook = open_page(cells=["x = 1", "double = lambda n: 2 * n"])
+    page = notebook.page
+    panel = Panel(page)
+    notebook.edit("c1")
+    cell = notebook.cell("c1")
+    cell.locator("[data-command='jupyter-agent:cell-menu']").click()
+    menu = page.get_by_role("menu").last
+    expect(menu.locator(".lm-Menu-itemLabel")).to_have_text(OFFERED)
+    replies.append([says("I would test it.")])
+    menu.get_by_text("Add a Test for This Cell").click()
+    expect(panel.log).to_contain_text("I would test it.")
+    asked = str(lab.fake.requests[-1]["messages"][-1])
+    assert "Add a cell below this one that tests it" in asked
+    assert "double = lambda" in asked
+    cell.click(button="right")
+    page.get_by_role("menu").get_by_text("Assistant", exact=True).hover()
+    submenu = page.get_by_role("menu").filter(has_text="Refactor This Cell")
+    expect(submenu.locator(".lm-Menu-itemLabel")).to_have_text(OFFERED)
+    replies.append([says("Two is doubled.")])
+    submenu.get_by_text("Explain This Cell").click()
+    expect(panel.log).to_contain_text("Two is doubled.")
+
+
+def test_what_changed_meanwhile_is_told_and_one_click_away(
+    notebook: OpenNotebook, panel: Panel, replies: Replies, gate: Gate
+) -> None:
+    replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
+    replies.append(Scripted(blocks=[says("Ready. " * 400)], stop_after=3, then="wait", gate=gate))
+    panel.ask("Work on.")
+    expect(panel.log).to_contain_text("Ready.")
+    tab = panel.page.locator(".jp-SideBar [data-id='jupyter-agent']")
+    tab.click()
+    expect(panel.region).to_be_hidden()
+    gate.set()
+    told = panel.page.locator(".jp-Notification-Toast, .Toastify__toast")
+    expect(told).to_contain_text(f"1 cell changed in {notebook.path}.")
+    expect(tab).to_have_class(re.compile("jp-Agent-news"))
+    panel.page.get_by_role("button", name="Show", exact=True).click()
+    expect(panel.call("Edited cell 1")).to_be_in_viewport()
+    expect(tab).not_to_have_class(re.compile("jp-Agent-news"))
+
+
+def test_a_turn_that_ended_while_no_page_was_open_is_told_in_the_next_one_once(
+    context: BrowserContext, open_page: OpenPage, lab: Lab, replies: Replies, gate: Gate
+) -> None:
+    notebook = open_page()
+    panel = Panel(notebook.page).open("auto")
+    replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
+    replies.append(Scripted(blocks=[says("Ready.")], stop_after=3, then="wait", gate=gate))
+    panel.ask("Work on.")
+    expect(panel.call("Edited cell 1")).to_be_visible()
+    address = notebook.page.url
+    panel.page.locator(".jp-SideBar [data-id='jupyter-agent']").click()
+    eventually(lambda: right_area(lab, address), lambda area: area["collapsed"] is True, 20)
+    notebook.page.close()
+    gate.set()
+    eventually(lambda: lab.call("GET", "status").body["turns"], lambda turns: not turns, 20)
+    page = context.new_page()
+    for again in (False, True):
+        page.goto(address)
+        page.locator(".jp-Agent-status button").wait_for()
+        if again:
+            expect(Panel(page).open().log).to_contain_text("Ready.")
+            expect(page.get_by_text("1 cell changed in")).to_have_count(0)
+        else:
+            page.get_by_text("1 cell changed in").wait_for()
+            page.get_by_role("button", name="Show", exact=True).click()
+            expect(Panel(page).log).to_contain_text("Ready.")

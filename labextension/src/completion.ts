@@ -126,16 +126,17 @@ export class Completion {
     const here = this._mentions.here(token.query);
     const known = this._state.token?.from === token.from ? this._state.options : [];
     this._set({ token, options: here.length ? here : known, active: 0 });
-    void this._mentions.elsewhere(token.query).then(more => {
-      if (this._state.token === token) {
-        const options = ranked([...here, ...more], token.query);
-        this._set({
-          ...this._state,
-          options,
-          active: Math.min(this._state.active, Math.max(options.length - 1, 0))
-        });
-      }
-    });
+    let all = here;
+    for (const asked of this._mentions.elsewhere(token.query)) {
+      void asked.then(more => {
+        all = [...all, ...more];
+        if (this._state.token === token) {
+          const options = ranked(all, token.query);
+          const active = Math.min(this._state.active, Math.max(options.length - 1, 0));
+          this._set({ ...this._state, options, active });
+        }
+      });
+    }
   }
 
   private _set(state: ICompletionState): void {

@@ -8,6 +8,9 @@ import type { OpenNotebooks } from './notebooks';
 
 /** How many of one kind are shown. */
 const MOST = 7;
+/** How often a kernel is asked that tells of no variables, and the pause between, in milliseconds. */
+const TRIES = 8;
+const PAUSE = 400;
 
 /** What can be attached with `@`: cells, the selection, notebooks, variables and files. */
 export class Mentions {
@@ -25,9 +28,8 @@ export class Mentions {
   }
 
   /** What the server has to be asked for, once until `forget`. */
-  async elsewhere(query: string): Promise<IOption[]> {
-    const [variables, files] = await Promise.all([this._variables(query), this._files(query)]);
-    return [...variables, ...files];
+  elsewhere(query: string): Promise<IOption[]>[] {
+    return [this._variables(query), this._files(query)];
   }
 
   /** Ask the server anew from now on. */
@@ -85,7 +87,7 @@ export class Mentions {
     if (!notebook) {
       return [];
     }
-    const known = await this._once('variables', () => this._client.variables(notebook));
+    const known = await this._once('variables', () => this._listed(notebook));
     return known
       .filter(({ name }) => has(name, query))
       .slice(0, MOST)
@@ -96,6 +98,18 @@ export class Mentions {
         insert: `\`${name}\``,
         attachment: { type: 'variable', name }
       }));
+  }
+
+  /** The variables of the kernel, which may be busy for a moment. */
+  private async _listed(notebook: string): Promise<{ name: string; about: string }[]> {
+    for (let left = TRIES; left > 0; left--) {
+      const known = await this._client.variables(notebook);
+      if (known.length) {
+        return known;
+      }
+      await new Promise(resolve => setTimeout(resolve, PAUSE));
+    }
+    return [];
   }
 
   private async _files(query: string): Promise<IOption[]> {

@@ -284,7 +284,8 @@ class Notebook:
         async with self.lock:
             carrier = self._carrier = await self._choose(self.path, self._carrier)
             await carrier.refresh()
-            await _finished(_keep_late(carrier))
+            if carrier.shadow is not None and carrier.shadow.late():
+                await _finished(_keep_late(carrier))
             for writer in self._writers:
                 writer.follow()
             await carrier.cells.catch_up()

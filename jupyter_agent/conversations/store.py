@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.conversations.calls import close_calls, keep_call
+from jupyter_agent.conversations.caps import capped
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.conversations.journal import add_changes
 from jupyter_agent.errors import RequestError
@@ -353,7 +354,7 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
 
 
 def _add_events(db: sqlite3.Connection, turn_id: str, events: Sequence[tuple[int, Event]]) -> None:
-    rows = [(turn_id, seq, json.dumps(to_json(event))) for seq, event in events]
+    rows = [(turn_id, seq, json.dumps(to_json(capped(event)))) for seq, event in events]
     db.executemany("INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)", rows)
     for _, event in events:
         if event.type == "cells_changed":

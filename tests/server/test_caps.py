@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
+from jupyter_agent.testing import calls, says
+from jupyter_agent.testing.script import Reply
 from jupyter_agent.tools.run import shares
 
-from .conftest import PATH, Call
+from .conftest import PATH, Call, ask, frames
 
 
 @pytest.fixture
@@ -49,3 +52,21 @@ async def test_several_cells_share_what_a_result_may_have(call: Call, notebook: 
 )
 def test_what_is_short_is_told_whole(wanted: list[int], given: list[int]) -> None:
     assert shares(wanted, 100) == given
+
+
+async def test_n4_an_event_tells_no_more_than_a_client_can_take(
+    call: Call, notebook: Path, replies: list[Reply], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.conversations.caps.EVENT_LIMIT", 4_000)
+    source = {"source": "print('long ' * 3_000)\ndisplay('short')"}
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    told = frames((await call("POST", "chat", body=ask("Run it."))).text)[:-1]
+    turn = (await call("GET", "conversations", "talk")).body["turns"][0]
+    assert {len(json.dumps(each)) < 5_000 for each in told} == {True}
+    outputs = next(each for each in told if each["type"] == "tool-output-available")["output"]
+    assert "see the cell" in str(outputs["outputs"][0])
+    assert "'short'" in str(outputs["outputs"][1])
+    [changed] = (await call("GET", "turns", turn["id"], "changes")).body
+    assert len(changed["after"]["outputs"][0]["text"]) > 12_000, "the journal has it whole"
+    assert len((await call("GET", "runs", outputs["run_id"])).text) > 12_000

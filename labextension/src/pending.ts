@@ -9,6 +9,8 @@ export interface IPendingCell extends ICellRef {
   /** The text before these changes; empty for a cell that was not there. */
   base: string;
   type: 'code' | 'markdown' | 'raw';
+  /** It was put elsewhere. */
+  moved: boolean;
   /** The turns that changed it, the first one first. */
   turns: readonly string[];
   /** Why it could not be taken back, where somebody tried. */
@@ -34,6 +36,7 @@ export function pendingCells(changes: readonly IPendingChange[]): IPendingCell[]
         sign: !first.before ? '+' : last.after ? '~' : '−',
         base: first.before?.source ?? '',
         type: state.type,
+        moved: own.some(({ kind }) => kind === 'move'),
         turns: [...new Set(own.map(({ turn_id }) => turn_id))],
         conflict: own.findLast(({ conflict }) => conflict)?.conflict ?? null,
         above: last.before?.above ?? [],
@@ -41,6 +44,12 @@ export function pendingCells(changes: readonly IPendingChange[]): IPendingCell[]
       }
     ];
   });
+}
+
+/** Whether a cell that was edited is as it was before: by hand, by git, whoever wrote it. */
+export function isBack(pending: IPendingCell, now: { type: string; source: string }): boolean {
+  const { base, moved, sign, type } = pending;
+  return sign === '~' && !moved && now.source === base && now.type === type;
 }
 
 /** Where the removed cells are told: behind which of the cells that are there, by id; '' in front of all. */

@@ -1,4 +1,4 @@
-import { byTurn, pendingCells, placesOf } from '../src/pending';
+import { byTurn, isBack, pendingCells, placesOf } from '../src/pending';
 import type { ICellState, IPendingChange } from '../src/protocol';
 
 function state(source: string, more: Partial<ICellState> = {}): ICellState {
@@ -37,6 +37,25 @@ describe('pendingCells', () => {
   it('forgets a cell that was added and is gone again', () => {
     const changes = [change('t', 'a', null, state('1')), change('t', 'a', state('1'), null)];
     expect(pendingCells(changes)).toEqual([]);
+  });
+});
+
+describe('isBack', () => {
+  const [edited] = pendingCells([change('t', 'a', state('1'), state('2'))]);
+
+  it('tells a cell that is as it was before it was edited', () => {
+    expect(isBack(edited, { type: 'code', source: '1' })).toBe(true);
+    expect(isBack(edited, { type: 'code', source: '2' })).toBe(false);
+    expect(isBack(edited, { type: 'markdown', source: '1' })).toBe(false);
+  });
+
+  it('is never so where a cell was moved or added', () => {
+    const moved: IPendingChange = { ...change('t', 'a', state('1'), state('1')), kind: 'move' };
+    const cells = pendingCells([moved, change('t', 'b', null, state(''))]);
+    expect(cells.map(cell => isBack(cell, { type: 'code', source: cell.base }))).toEqual([
+      false,
+      false
+    ]);
   });
 });
 

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from jupyter_agent.testing import Scripted, calls, says, thinks
 from jupyter_agent.testing.script import Reply
 from tests.ui.conftest import FLAGS
+from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 
@@ -70,6 +71,17 @@ DELETING = [
         calls("run_cell", cell_id="clean"),
     ],
 ]
+TIDYING = [
+    [
+        says("The plot names its columns, and the shops get a cell of their own."),
+        calls("update_cell", cell_id="plot", old_string="sales.plot()", new_string=PLOT),
+        calls("create_cell", after="plot", source='shops = ["north", "south", "harbour"]'),
+        calls("delete_cell", cell_id="old"),
+    ],
+    [says("Cell 3 is edited, cell 4 is new, and the old draft is gone.")],
+]
+OLD = new_code_cell("# draft\nsales.revenue.hist()", id="old")
+FAILING = 'revenue.groupby("shop").sum()'
 BUSY = Scripted(status=529, error=("overloaded_error", "Overloaded"))
 
 RESIZE = """width => {
@@ -94,39 +106,95 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        with panel(browser, lab) as page:
-            ask(page, replies, "Plot revenue by month. How fast does it grow?", PLOTTING)
-            page.get_by_role("button", name="Undo turn").wait_for()
-            take(page, "light")
-            page.evaluate(RESIZE, 300)
-            take(page, "narrow")
-            page.evaluate(RESIZE, 380)
-            theme(page, "JupyterLab Dark")
-            take(page, "dark")
-            theme(page, "JupyterLab Light")
-        with panel(browser, lab) as page:
-            ask(page, replies, "Plot revenue by month.", [*PLOTTING[:2], *[BUSY] * 5])
-            page.get_by_role("button", name="Try again").wait_for()
-            take(page, "error")
-        with panel(
-            browser, lab, new_code_cell(CLEANING, id="clean")
-        ) as page:  # last: what waits is found by every new page
-            page.get_by_label("Mode", exact=True).select_option("ask")
-            ask(page, replies, "Make room for the exports of this year.", DELETING)
-            page.get_by_role("button", name="Deny").wait_for()
-            take(page, "approval")
+        start(browser, lab)
+        answer(browser, lab, replies)
+        streaming(browser, lab, replies)
+        review(browser, lab, replies)
+        errors(browser, lab, replies)
+        conversations(browser, lab)
+        approval(browser, lab, replies)  # last: what waits is found by every new page
         browser.close()
 
 
+def start(browser: Browser, lab: Lab) -> None:
+    with panel(browser, lab, "start") as page:
+        page.get_by_role("region", name="Assistant").get_by_role("button").first.wait_for()
+        take(page, "start")
+
+
+def answer(browser: Browser, lab: Lab, replies: Replies) -> None:
+    with panel(browser, lab, "revenue") as page:
+        ask(page, replies, "Plot revenue by month. How fast does it grow?", PLOTTING)
+        page.get_by_role("button", name="Undo turn").wait_for()
+        take(page, "light")
+        page.evaluate(RESIZE, 300)
+        take(page, "narrow")
+        page.evaluate(RESIZE, 380)
+        theme(page, "JupyterLab Dark")
+        take(page, "dark")
+        theme(page, "JupyterLab Light")
+
+
+def streaming(browser: Browser, lab: Lab, replies: Replies) -> None:
+    """A cell that appears as it is written."""
+    gate = Gate()
+    written = calls("create_cell", after="plot", source=PLOT + "\nmonthly.pct_change().mean()")
+    half = Scripted(
+        blocks=[says("First the plot."), written], stop_after=14, then="wait", gate=gate
+    )
+    with panel(browser, lab, "streaming") as page:
+        ask(page, replies, "Plot revenue by month.", [half, [says("Done.")]])
+        page.get_by_text("First the plot.").wait_for()
+        take(page, "streaming")
+        gate.set()
+        page.get_by_text("Done.").wait_for()
+
+
+def review(browser: Browser, lab: Lab, replies: Replies) -> None:
+    """What a turn changed, marked and shown in the notebook itself."""
+    with panel(browser, lab, "tidy", OLD) as page:
+        ask(page, replies, "Tidy this up.", TIDYING)
+        page.get_by_role("button", name="Undo turn").wait_for()
+        page.get_by_role("button", name="Cell 3 was edited").click()
+        page.get_by_role("button", name="Review").click()
+        take(page, "diff")
+
+
+def errors(browser: Browser, lab: Lab, replies: Replies) -> None:
+    with panel(browser, lab, "shops", new_code_cell(FAILING, id="failing")) as page:
+        ask(page, replies, "Plot revenue by month.", [*PLOTTING[:2], *[BUSY] * 5])
+        page.get_by_role("button", name="Try again").wait_for()
+        page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.get_by_role("button", name="Fix with the assistant").scroll_into_view_if_needed()
+        take(page, "error")
+
+
+def conversations(browser: Browser, lab: Lab) -> None:
+    with panel(browser, lab, "list") as page:
+        page.get_by_role("button", name="Conversations").click()
+        page.get_by_role("searchbox").wait_for()
+        take(page, "conversations")
+
+
+def approval(browser: Browser, lab: Lab, replies: Replies) -> None:
+    with panel(browser, lab, "exports", new_code_cell(CLEANING, id="clean")) as page:
+        page.get_by_label("Mode", exact=True).select_option("ask")
+        ask(page, replies, "Make room for the exports of this year.", DELETING)
+        page.get_by_role("button", name="Deny").wait_for()
+        take(page, "approval")
+
+
 @contextmanager
-def panel(browser: Browser, lab: Lab, *more: NotebookNode) -> Iterator[Page]:
-    """The example notebook as it was, with the panel open, in mode auto."""
+def panel(browser: Browser, lab: Lab, folder: str, *more: NotebookNode) -> Iterator[Page]:
+    """The example notebook in a folder of its own, with the panel open, in mode auto."""
     kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook = new_notebook(cells=[*CELLS, *more], metadata={"kernelspec": kernelspec})
-    nbformat.write(notebook, lab.root / "sales.ipynb")
+    (lab.root / folder).mkdir()
+    nbformat.write(notebook, lab.root / folder / "sales.ipynb")
     context = browser.new_context(viewport=SIZE, device_scale_factor=1.5)
+    context.set_default_timeout(120_000)
     page = context.new_page()
-    OpenNotebook(page, lab, "sales.ipynb").open()
+    OpenNotebook(page, lab, f"{folder}/sales.ipynb").open()
     page.keyboard.press("Control+Alt+g")
     page.get_by_label("Mode", exact=True).select_option("auto")
     yield page

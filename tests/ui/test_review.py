@@ -106,6 +106,25 @@ def test_a_cell_is_kept_or_reverted_in_the_notebook_and_the_panel_says_so_at_onc
     assert notebook.sources() == {**SOURCES, "c0": "x = 1\nw = 0"}
 
 
+def test_a_cell_that_is_as_it_was_is_not_marked_and_one_that_was_moved_says_so(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    replies.append([edits("c0", "1", "2"), calls("move_cell", cell_id="c2", after="c0")])
+    replies.append([says("Done.")])
+    panel.ask("Change both.")
+    expect(bar(notebook, "c0")).to_have_text("~")
+    bar(notebook, "c2").click()
+    expect(box(notebook, 2)).to_contain_text("Moved by the assistant")
+    notebook.edit("c0")
+    notebook.page.keyboard.press("Control+a")
+    notebook.type("x = 1")
+    expect(bar(notebook, "c0")).to_have_count(0)
+    notebook.type("0")
+    expect(bar(notebook, "c0")).to_have_text("~")
+
+
 def test_a_whole_turn_and_all_turns_are_kept_or_reverted_from_one_cell(
     open_page: OpenPage, replies: Replies
 ) -> None:

@@ -213,9 +213,7 @@ function useHint(): string {
         ? trans.__('What you write is asked after those above.')
         : trans.__('At work; Esc stops it. What you write is asked afterwards.');
   }
-  return place
-    ? trans.__('Ask about this notebook…  @ attaches, / commands')
-    : trans.__('Ask, or open a notebook first…');
+  return place ? trans.__('Ask about this notebook…') : trans.__('Ask, or open a notebook first…');
 }
 
 /** Attaches the pictures among files, and says why others are not. */

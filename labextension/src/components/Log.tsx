@@ -45,9 +45,9 @@ export function Log(): React.JSX.Element {
               )
             )}
           {progress === 'running' && last?.role === 'user' && <span className="jp-Agent-cursor" />}
+          <Failure />
           <PendingReview />
           <OutOfDate />
-          <Failure />
         </div>
       </div>
       {!atEnd && (

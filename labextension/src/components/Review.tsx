@@ -168,7 +168,7 @@ export function PendingReview(): React.JSX.Element | null {
 
 function nameOfCell(cell: ICellRef, notebooks: OpenNotebooks, trans: TranslationBundle): string {
   const position = notebooks.position(cell);
-  return position ? trans.__('Cell %1', position) : trans.__('A cell that is gone');
+  return position ? trans.__('Cell %1', position) : trans.__('Deleted cell');
 }
 
 function isOpen(change: IChange): boolean {

@@ -41,6 +41,9 @@ export function Welcome(): React.JSX.Element {
           </button>
         ))}
       </div>
+      <p className="jp-Agent-notice">
+        {trans.__('@ attaches cells, variables and files. / lists commands.')}
+      </p>
       {models && (touring ? <Setup /> : <WhoAnswers model={chosen} />)}
     </div>
   );

@@ -43,7 +43,9 @@ export class ChangeMark implements IDisposable {
     this._bar.dataset.sign = pending.sign;
     const name = {
       '+': trans.__('Cell %1 was added by the assistant: show the change', position),
-      '~': trans.__('Cell %1 was edited by the assistant: show the change', position),
+      '~': this._onlyMoved
+        ? trans.__('Cell %1 was moved by the assistant: show the change', position)
+        : trans.__('Cell %1 was edited by the assistant: show the change', position),
       '−': ''
     }[pending.sign];
     this._bar.title = name;
@@ -96,7 +98,9 @@ export class ChangeMark implements IDisposable {
     const words =
       pending.sign === '+'
         ? trans.__('Added by the assistant')
-        : trans.__('Edited by the assistant');
+        : this._onlyMoved
+          ? trans.__('Moved by the assistant')
+          : trans.__('Edited by the assistant');
     const content = element('div', {
       className: 'jp-Agent-markLine',
       children: [
@@ -128,6 +132,11 @@ export class ChangeMark implements IDisposable {
       this._over && editor
         ? showInEditor(editor, base)
         : showBelow(this._cell, base, this._services.languages, this._host);
+  }
+
+  private get _onlyMoved(): boolean {
+    const { base, moved } = this._pending!;
+    return moved && this._cell.model.sharedModel.getSource() === base;
   }
 
   /** Whether the text is shown in an editor: not that of rendered Markdown, and not where the input is folded. */

@@ -3,7 +3,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { IPendingCell } from '../pending';
-import { placesOf } from '../pending';
+import { isBack, placesOf } from '../pending';
 import type { Reviews } from '../reviews';
 import type { IMarkServices } from './cell';
 import { ChangeMark } from './cell';
@@ -76,22 +76,25 @@ export class NotebookMarks implements IDisposable {
   }
 
   private _markChanged(changed: ReadonlyMap<string, IPendingCell>): void {
-    const widgets = this._panel.content.widgets;
-    for (const [cell, mark] of this._changes) {
-      if (cell.isDisposed || !changed.has(cell.model.id)) {
-        mark.dispose();
-        this._changes.delete(cell);
-      }
-    }
-    widgets.forEach((cell, index) => {
+    const stale = new Set(this._changes.keys());
+    this._panel.content.widgets.forEach((cell, index) => {
       const pending = changed.get(cell.model.id);
-      if (pending) {
+      if (!pending) {
+        return;
+      }
+      this._follow(cell);
+      const { type, sharedModel } = cell.model;
+      if (!isBack(pending, { type, source: sharedModel.getSource() })) {
         const mark = this._changes.get(cell) ?? new ChangeMark(cell, this._services);
         this._changes.set(cell, mark);
         mark.show(pending, index + 1);
-        this._follow(cell);
+        stale.delete(cell);
       }
     });
+    for (const cell of stale) {
+      this._changes.get(cell)?.dispose();
+      this._changes.delete(cell);
+    }
   }
 
   private _markRemoved(removed: readonly IPendingCell[]): void {
@@ -145,6 +148,7 @@ export class NotebookMarks implements IDisposable {
     if (!this._followed.has(cell)) {
       this._followed.add(cell);
       cell.inViewportChanged.connect(this.schedule, this);
+      cell.model.contentChanged.connect(this.schedule, this);
       void cell.ready.then(() => this.schedule());
     }
   }

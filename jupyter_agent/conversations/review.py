@@ -70,8 +70,8 @@ def verdicts(db: sqlite3.Connection, owner: str, conversation_id: str, turn_id: 
     return [
         sentence.format(cells=_named(rows))
         for sentence, rows in (
-            ("The person took your changes back: {cells}.", undone),
-            ("In the notebook, but not reviewed by the person yet: your changes {cells}.", open_),
+            ("The person took back your changes to {cells}.", undone),
+            ("In the notebook, not reviewed by the person yet: your changes to {cells}.", open_),
         )
         if rows
     ]

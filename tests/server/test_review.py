@@ -77,19 +77,19 @@ async def test_the_model_is_told_what_was_taken_back_and_what_nobody_has_reviewe
     first = (await call("POST", "chat", body=ask("Change both.", stream=False))).body
     await call("POST", "chat", body=ask("And now?"))
     assert (
-        f"not reviewed by the person yet: your changes cell `b2` in {PATH}, `c3` in {PATH}."
+        f"not reviewed by the person yet: your changes to cell `b2` in {PATH}, `c3` in {PATH}."
     ) in told(fake)
     b2 = {"cells": [{"notebook": PATH, "cell_id": "b2"}]}
     await call("POST", "turns", first["turn_id"], "undo", body=b2)
     await call("POST", "chat", body=ask("And now?"))
-    assert f"The person took your changes back: cell `b2` in {PATH}." in told(fake)
-    assert f"your changes cell `c3` in {PATH}." in told(fake)
+    assert f"The person took back your changes to cell `b2` in {PATH}." in told(fake)
+    assert f"your changes to cell `c3` in {PATH}." in told(fake)
     assert "- Cell `b2` is now:\nx = 1" in told(fake), "the text that is there"
     await call("POST", "turns", first["turn_id"], "accept")
     await call("POST", "chat", body=ask("What is there?"))
     facts = fake.requests[-2]["messages"][-1]["content"][0]["text"]
     assert "reviewed" not in facts
-    assert "took your changes back" not in facts, "it has been told"
+    assert "took back your changes" not in facts, "it has been told"
     (result,) = fake.requests[-1]["messages"][-1]["content"]
     assert "x = 1" in str(result)
     assert "print('x was', x)" in str(result)

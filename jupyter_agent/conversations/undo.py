@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ from jupyter_agent.conversations.journal import Entry, Journal
 from jupyter_agent.conversations.live import Books
 from jupyter_agent.errors import ToolError
 from jupyter_agent.notebook.cell import Change
-from jupyter_agent.notebook.changes import undo
+from jupyter_agent.notebook.changes import Undone, undo
 from jupyter_agent.workspace.workspace import Workspace
 
 CellName: TypeAlias = tuple[str, str]
@@ -67,7 +67,7 @@ async def undo_turn(
             continue
         undone += result.undone
         conflicts += result.conflicts
-        await _mark(journal, of_notebook, result.conflicts)
+        await _mark(journal, of_notebook, result)
     await books.audit.add(_deeds(work.user, turn_id, undone, conflicts))
     return UndoneTurn(undone=undone, conflicts=conflicts)
 
@@ -91,11 +91,13 @@ def _deeds(
         )
 
 
-async def _mark(
-    journal: Journal, entries: Sequence[Entry], conflicts: Sequence[Mapping[str, Any]]
-) -> None:
-    why = {conflict["cell_id"]: str(conflict["why"]) for conflict in conflicts}
-    for cell_id, reason in why.items():
-        ids = [entry.id for entry in entries if entry.change.cell_id == cell_id]
-        await journal.mark_conflict(ids, reason)
-    await journal.mark_undone([entry.id for entry in entries if entry.change.cell_id not in why])
+async def _mark(journal: Journal, entries: Sequence[Entry], result: Undone) -> None:
+    undone = [entry for entry in entries if replace(entry.change, undone=True) in result.undone]
+    await journal.mark_undone([entry.id for entry in undone])
+    for conflict in result.conflicts:
+        ids = [
+            entry.id
+            for entry in entries
+            if entry.change.cell_id == conflict["cell_id"] and entry not in undone
+        ]
+        await journal.mark_conflict(ids, str(conflict["why"]))

@@ -27,7 +27,8 @@ class Undone:
     """What was taken back, and what was left as it is."""
 
     undone: list[Change]
-    """The given changes of all cells that are now without them, marked so."""
+    """The given changes that the cells are now without, marked so. Of a cell that is a conflict
+    that is its deletion alone, where it returned with the rest."""
     conflicts: list[dict[str, Any]]
     """`notebook`, `cell_id`, `reason` (`changed`, `deleted`, `locked`, `running`, `typing`), `why`
     (a sentence), `current` (the cell; None where it is gone)."""
@@ -44,13 +45,16 @@ async def undo(
     Raises what an edit raises where the notebook cannot be changed; then nothing is.
     """
     conflicts: dict[str, _LeftAlone] = {}
+    returned: set[str] = set()
     current: dict[str, Cell | None] = {}
 
     def reverse(cells: SharedCells) -> list[Change]:
         conflicts.clear()
+        returned.clear()
         current.update({cell_id: _get(cells, cell_id) for cell_id in _cell_ids(changes)})
         reversal = _Reversal(notebook, cells, changes, changes if turn is None else turn)
         conflicts.update(reversal.conflicts)
+        returned.update(reversal.returned)
         reversal.carry_out()
         return [
             _difference(notebook.path, cell_id, before, _get(cells, cell_id))
@@ -59,7 +63,12 @@ async def undo(
         ]
 
     await notebook.restore(reverse)
-    undone = [replace(change, undone=True) for change in changes if change.cell_id not in conflicts]
+    undone = [
+        replace(change, undone=True)
+        for change in changes
+        if change.cell_id not in conflicts
+        or (change.cell_id in returned and change.kind == "delete")
+    ]
     return Undone(
         undone,
         [
@@ -124,6 +133,9 @@ class _Reversal:
     ) -> None:
         self.conflicts: dict[str, _LeftAlone] = {}
         """Cell id -> why it is left alone."""
+        self.returned = set[str]()
+        """Those of them that return as they were when they were deleted: what somebody does to
+        them from then on, a later deletion too, is not what these changes did."""
         self._notebook = notebook
         self._cells = cells
         self._turn = turn
@@ -137,8 +149,8 @@ class _Reversal:
             except _LeftAlone as left:
                 self.conflicts[cell_id] = left
                 if now is None and own[-1].after is None:
-                    # It returns at least as it was when it was deleted.
                     self._former[cell_id] = own[-1].before
+                    self.returned.add(cell_id)
 
     def carry_out(self) -> None:
         for cell_id, former in self._former.items():

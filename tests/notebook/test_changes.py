@@ -139,6 +139,24 @@ async def test_a_deleted_cell_that_people_had_written_into_returns_with_that_and
     assert notebook.peek("a").source.startswith("x = 11!!")
 
 
+async def test_a_cell_that_returned_with_a_conflict_and_was_deleted_again_is_the_later_turns(
+    notebook: Notebook, journal: Journal
+) -> None:
+    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    await notebook.update("a", old_string="x = 10", new_string="x = 11")
+    journal.add(await notebook.delete("a"))
+    first = await undo(notebook, journal.changes)
+    assert [change.kind for change in first.undone] == ["delete"]
+    await notebook.update("a", old_string="x = 11", new_string="x = 11  # newer")
+    later = (await notebook.delete("a")).changes
+    left = [change for change in journal.changes if change.kind != "delete"]
+    again = await undo(notebook, left, journal.changes)
+    assert [conflict["reason"] for conflict in again.conflicts] == ["deleted"]
+    assert "a" not in [cell.id for cell in notebook.cells()]
+    assert (await undo(notebook, later)).conflicts == []
+    assert notebook.peek("a").source == "x = 11  # newer\ny = 2\nz = 3"
+
+
 async def test_updates_of_a_cell_whose_deletion_was_taken_back_by_hand_are_taken_back(
     notebook: Notebook, journal: Journal
 ) -> None:

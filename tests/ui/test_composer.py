@@ -145,10 +145,11 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
 
 
 def test_the_selection_is_attached_by_name_and_escape_closes_the_list_only(
-    notebook: OpenNotebook, panel: Panel, replies: Replies
+    notebook: OpenNotebook, panel: Panel, replies: Replies, lab: Lab
 ) -> None:
     notebook.edit("c0", at=0)
-    notebook.page.keyboard.press("Shift+ArrowRight")
+    for _ in "x =":
+        notebook.page.keyboard.press("Shift+ArrowRight")
     panel.open()
     panel.page.keyboard.type("@sel")
     options = suggestions(panel)
@@ -158,6 +159,16 @@ def test_the_selection_is_attached_by_name_and_escape_closes_the_list_only(
     expect(panel.message).to_be_focused()
     panel.page.keyboard.type("ection")
     expect(options).to_have_count(0)  # not again for the same word
+    panel.message.fill("")
+    panel.page.keyboard.type("What is @sel")
+    expect(options.first).to_contain_text("selection")
+    panel.page.keyboard.press("Enter")
+    expect(panel.message).to_have_value("What is the selection ")
+    replies.append([says("A letter.")])
+    panel.message.press("Enter")
+    expect(panel.log).to_contain_text("A letter.")
+    assert re.search(r"Attached selection of cell `c0`:\\nx =[^ ]", sent(lab))
+    expect(panel.log.locator(".jp-Agent-question .jp-Agent-chip")).to_contain_text(["selection"])
 
 
 def test_pictures_go_along_are_made_smaller_and_are_shown_after_a_reload(
@@ -178,6 +189,14 @@ def test_pictures_go_along_are_made_smaller_and_are_shown_after_a_reload(
     notebook.wait_until_ready()
     panel.open()
     expect(panel.log.locator(".jp-Agent-question img")).to_be_visible()
+
+
+def test_pictures_that_are_dropped_go_along(panel: Panel) -> None:
+    drop = PASTE.replace(
+        "ClipboardEvent('paste', {clipboardData", "DragEvent('drop', {dataTransfer: clipboardData"
+    )
+    panel.page.evaluate(drop, [picture(4, 4), "dropped.png", "image/png"])
+    expect(panel.button("Remove dropped.png")).to_be_visible()
 
 
 def test_what_is_no_picture_and_a_model_that_sees_none_are_said(panel: Panel, lab: Lab) -> None:

@@ -123,6 +123,9 @@ def test_a_cell_that_is_as_it_was_is_not_marked_and_one_that_was_moved_says_so(
     expect(bar(notebook, "c0")).to_have_count(0)
     notebook.type("0")
     expect(bar(notebook, "c0")).to_have_text("~")
+    panel.button("Keep turn").click()
+    expect(notebook.page.locator(".jp-Agent-bar")).to_have_count(0)
+    expect(panel.button("Keep turn")).to_be_hidden()
 
 
 def test_a_whole_turn_and_all_turns_are_kept_or_reverted_from_one_cell(

@@ -66,11 +66,7 @@ function Choice({ label, value, onChange }: IChoiceProps): React.JSX.Element {
   return (
     <label className="jp-Agent-sharing">
       <span>{label}</span>
-      <select
-        className="jp-mod-styled"
-        value={value}
-        onChange={event => onChange(event.target.value as Share)}
-      >
+      <select value={value} onChange={event => onChange(event.target.value as Share)}>
         {SHARES.map(share => (
           <option key={share} value={share}>
             {shareName(share, trans)}

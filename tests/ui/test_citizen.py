@@ -44,7 +44,8 @@ def test_every_command_is_described_and_in_the_palette(notebook: OpenNotebook) -
         assert command["label"] or command["id"] == "jupyter-agent:cell-menu", command
         for argument in command["describedBy"]["properties"].values():
             assert argument["description"], command
-    page.keyboard.press("Control+Shift+c")
+    notebook.wait_for_kernel()  # before that JupyterLab may take the focus from its own palette
+    page.keyboard.press("Control+Shift+C")
     shown = page.locator(".lm-CommandPalette-item[data-command^='jupyter-agent:']")
     page.locator(".lm-CommandPalette-input:visible").fill("Assistant")
     listed = {command["id"] for command in commands} - OFF_PALETTE

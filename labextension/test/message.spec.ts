@@ -7,9 +7,10 @@ import { goldenStream, goldenStreams } from './golden';
 const replay = (chunks: AgentChunk[]): AgentMessage => chunks.reduce(advance, emptyAnswer(''));
 
 /** Absent and undefined are the same, and how a half-written input is guessed is nobody's contract. */
+/** Without what a stock client knows from its own user: the stream tells their answers in a notice of ours. */
 function comparable(message: AgentMessage): unknown {
   return JSON.parse(JSON.stringify(message), (key, value: unknown) =>
-    key === 'rawInput' ? undefined : value
+    key === 'rawInput' || key === 'approved' ? undefined : value
   );
 }
 

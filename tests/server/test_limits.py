@@ -88,16 +88,16 @@ async def test_s13_a_body_in_chunks_has_the_same_limit(
     assert (await call("GET", "status")).status == 200
 
 
-async def test_s13_a_picture_of_twenty_megabytes_is_taken(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+async def test_s13_a_picture_of_twenty_megabytes_is_refused_with_what_would_do(
+    call: Call, fake: FakeAnthropic, notebook: Path
 ) -> None:
-    replies.append([says("A large one.")])
-    fake.max_chars = 100_000_000
     body = ask("What is it?", stream=False)
     url = "data:image/png;base64," + "A" * (20 << 20)
     body["messages"][0]["parts"].append({"type": "file", "mediaType": "image/png", "url": url})
     answer = await call("POST", "chat", body=body)
-    assert answer.status == 200, answer.text[:200]
+    assert (answer.status, answer.body["reason"]) == (413, "too_large")
+    assert "at most 5 MB" in answer.body["message"]
+    assert not fake.requests
 
 
 async def test_s13_a_packed_body_is_not_unpacked(call: Call, jp_auth_header: Any) -> None:

@@ -52,7 +52,7 @@ TURNS: dict[str, Callable[[], Turn]] = {
     "server_changes": lambda: Turn([[edit("b2"), calls("delete_cell", cell_id="a1")], SAY]),
     "server_tool_error": lambda: Turn([[edit("nowhere"), calls("no_such_tool", x=1)], SAY]),
     "server_approvals": lambda: Turn(
-        [[edit("b2"), edit("c3"), READ], SAY],
+        [[edit("b2"), calls("delete_cell", cell_id="c3"), READ], SAY],
         {"mode": "ask"},
         [{"approved": True}, {"approved": False, "reason": "Not that one."}],
     ),

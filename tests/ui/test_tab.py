@@ -143,6 +143,41 @@ def test_a_run_that_is_trusted_after_its_first_output_is_shown_to_its_end(
     assert printed(notebook.outputs("c0")) == LINES
 
 
+HOLD_ANSWERS = """() => {
+  const socket = agentSockets.at(-1);
+  const deliver = socket.onmessage;
+  const held = [];
+  window.agentTrusted = false;
+  window.agentRelease = () => {
+    delete socket.send;
+    held.forEach(message => socket.send(message));
+  };
+  socket.onmessage = event => {
+    if (typeof event.data === 'string' && event.data.includes('"trust"')) {
+      socket.send = message => held.push(message);
+      agentTrusted = true;
+    }
+    deliver(event);
+  };
+}"""
+"""From when the page trusts the cell on, what it sends waits."""
+
+
+def test_what_a_run_adds_while_a_page_trusts_its_cell_is_not_lost(open_page: OpenPage) -> None:
+    notebook = open_page([SLOW_LOOP])
+    notebook.wait_until_linked()
+    notebook.page.evaluate(HOLD_ANSWERS)
+    run = notebook.lab.run(notebook.path, "c0", wait=0)
+    eventually(lambda: notebook.page.evaluate("() => agentTrusted"), bool)
+    eventually(
+        lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body["outputs"],
+        lambda outputs: "line 2" in str(outputs),
+    )
+    notebook.page.evaluate("() => agentRelease()")
+    eventually(lambda: notebook.output_text("c0"), lambda text: text.strip() == LINES.strip())
+    assert printed(notebook.outputs("c0")) == LINES
+
+
 def test_a_cell_that_the_person_runs_while_the_agent_runs_it_shows_the_persons_run(
     open_page: OpenPage,
 ) -> None:

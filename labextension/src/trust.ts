@@ -16,7 +16,7 @@ export function trust(cell: ICellModel): void {
     cell.trusted = true;
     return;
   }
-  withoutWriting(cell.sharedModel as ISharedCodeCell, () => {
+  withoutWriting(cell.sharedModel, () => {
     cell.trusted = true;
   });
   for (let index = 0; index < cell.outputs.length; index++) {

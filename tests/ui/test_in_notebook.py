@@ -109,10 +109,10 @@ def test_a_turn_that_ended_while_no_page_was_open_is_told_in_the_next_one_once(
     expect(panel.call("Edited cell 1")).to_be_visible()
     address = notebook.page.url
     panel.page.locator(".jp-SideBar [data-id='jupyter-agent']").click()
-    eventually(lambda: right_area(lab, address), lambda area: area["collapsed"] is True, 20)
+    eventually(lambda: right_area(lab, address), lambda area: area["collapsed"] is True)
     notebook.page.close()
     gate.set()
-    eventually(lambda: lab.call("GET", "status").body["turns"], lambda turns: not turns, 20)
+    eventually(lambda: lab.call("GET", "status").body["turns"], lambda turns: not turns)
     page = context.new_page()
     for again in (False, True):
         page.goto(address)

@@ -19,8 +19,7 @@ _LONGEST = (100_000, 10_000, 1_000, 0)
 def capped(event: Event) -> Event:
     """The event, without the longest texts of its outputs where it is too large.
 
-    `GET runs/{id}` and `GET turns/{id}/changes` give them whole; what was left out says so. An
-    event that is small enough, capped before or not of outputs is given as it is.
+    `GET runs/{id}` and `GET turns/{id}/changes` give them whole; what was left out says so.
     """
     if isinstance(event, CallOutput):
         return replace(event, output=_fitting(event.output))

@@ -14,6 +14,7 @@ from jupyter_agent.agent.ending import Ending
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.audit import AuditLog
+from jupyter_agent.conversations.caps import capped
 from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.rules import RuleStore, allowing
@@ -63,8 +64,10 @@ class LiveTurn:
         self._books = books
         self._ends_to_ask = ends_to_ask
         self._events: list[Event] = []
+        """What followers are told."""
+        self._unwritten: list[tuple[int, Event]] = []
+        """With their numbers, and whole: the journal keeps all of what they say."""
         self._told = 0
-        self._written = 0
         self._lock = asyncio.Lock()
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: set[asyncio.Task[None]] = set()
@@ -91,7 +94,7 @@ class LiveTurn:
             isinstance(event, TextDelta | ThinkingDelta | CallInputDelta)
             and not self._lock.locked()
         ):
-            self._events.append(event)
+            self._add(event)
             self._announce()
             self._flush_later()
         else:
@@ -103,7 +106,7 @@ class LiveTurn:
         Where it cannot, followers are told all the same. Raises StoreUnavailable then.
         """
         async with self._lock:
-            self._events.append(event)
+            self._add(event)
             try:
                 await self._books.store.end(
                     self.record.id,
@@ -111,9 +114,9 @@ class LiveTurn:
                     stop_reason=stop_reason,
                     steps=steps,
                     usage=self._usage,
-                    events=self._unwritten(),
+                    events=self._unwritten,
                 )
-                self._written = len(self._events)
+                self._unwritten = []
             finally:
                 self.state = state
                 self._announce()
@@ -129,20 +132,20 @@ class LiveTurn:
                 self._step_open = False
             elif isinstance(event, UsageUpdated):
                 self._usage = event.usage
-            self._events.append(event)
+            self._add(event)
             if not isinstance(event, TextDelta | ThinkingDelta | CallInputDelta):
                 await self._write()
             self._announce()
         self._flush_later()
 
     async def _write(self) -> None:
-        end = len(self._events)
-        if numbered := self._unwritten():
+        if numbered := self._unwritten[:]:
             await self._books.store.add_events(self.record.id, numbered)
-            self._written = end
+            del self._unwritten[: len(numbered)]
 
-    def _unwritten(self) -> list[tuple[int, Event]]:
-        return list(enumerate(self._events[self._written :], start=self._written + 1))
+    def _add(self, event: Event) -> None:
+        self._events.append(capped(event))
+        self._unwritten.append((len(self._events), event))
 
     def _announce(self) -> None:
         self._told = len(self._events)
@@ -150,7 +153,7 @@ class LiveTurn:
         self._changed = asyncio.Event()
 
     def _flush_later(self) -> None:
-        if self._flush is None and self._written < len(self._events):
+        if self._flush is None and self._unwritten:
             loop = asyncio.get_running_loop()
             self._flush = loop.call_later(DELTAS_LAG, self._start_flush)
 

@@ -10,15 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
 
-from jupyter_agent.conversations.caps import capped
 from jupyter_agent.events import Event, TurnFinished
 
 Chunk = dict[str, Any]
 
 
 def chunk(event: Event) -> Chunk:
-    """The event as one chunk of the stream (API.md lists them), no larger than clients can take."""
-    event = capped(event)
+    """The event as one chunk of the stream (API.md lists them)."""
     match event.type:
         case "turn_started":
             metadata = {

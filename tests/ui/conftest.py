@@ -172,5 +172,6 @@ def new_file(lab: Lab, name: str, sources: Sequence[str]) -> str:
     cells = [new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)]
     kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     path = f"{name}.ipynb"
+    assert not (lab.root / path).exists()  # a page of an earlier one would still be linked
     nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), lab.root / path)
     return path

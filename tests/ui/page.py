@@ -20,8 +20,9 @@ window.agentTest = {
   panel: path => [...window.jupyterapp.shell.widgets('main')].find(w => w.context?.path === path),
   notebook: path => window.agentTest.panel(path).content,
   cells: path => [...window.agentTest.notebook(path).model.cells],
-  view: (path, id) =>
-    window.agentTest.notebook(path).widgets.find(cell => cell.model.id === id).editor.editor,
+  widget: (path, id) =>
+    window.agentTest.notebook(path).widgets.find(cell => cell.model.id === id),
+  view: (path, id) => window.agentTest.widget(path, id).editor.editor,
   text: node => [...node.querySelectorAll('.cm-line')].map(line => line.textContent).join('\\n')
 };
 """
@@ -183,7 +184,8 @@ class OpenNotebook:
     def edit_line(self, cell_id: str, line: int, *, end: bool) -> None:
         """Put the cursor at the start or end of a line, in one step: the text may be changing."""
         self._evaluate(
-            """(() => {
+            """(async () => {
+                await agentTest.widget(path, id).ready;
                 const view = agentTest.view(path, id);
                 const {from, to} = view.state.doc.line(line + 1);
                 view.focus();

@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Locator, expect
 
 from jupyter_agent.testing import Scripted, calls, says
-from tests.ui.conftest import OpenPage
+from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, settings
 from tests.ui.page import OpenNotebook, eventually
@@ -107,8 +107,7 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:
     (lab.root / "shops.csv").write_text("shop,revenue\nnorth,17\n")
-    other = open_page(cells=["elsewhere = 'in the other notebook'"]).path
-    (lab.root / "other.ipynb").write_bytes((lab.root / other).read_bytes())
+    new_file(lab, "other", ["elsewhere = 'in the other notebook'"])
     notebook = open_page(cells=["sales = [4711, 2]", "print('the second')", "# far away"])
     lab.run(notebook.path, "c0")
     notebook.edit("c2")

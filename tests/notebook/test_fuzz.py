@@ -11,16 +11,19 @@ import asyncio
 import itertools
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Text
+from tornado.iostream import IOStream
 
 from jupyter_agent.errors import Busy
 from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, replica, room
@@ -32,6 +35,7 @@ from .browser import Tab
 from .conftest import cells_of, code, notebook_json
 from .play import (
     PATIENCE,
+    Clock,
     Log,
     Program,
     Screen,
@@ -63,6 +67,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "ASLEEP", 0.01)
     monkeypatch.setattr(replica, "RECONNECT", 1.0)
     monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 1.0)
+    set_nodelay = IOStream.set_nodelay  # the system keeps short messages back for 40 ms otherwise
+    monkeypatch.setattr(IOStream, "set_nodelay", lambda stream, _: set_nodelay(stream, True))
 
 
 @pytest.fixture(autouse=True)
@@ -75,9 +81,32 @@ def replayable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     monkeypatch.setattr(
+        "jupyter_agent.notebook.shared.uuid4", lambda: UUID(int=random.getrandbits(128))
+    )
+    monkeypatch.setattr(
         "jupyter_agent.notebook.carriers.tab.YNotebook",
         lambda: YNotebook(Doc(client_id=next(clients))),
     )
+
+
+@pytest.fixture
+def clock(
+    jp_asyncio_loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Clock]:
+    """Time passes with the turns of the event loop, and a machine that is busy changes nothing."""
+    clock = Clock(jp_asyncio_loop)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    clock.tick()
+    yield clock
+    clock.stop()
+
+
+@asynccontextmanager
+async def closing(notebooks: Notebooks) -> AsyncIterator[Notebooks]:
+    try:
+        yield notebooks
+    finally:
+        await notebooks.close()
 
 
 async def opened(notebooks: Notebooks, path: str) -> Notebook:
@@ -160,12 +189,14 @@ class Session:
 @sessions
 @synchronous
 async def test_n1_n2_d1_d13_a_person_types_in_a_tab(
-    contents: Any, tabs: Tabs, notebooks: Notebooks, write: Write, sessions: int
+    contents: Any, write: Write, clock: Clock, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):
-        path = write(f"{seed}.ipynb", CELLS)
-        with Session(seed, notebooks, path.name) as session:
-            await in_a_tab(session, contents, tabs, notebooks, path)
+        clock.set(seed)
+        path, tabs = write(f"{seed}.ipynb", CELLS), Tabs()
+        async with closing(Notebooks(contents, tabs)) as notebooks:
+            with Session(seed, notebooks, path.name) as session:
+                await in_a_tab(session, contents, tabs, notebooks, path)
 
 
 async def in_a_tab(
@@ -247,26 +278,30 @@ def cut_for_a_while(session: Session, tab: Tab) -> None:
 @sessions
 @synchronous
 async def test_n1_n2_d1_d6_another_program_writes_the_file(
-    notebooks: Notebooks, write: Write, sessions: int
+    contents: Any, write: Write, clock: Clock, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):
+        clock.set(seed)
         path = write(f"{seed}.ipynb", CELLS)
-        with Session(seed, notebooks, path.name) as session:
-            program = Program(path, session.log, session.random)
-            notebook = await notebooks.get(session.path)
-            async with at_work(program.work(), program.stop):
-                for _ in range(SESSION):
-                    await session.agent.act()
-                    async with program.busy:
-                        await settled(notebook)
-                        check_notebook(notebook, session.log)
-                        check_file(path)
-            await session.agent.finish()
-            await settled(notebook)
-            assert [cell.source for cell in notebook.cells()] == [
-                cell["source"] for cell in cells_of(path)
-            ]
-            check_notebook(notebook, session.log)
+        async with closing(Notebooks(contents, Tabs())) as notebooks:
+            with Session(seed, notebooks, path.name) as session:
+                await in_a_file(session, notebooks, path)
+
+
+async def in_a_file(session: Session, notebooks: Notebooks, path: Path) -> None:
+    program = Program(path, session.log, session.random)
+    notebook = await notebooks.get(session.path)
+    async with at_work(program.work(), program.stop):
+        for _ in range(SESSION):
+            await session.agent.act()
+            async with program.busy:
+                await settled(notebook)
+                check_notebook(notebook, session.log)
+                check_file(path)
+    await session.agent.finish()
+    await settled(notebook)
+    assert [cell.source for cell in notebook.cells()] == [cell["source"] for cell in cells_of(path)]
+    check_notebook(notebook, session.log)
 
 
 @sessions

@@ -440,6 +440,22 @@ async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_s
     await person.close()
 
 
+async def test_what_was_typed_while_a_page_was_cut_off_is_not_called_saved_before_it_is(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    person = await Person(room_server, "a.ipynb").open()
+    person.cut()
+    person.type("a", "\nz = 3")
+    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
+    await person.connect()
+    await notebook.read()
+    assert not person.dirty  # what the save wrote there has won over what the page did
+    assert (await notebook.save()).saved
+    assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2\nz = 3", "# B"]
+    await person.close()
+
+
 async def test_an_approved_run_keeps_a_trusted_notebook_trusted(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:

@@ -7,6 +7,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jupyter_agent import tools
@@ -124,22 +125,27 @@ class Agent:
 
     async def _undo(self) -> None:
         turn = self._random.choice(self._turns)
-        changes = [Change.from_json(json.loads(json.dumps(each.to_json()))) for each in turn]
+        journal = [Change.from_json(json.loads(json.dumps(each.to_json()))) for each in turn]
+        changes = [change for change in journal if not change.undone]
         notebook = await self.work.notebook()
         turn.clear()
         try:
-            result = await undo(notebook, changes)
+            result = await undo(notebook, changes, journal)
         except NotConfirmed:
             for change in changes:  # it says itself that it does not know
                 for state in filter(None, (change.before, change.after)):
                     self._log.removed(state.source)
             raise
         except ToolError:
-            turn += changes
+            turn += journal
             raise
-        left_alone = {conflict["cell_id"] for conflict in result.conflicts}
-        turn += [change for change in changes if change.cell_id in left_alone]
+        marked = [replace(change, undone=True) for change in journal]
+        turn += [
+            done if done in result.undone else change
+            for change, done in zip(journal, marked, strict=True)
+        ]
         self.returned(notebook.cells())
+        left_alone = {conflict["cell_id"] for conflict in result.conflicts}
         for cell_id in {change.cell_id for change in changes} - left_alone:
             self._taken_back([change for change in changes if change.cell_id == cell_id])
 

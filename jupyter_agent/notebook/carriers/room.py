@@ -108,7 +108,8 @@ class RoomCarrier:
             room = await self._enter(self._file_id)
             await self._meet(room)
             note, self._note = self._note, ""
-            if not changed and not room.document.dirty:
+            assert self._mirror is not None
+            if not changed and not self._mirror.changed and not room.unsaved:
                 return Saved(True, note)
             if not self.writable:
                 return Saved(False, f"{note} The file is read-only.".strip())
@@ -196,14 +197,15 @@ class RoomCarrier:
 
     async def _save(self, room: Room) -> str:
         """Why it was not saved; empty if it was."""
+        assert self._mirror is not None
+        self._mirror.changed = False  # what happens from now on is not in the file
         try:
             written = await room.save()
         except (HTTPError, OSError, RuntimeError) as error:
+            self._mirror.changed = True
             return f"which could not be saved: {error}"
         if not written:
             return "unless it was lost to a change of the file that came at the same moment."
-        if self._mirror is not None:
-            self._mirror.changed = False
         return ""
 
     def _upgraded(self) -> bool:
@@ -238,7 +240,8 @@ class _Mirror:
     def __init__(self, original: Doc[Any]) -> None:
         self.replica = YNotebook()
         self.changed = False
-        """There was a transaction here that may not be in the file yet."""
+        """Somebody did something that may not be in the file yet. The room's own mark of that,
+        `dirty`, is lost where a page sets it while a save takes it away."""
         self._sent: deque[bytes] = deque(maxlen=100)
         self.heard = float("-inf")
         """When the last update of the original came (`time.monotonic`)."""
@@ -249,11 +252,16 @@ class _Mirror:
             (original, original.observe(self._theirs)),
             (self.replica.ydoc, self.replica.ydoc.observe(self._ours)),
         ]
+        self.replica.observe(self._note_change)
 
     def close(self) -> None:
         for document, subscription in self._subscriptions:
             document.unobserve(subscription)
         self._subscriptions.clear()
+        self.replica.unobserve()
+
+    def _note_change(self, part: str, event: object) -> None:
+        self.changed = self.changed or part != "state"
 
     def _theirs(self, event: TransactionEvent) -> None:
         if not self._copying:
@@ -268,7 +276,6 @@ class _Mirror:
 
     def _ours(self, event: TransactionEvent) -> None:
         if not self._copying:
-            self.changed = True
             self._sent.append(event.update)
         self._copy(event, self._original)
 

@@ -265,6 +265,12 @@ class Room:
         wishes = [state.get("autosave", True) for state in self.awareness.states.values() if state]
         return self.inside._save_delay is not None and (not wishes or any(wishes))
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether it says that there is something to save, or is about to."""
+        coming = self.inside._saving_document
+        return bool(self.document.dirty) or (coming is not None and not coming.done())
+
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""
         await self.inside._file.maybe_notify()

@@ -34,6 +34,7 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.notebook.carriers.ydoc import collaboration
+from jupyter_agent.server.announce import announcer
 from jupyter_agent.server.routes import routes
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
@@ -158,6 +159,7 @@ class JupyterAgent(ExtensionApp):
             facts=FactBook(self.model_facts),
             allow_keys=self.allow_keys,
         )
+        assert server.event_logger is not None
         books = Books(
             store=store,
             journal=Journal(database),
@@ -165,6 +167,7 @@ class JupyterAgent(ExtensionApp):
             requests=RequestStore(database, self.models.mask),
             rules=RuleStore(database),
             audit=AuditLog(database),
+            announce=announcer(server.event_logger),
         )
         self.tabs = Tabs()
         self.rooms = Rooms(
@@ -190,7 +193,6 @@ class JupyterAgent(ExtensionApp):
             verify_seconds=self.verify_seconds,
         )
         self.moves = Moves(self.rooms.notebooks, partial(follow, database))
-        assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
         self.dispatcher = Dispatcher(

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.ending import Ending
@@ -22,6 +22,7 @@ from jupyter_agent.conversations.store import ConversationStore, TurnRecord, Tur
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     CallInputDelta,
+    CellsChanged,
     Event,
     Notice,
     StepFinished,
@@ -37,9 +38,15 @@ DELTAS_LAG = 0.25
 """Seconds that the file may lag behind what followers were told; deltas only."""
 
 
+class Announce(Protocol):
+    """Tells every open page to read again what it shows of a conversation, or of one turn of it."""
+
+    def __call__(self, conversation_id: str, turn_id: str | None = None) -> None: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Books:
-    """What a running turn is written into."""
+    """What a running turn is written into, and how pages learn that there is more."""
 
     store: ConversationStore
     journal: Journal
@@ -47,6 +54,7 @@ class Books:
     requests: RequestStore
     rules: RuleStore
     audit: AuditLog
+    announce: Announce
 
 
 class LiveTurn:
@@ -95,7 +103,7 @@ class LiveTurn:
             and not self._lock.locked()
         ):
             self._add(event)
-            self._announce()
+            self._wake()
             self._flush_later()
         else:
             await asyncio.shield(self._background(self._tell(event)))
@@ -119,7 +127,8 @@ class LiveTurn:
                 self._unwritten = []
             finally:
                 self.state = state
-                self._announce()
+                self._wake()
+                self._books.announce(self.record.conversation_id, self.record.id)
 
     async def _tell(self, event: Event) -> None:
         async with self._lock:
@@ -135,7 +144,9 @@ class LiveTurn:
             self._add(event)
             if not isinstance(event, TextDelta | ThinkingDelta | CallInputDelta):
                 await self._write()
-            self._announce()
+            self._wake()
+            if isinstance(event, CellsChanged):
+                self._books.announce(self.record.conversation_id, self.record.id)
         self._flush_later()
 
     async def _write(self) -> None:
@@ -147,7 +158,7 @@ class LiveTurn:
         self._events.append(capped(event))
         self._unwritten.append((len(self._events), event))
 
-    def _announce(self) -> None:
+    def _wake(self) -> None:
         self._told = len(self._events)
         self._changed.set()
         self._changed = asyncio.Event()
@@ -302,4 +313,4 @@ class LiveTurn:
     async def _turn_to(self, state: TurnState) -> None:
         self.state = state
         await self._books.store.set_state(self.record.id, state)
-        self._announce()
+        self._wake()

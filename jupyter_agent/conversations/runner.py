@@ -176,6 +176,7 @@ class TurnRunner:
         assert record is not None
         live = LiveTurn(record, self.books, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
+        self.books.announce(record.conversation_id, turn_id)
         live.task = asyncio.create_task(self._run(live, request, model, work, instructions))
         return live
 
@@ -221,7 +222,7 @@ class TurnRunner:
         turns = await self.books.store.turns(request.owner, request.conversation_id)
         first = next(n for n, turn in enumerate(turns) if turn.question_id == question_id)
         for turn in reversed(turns[first:]):
-            await undo_turn(self.books, turn.id, work)
+            await undo_turn(self.books, turn, work)
 
     # -- running
 
@@ -318,6 +319,7 @@ class TurnRunner:
         await run.wait()
         changes = [self._dispatcher.kept(change) for change in run.report()]
         await self.books.journal.add(live.record.id, run.id, changes)
+        self.books.announce(live.record.conversation_id, live.record.id)
 
     # -- stopping and answering
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from jupyter_agent.conversations.audit import Deed
 from jupyter_agent.conversations.journal import Entry, Journal
 from jupyter_agent.conversations.live import Books
+from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ToolError
 from jupyter_agent.notebook.cell import Change
 from jupyter_agent.notebook.changes import Undone, undo
@@ -28,14 +29,14 @@ class UndoneTurn:
 
 
 async def undo_turn(
-    books: Books, turn_id: str, work: Workspace, cells: Collection[CellName] | None = None
+    books: Books, turn: TurnRecord, work: Workspace, cells: Collection[CellName] | None = None
 ) -> UndoneTurn:
     """Takes back the changes of a turn, or only those of some cells.
 
     A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
     """
     journal = books.journal
-    every = await journal.of_turn(turn_id)
+    every = await journal.of_turn(turn.id)
     entries = [
         entry
         for entry in every
@@ -68,7 +69,8 @@ async def undo_turn(
         undone += result.undone
         conflicts += result.conflicts
         await _mark(journal, of_notebook, result)
-    await books.audit.add(_deeds(work.user, turn_id, undone, conflicts))
+    await books.audit.add(_deeds(work.user, turn.id, undone, conflicts))
+    books.announce(turn.conversation_id, turn.id)
     return UndoneTurn(undone=undone, conflicts=conflicts)
 
 

@@ -90,6 +90,7 @@ class ConversationHandler(KeptHandler):
         """A new title."""
         await self.known(conversation_id)
         await self.store.rename(self.owner, conversation_id, body.title)
+        self.runner.books.announce(conversation_id)
         self.answer(await self.whole(conversation_id))
 
     @operation("write", answers=204)
@@ -100,6 +101,7 @@ class ConversationHandler(KeptHandler):
         if turn is not None:
             await self.runner.stop(turn)
         await self.store.delete(self.owner, conversation_id)
+        self.runner.books.announce(conversation_id)
         self.answer_nothing()
 
 

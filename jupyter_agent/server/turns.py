@@ -128,7 +128,7 @@ class UndoHandler(DoneHandler):
         if self.runner.live(turn_id) is not None:
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self))
-        result = await undo_turn(self.books, turn.id, work, body.names())
+        result = await undo_turn(self.books, turn, work, body.names())
         self.answer(
             {
                 "undone": [change.to_json() for change in result.undone],
@@ -167,4 +167,5 @@ class AcceptHandler(DoneHandler):
             )
             for notebook, cell_id in cells
         )
+        self.books.announce(turn.conversation_id, turn.id)
         self.answer({"reviewed": len(entries)})

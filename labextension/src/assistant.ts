@@ -1,6 +1,7 @@
 import type { IStateDB } from '@jupyterlab/statedb';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
+import type { Announcements } from './announcements';
 import type { AgentClient } from './client';
 import { Conversation, type Progress } from './conversation';
 import type { Draft } from './draft';
@@ -38,6 +39,7 @@ export class Assistant implements IAssistant {
   constructor(
     private readonly _client: AgentClient,
     private readonly _page: string,
+    private readonly _announcements: Announcements,
     private readonly _stateDB: IStateDB | null,
     readonly draft: Draft,
     readonly models: Models,
@@ -46,7 +48,7 @@ export class Assistant implements IAssistant {
   ) {
     this._recall = new Recall(draft);
     this._state = {
-      conversation: new Conversation(_client, _page),
+      conversation: new Conversation(_client, _page, _announcements),
       view: 'conversation',
       mode: this._defaultMode
     };
@@ -180,12 +182,12 @@ export class Assistant implements IAssistant {
   }
 
   newConversation(): void {
-    this._open(new Conversation(this._client, this._page));
+    this._open(new Conversation(this._client, this._page, this._announcements));
   }
 
   /** Show a conversation of the server. */
   show(id: string): void {
-    const conversation = new Conversation(this._client, this._page, id);
+    const conversation = new Conversation(this._client, this._page, this._announcements, id);
     this._open(conversation);
     void conversation.load().then(() => this.queue.proceed());
   }
@@ -204,7 +206,7 @@ export class Assistant implements IAssistant {
   async removeConversation(id: string): Promise<void> {
     await this.listing.remove(id);
     if (id === this._state.conversation.id) {
-      this._open(new Conversation(this._client, this._page), 'conversations');
+      this._open(new Conversation(this._client, this._page, this._announcements), 'conversations');
     }
   }
 

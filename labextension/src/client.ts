@@ -217,6 +217,23 @@ export function variablesIn(text: string): { name: string; about: string }[] {
   return [...text.matchAll(/^(\w+): (.*)$/gm)].map(([, name, about]) => ({ name, about }));
 }
 
+/** Why something did not happen; `network` has no message of the server. */
+export interface IFailure {
+  readonly message: string;
+  readonly reason: string;
+}
+
+/** What a user can be told of an error of a request. All other errors are bugs, and thrown. */
+export function failureOf(error: unknown): IFailure {
+  if (error instanceof RequestError) {
+    return { message: error.message, reason: error.reason };
+  }
+  if (error instanceof ServerConnection.NetworkError) {
+    return { message: '', reason: 'network' };
+  }
+  throw error;
+}
+
 async function refusal(response: Response): Promise<RequestError> {
   const fallback = `${response.status} ${response.statusText}`;
   try {

@@ -1,10 +1,10 @@
-import { ServerConnection } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 import type { ISignal } from '@lumino/signaling';
-import type { AgentClient } from './client';
-import { RequestError } from './client';
+import type { Announcements, IAnnouncement } from './announcements';
+import type { AgentClient, IFailure } from './client';
+import { failureOf } from './client';
 import { advance, answered, emptyAnswer, pendingApprovals } from './message';
 import type {
   AgentChunk,
@@ -31,25 +31,25 @@ export interface IConversationState {
   readonly progress: Progress;
   /** False while a turn runs and its stream is being reached again. */
   readonly connected: boolean;
-  /** Why the last thing asked for did not happen; `network` has no message of the server. */
-  readonly failure: { readonly message: string; readonly reason: string } | null;
+  /** Why the last thing asked for did not happen. */
+  readonly failure: IFailure | null;
   /** What each turn changed as far as it was asked for, with what became of it. */
   readonly changes: Readonly<Record<string, readonly IChange[]>>;
 }
 
 /**
  * One conversation with the assistant, as the server has it. The turn belongs to the server: this follows it,
- * finds it again after a cut or a reload, and tells the other pages of this browser that there is news.
+ * finds it again after a cut or a reload, and takes in what other pages and scripts do in it.
  */
 export class Conversation implements IDisposable {
   /** @param page - The id of this page load, which tells the server in whose tab the user is. */
   constructor(
     private readonly _client: AgentClient,
     private readonly _page: string,
+    announcements: Announcements,
     readonly id: string = UUID.uuid4()
   ) {
-    this._peers = new BroadcastChannel(`jupyter-agent:${id}`);
-    this._peers.onmessage = () => void this.load();
+    announcements.told.connect(this._hear, this);
   }
 
   /** Emitted whenever `state` is another one. */
@@ -77,7 +77,6 @@ export class Conversation implements IDisposable {
 
   dispose(): void {
     this._abort.abort();
-    this._peers.close();
     Signal.clearData(this);
   }
 
@@ -88,6 +87,9 @@ export class Conversation implements IDisposable {
     }
     await this._try(async () => {
       const { title, messages, state } = await this._client.conversation(this.id);
+      if (this.busy) {
+        return; // asked here, or found running by an earlier look, in the meantime
+      }
       const running = state === 'running' || state === 'waiting';
       this._set({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
       if (running) {
@@ -167,7 +169,20 @@ export class Conversation implements IDisposable {
   async rename(title: string): Promise<void> {
     this._set({ title });
     await this._try(() => this._client.rename(this.id, title));
-    this._peers.postMessage('renamed');
+  }
+
+  /** A turn that is shown ends with what became of it, and one that runs tells of itself; read all else. */
+  private _hear(_: Announcements, { conversation_id, turn_id }: IAnnouncement): void {
+    if (conversation_id !== this.id) {
+      return;
+    }
+    const { messages } = this._state;
+    const shown = messages.findLast(({ metadata }) => metadata?.turnId === turn_id);
+    if (!turn_id || !shown) {
+      void this.load();
+    } else if (!this.busy || shown !== messages.at(-1)) {
+      void this.reviewed(turn_id);
+    }
   }
 
   private async _ask(request: IChatRequest): Promise<void> {
@@ -214,7 +229,6 @@ export class Conversation implements IDisposable {
           if (this._stopAtStart) {
             void this.stop();
           }
-          this._peers.postMessage('started');
         }
         break;
       }
@@ -254,15 +268,8 @@ export class Conversation implements IDisposable {
       if (this.isDisposed) {
         return null;
       }
-      if (error instanceof RequestError) {
-        this._set({ failure: { message: error.message, reason: error.reason } });
-        return null;
-      }
-      if (error instanceof ServerConnection.NetworkError) {
-        this._set({ failure: { message: '', reason: 'network' } });
-        return null;
-      }
-      throw error;
+      this._set({ failure: failureOf(error) });
+      return null;
     }
   }
 
@@ -275,7 +282,6 @@ export class Conversation implements IDisposable {
 
   private readonly _abort = new AbortController();
   private readonly _changed = new Signal<this, void>(this);
-  private readonly _peers: BroadcastChannel;
   /** What was asked and not taken by the server yet. */
   private _unsent: IChatRequest | null = null;
   private _stopAtStart = false;

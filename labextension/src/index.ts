@@ -14,6 +14,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
 import { Account } from './account';
 import { actions } from './actions';
+import { Announcements } from './announcements';
 import { Assistant } from './assistant';
 import { TabBridge } from './bridge';
 import { AgentClient } from './client';
@@ -87,10 +88,12 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const activate = (notebook: NotebookPanel): void => app.shell.activateById(notebook.id);
     const notebooks = new OpenNotebooks(tracker, activate);
     const client = new AgentClient(app.serviceManager.serverSettings);
+    const announcements = new Announcements(app.serviceManager.events);
     const draft = new Draft(notebooks);
     const assistant = new Assistant(
       client,
       tabBridge.client,
+      announcements,
       stateDB,
       draft,
       new Models(client),
@@ -101,7 +104,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const slash = new Slash(actions(assistant, account, trans), trans);
     const { contents } = app.serviceManager;
     const mentions = new Mentions(draft, notebooks, contents, client, trans);
-    const reviews = new Reviews(client, notebooks, assistant);
+    const reviews = new Reviews(client, notebooks, assistant, announcements);
     new Marks({ tracker, notebooks, assistant, reviews, languages, trans });
     const sharing = new Sharing(client, notebooks, assistant);
     const widget = new AssistantPanel({

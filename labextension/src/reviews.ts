@@ -1,6 +1,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
+import type { Announcements } from './announcements';
 import type { Assistant } from './assistant';
 import type { AgentClient } from './client';
 import type { Conversation } from './conversation';
@@ -20,25 +21,20 @@ const NOTHING: IPending = { cells: [], turns: [] };
 
 /**
  * What waits for the user's review in the notebooks that are open here: read from the server when one is opened,
- * when the assistant changes something, and when changes are kept or taken back, on this page or another one.
+ * when the assistant changes something, and when changes are kept or taken back, by whomever.
  */
 export class Reviews implements IDisposable {
   constructor(
     private readonly _client: AgentClient,
     private readonly _notebooks: OpenNotebooks,
-    private readonly _assistant: Assistant
+    private readonly _assistant: Assistant,
+    announcements: Announcements
   ) {
     _notebooks.opened.connect((_, path) => void this._read(path), this);
     _assistant.changed.connect(this._follow, this);
-    _client.reviewed.connect((_, turnId) => {
-      this._pages.postMessage(turnId);
-      this._readAll();
-    }, this);
-    this._pages.onmessage = ({ data }: MessageEvent<string>) => {
-      void this._assistant.state.conversation.reviewed(data);
-      this._readAll();
-    };
-    window.addEventListener('focus', this._readAll); // from elsewhere nobody tells this page
+    _client.reviewed.connect(this._readAll, this);
+    announcements.told.connect(this._readAll, this);
+    window.addEventListener('focus', this._readAll); // after what a page without a connection missed
     this._follow();
     this._readAll();
   }
@@ -54,7 +50,6 @@ export class Reviews implements IDisposable {
 
   dispose(): void {
     this._isDisposed = true;
-    this._pages.close();
     window.removeEventListener('focus', this._readAll);
     Signal.clearData(this);
   }
@@ -139,7 +134,6 @@ export class Reviews implements IDisposable {
   }
 
   private readonly _changed = new Signal<this, void>(this);
-  private readonly _pages = new BroadcastChannel('jupyter-agent:reviews');
   private _state: ReadonlyMap<string, IPending> = new Map();
   private readonly _reading = new Set<string>();
   private readonly _again = new Set<string>();

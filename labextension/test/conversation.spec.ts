@@ -17,7 +17,7 @@ describe('Conversation', () => {
   beforeEach(() => {
     server = new Server();
     server.routes['GET turns/t_4/changes'] = () => json([]);
-    conversation = new Conversation(server.client, 'page-1', 'c_1');
+    conversation = new Conversation(server.client, 'page-1', server.announcements, 'c_1');
   });
 
   afterEach(() => conversation.dispose());
@@ -159,22 +159,32 @@ describe('Conversation', () => {
     expect(conversation.state.changes.t_4).toEqual(undone);
   });
 
-  it('shows the same on another page of this browser', async () => {
-    const other = new Conversation(server.client, 'page-2', 'c_1');
+  it('follows a turn that was begun elsewhere, once however often it is told of', async () => {
     server.routes['GET conversations/c_1'] = () =>
       json({ title: null, messages: [QUESTION], state: 'running' });
     server.routes['GET chat/c_1/stream'] = () => events(CHUNKS);
-    const shown = new Promise<void>(resolve => {
-      other.changed.connect(() => {
-        if (other.state.progress === 'done') {
-          resolve();
-        }
-      });
-    });
+    server.announce('c_2', 't_4');
+    server.announce('c_1', 't_4');
+    server.announce('c_1', 't_4');
+    await until(({ progress }) => progress === 'done');
+    expect(conversation.state.messages).toEqual([QUESTION, ANSWER]);
+    expect(server.to('GET conversations/c_1')).toHaveLength(2);
+    expect(server.to('GET chat/c_1/stream')).toHaveLength(1);
+  });
+
+  it('shows what was kept or taken back elsewhere, and reads nothing else again', async () => {
     server.routes['POST chat'] = () => events(CHUNKS);
     await conversation.send({ text: 'Set x' });
-    await shown;
-    expect(other.state.messages.at(-1)).toEqual(ANSWER);
-    other.dispose();
+    server.routes['GET turns/t_4/changes'] = () => json([{ cell_id: 'b2', reviewed: true }]);
+    server.announce('c_1', 't_4');
+    await until(({ changes }) => changes.t_4?.length === 1);
+    expect(server.to('GET conversations/c_1')).toHaveLength(0);
+  });
+
+  it('is called what it is called elsewhere', async () => {
+    server.routes['GET conversations/c_1'] = () =>
+      json({ title: TITLE, messages: [], state: 'done' });
+    server.announce('c_1', null);
+    await until(({ title }) => title === TITLE);
   });
 });

@@ -7,7 +7,6 @@ module.exports = class extends LabEnvironment {
     Object.assign(this.global, {
       AbortController,
       AbortSignal,
-      BroadcastChannel,
       ReadableStream,
       TextDecoder,
       TextDecoderStream,

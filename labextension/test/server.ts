@@ -1,4 +1,7 @@
+import type { Event } from '@jupyterlab/services';
 import { ServerConnection } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+import { Announcements } from '../src/announcements';
 import { AgentClient } from '../src/client';
 import type { AgentChunk } from '../src/protocol';
 
@@ -8,6 +11,13 @@ type Answer = Response | Promise<Response>;
 export class Server {
   readonly requests: { method: string; path: string; body: unknown; headers: Headers }[] = [];
   readonly routes: Record<string, (body: unknown) => Answer> = {};
+  private readonly _stream = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
+  readonly announcements = new Announcements({ stream: this._stream } as unknown as Event.IManager);
+
+  /** What Jupyter's event stream brings. */
+  announce(conversation_id: string, turn_id: string | null): void {
+    this._stream.emit({ schema_id: 'urn:jupyter-agent:news:v1', conversation_id, turn_id });
+  }
 
   get settings(): ServerConnection.ISettings {
     return ServerConnection.makeSettings({

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage
-from tests.ui.lab import Replies
+from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
 
@@ -204,3 +204,34 @@ def test_the_mark_is_used_with_the_keyboard(open_page: OpenPage, replies: Replie
     notebook.page.keyboard.press("Space")
     expect(bar(notebook, "c0")).to_have_count(0)
     assert notebook.sources()["c0"] == "x = 100"
+
+
+def test_a_page_that_nobody_touches_is_in_step_with_what_a_script_does(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    change_all(panel, replies)
+    talk = notebook.lab.call("GET", "conversations").body["conversations"][0]["id"]
+    (turn,) = lab.call("GET", f"conversations/{talk}").body["turns"]
+    kept = {"cells": [{"notebook": notebook.path, "cell_id": "c0"}]}
+    lab.call("POST", f"turns/{turn['id']}/accept", kept)
+    expect(bar(notebook, "c0")).to_have_count(0)
+    expect(panel.call("Edited cell 1")).to_contain_text("Kept")
+    lab.call("POST", f"turns/{turn['id']}/undo")
+    expect(notebook.page.locator(".jp-Agent-bar, .jp-Agent-removed")).to_have_count(0)
+    expect(panel.log).to_contain_text("This turn was undone")
+    replies.append([edits("c2", "3", "30")])
+    replies.append([says("A script asked me.")])
+    message = {"id": "u_2", "role": "user", "parts": [{"type": "text", "text": "From a script"}]}
+    asked = {"notebook": notebook.path, "mode": "auto", "messages": [message], "stream": False}
+    lab.call("POST", "chat", {**asked, "id": talk})
+    expect(panel.log).to_contain_text("From a script")
+    expect(panel.log).to_contain_text("A script asked me.")
+    expect(bar(notebook, "c2")).to_have_text("~")
+    replies.append([edits("c3", "'x is', ", "")])
+    replies.append([says("In another conversation.")])
+    lab.call("POST", "chat", {**asked, "id": "elsewhere"})
+    expect(bar(notebook, "c3")).to_have_text("~")
+    lab.call("PATCH", f"conversations/{talk}", {"title": "Sales"})
+    expect(panel.region).to_contain_text("Sales")

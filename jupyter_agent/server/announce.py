@@ -1,0 +1,37 @@
+"""News for the pages of all browsers: a conversation, or what a turn changed, is another now."""
+
+from __future__ import annotations
+
+from jupyter_events import EventLogger
+
+from jupyter_agent.conversations.live import Announce
+from jupyter_agent.workspace.moves import SCHEMA as SERVERS_OWN
+
+SCHEMA = "urn:jupyter-agent:news:v1"
+
+
+def announcer(events: EventLogger) -> Announce:
+    """Announces in Jupyter's event stream, which every page of JupyterLab follows."""
+    events.register_event_schema(
+        {
+            "$id": SCHEMA,
+            # A number for jupyter_events below 0.11, which goes with Jupyter Server below 2.15.
+            "version": type(events.schemas.get(SERVERS_OWN).version)(1),
+            "title": "News of the assistant",
+            "description": "A turn began, ended, changed cells, or its changes were kept or taken "
+            "back; without a turn, the conversation was renamed or deleted. Read again what you "
+            "show of it: the event says no more than that.",
+            "type": "object",
+            "properties": {
+                "conversation_id": {"type": "string"},
+                "turn_id": {"type": ["string", "null"]},
+            },
+            "required": ["conversation_id", "turn_id"],
+        }
+    )
+
+    def announce(conversation_id: str, turn_id: str | None = None) -> None:
+        data = {"conversation_id": conversation_id, "turn_id": turn_id}
+        events.emit(schema_id=SCHEMA, data=data)
+
+    return announce

@@ -1,0 +1,50 @@
+"""What every page is told of, in Jupyter's event stream, whichever browser or script did it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from tornado.websocket import WebSocketClientConnection
+
+from jupyter_agent.server.announce import SCHEMA
+from jupyter_agent.testing import calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import PATH, Call, ask
+
+
+async def news(page: WebSocketClientConnection) -> str | None:
+    """The turn of the next announcement about the conversation `talk`."""
+    while True:
+        async with asyncio.timeout(60):
+            message = await page.read_message()
+        assert message is not None
+        event = json.loads(message)
+        if event["schema_id"] == SCHEMA:
+            assert event["conversation_id"] == "talk"
+            turn_id: str | None = event["turn_id"]
+            return turn_id
+
+
+async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
+    call: Call, replies: list[Reply], notebook: Path, jp_ws_fetch: Any
+) -> None:
+    edit = calls("update_cell", cell_id="b2", old_string="1", new_string="2")
+    replies += [[edit, calls("delete_cell", cell_id="a1")], [says("Done.")]]
+    page = await jp_ws_fetch("api", "events", "subscribe")
+    turn_id = (await call("POST", "chat", body=ask("Change.", stream=False))).body["turn_id"]
+    told = [await news(page) for _ in ("its beginning", "two changes", "", "its end")]
+    assert told == [turn_id] * 4
+    one = {"cells": [{"notebook": PATH, "cell_id": "b2"}]}
+    await call("POST", "turns", turn_id, "accept", body=one)
+    assert await news(page) == turn_id
+    await call("POST", "turns", turn_id, "undo")
+    assert await news(page) == turn_id
+    await call("PATCH", "conversations", "talk", body={"title": "Sales"})
+    assert await news(page) is None
+    await call("DELETE", "conversations", "talk")
+    assert await news(page) is None
+    page.close()

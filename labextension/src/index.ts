@@ -32,6 +32,7 @@ import { News } from './news';
 import { ModeOffer } from './offer';
 import { AssistantPanel } from './panel';
 import type { Mode } from './protocol';
+import { CopiedCells } from './pasted';
 import { Reviews } from './reviews';
 import { untrusting } from './sanitizer';
 import { Sharing } from './sharing';
@@ -118,6 +119,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       sharing,
       requestsOf: turnId => client.requests(turnId),
       notebooks,
+      copied: new CopiedCells(notebooks),
       rendermime: untrusting(rendermime, translator),
       languages,
       trans,

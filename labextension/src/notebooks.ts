@@ -106,6 +106,15 @@ export class OpenNotebooks {
     });
   }
 
+  /** The cell of this id that is open here, in the notebook in front before others; null where none is. */
+  find(cellId: string | undefined): ICellRef | null {
+    const { currentWidget } = this._tracker;
+    const has = ({ content }: NotebookPanel): boolean =>
+      content.widgets.some(({ model }) => model.id === cellId);
+    const panel = currentWidget && has(currentWidget) ? currentWidget : this._tracker.find(has);
+    return panel && cellId ? { notebook: panel.context.path, cell_id: cellId } : null;
+  }
+
   /** What the notebook in front says of how much models see, and how many cells it hides; null where none is. */
   sharing(): { share: Share; hidden: number } | null {
     const model = this._tracker.currentWidget?.content.model;

@@ -217,6 +217,56 @@ def test_what_is_no_picture_and_a_model_that_sees_none_are_said(panel: Panel, la
     expect(panel.button("Send")).to_be_enabled()
 
 
+def test_cells_are_pasted_as_what_they_are_and_cells_that_are_gone_as_their_text(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(["x = 1", "y = 2\nprint(y)", "z = 3"])
+    panel = Panel(notebook.page).open("auto")
+    keyboard = notebook.page.keyboard
+    panel.message.fill("Compare ")
+
+    def press(key: str, cell_id: str) -> None:
+        notebook.cell(cell_id).locator(".jp-InputPrompt").click()  # command mode
+        keyboard.press(key)
+        panel.message.focus()
+        keyboard.press("Control+v")
+
+    press("c", "c2")
+    expect(panel.button("Remove @ cell 3")).to_be_visible()
+    press("x", "c1")
+    expect(panel.message).to_have_value("Compare y = 2\nprint(y)")
+    assert notebook.ids() == ["c0", "c2"]
+    panel.message.select_text()
+    keyboard.press("Control+c")
+    keyboard.press("End")
+    keyboard.press("Control+v")
+    expect(panel.message).to_have_value("Compare y = 2\nprint(y)Compare y = 2\nprint(y)")
+    replies.append([says("Compared.")])
+    panel.message.press("Enter")
+    expect(panel.log).to_contain_text("Compared.")
+    assert "z = 3" in sent(lab)
+
+
+def test_cells_of_another_window_are_pasted_where_lab_writes_them_into_the_systems_clipboard(
+    panel: Panel,
+) -> None:
+    cells = [
+        {"cell_type": "code", "id": "c1", "source": "print('x is', x)", "metadata": {}},
+        {"cell_type": "markdown", "id": "far", "source": ["# Far\n", "away"], "metadata": {}},
+    ]
+    paste = """text => {
+        const clipboardData = new DataTransfer();
+        clipboardData.setData('text/plain', text);
+        const event = new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true});
+        document.querySelector('.jp-Agent-composer textarea').dispatchEvent(event);
+        return event.defaultPrevented;
+    }"""
+    assert not panel.page.evaluate(paste, '[{"not": "cells"}]')
+    assert panel.page.evaluate(paste, json.dumps(cells))
+    expect(panel.button("Remove @ cell 2")).to_be_visible()
+    expect(panel.message).to_have_value("# Far\naway")
+
+
 def test_cells_dropped_on_the_panel_are_attached(notebook: OpenNotebook, panel: Panel) -> None:
     prompt = notebook.cell("c1").locator(".jp-InputPrompt").bounding_box()
     field = panel.message.bounding_box()

@@ -114,13 +114,18 @@ interface IMessageProps {
 
 /** The field in which the user writes, with the list of what can be meant. */
 function Message({ send, attach }: IMessageProps): React.JSX.Element {
-  const { assistant, completion, trans } = useServices();
+  const { assistant, completion, copied, trans } = useServices();
   const { draft } = assistant;
   const { text } = useDraft();
   const { active, options, token } = useCompletion();
   const field = React.useRef<HTMLTextAreaElement>(null);
   const hint = useHint();
   const open = options.length > 0;
+  const write = (insert: string, from?: number, to?: number): void => {
+    const { selectionStart, selectionEnd } = field.current!;
+    field.current!.setRangeText(insert, from ?? selectionStart, to ?? selectionEnd, 'end'); // and the cursor behind
+    field.current!.dispatchEvent(new Event('input', { bubbles: true }));
+  };
   const choose = (option: IOption, entered = false): void => {
     if (!token || !field.current) {
       return;
@@ -139,8 +144,7 @@ function Message({ send, attach }: IMessageProps): React.JSX.Element {
     const insert = going || text[token.to] === ' ' ? option.insert : `${option.insert} `;
     completion.close();
     field.current.focus();
-    field.current.setRangeText(insert, token.from, token.to, 'end'); // keeps the cursor where the user is
-    field.current.dispatchEvent(new Event('input', { bubbles: true }));
+    write(insert, token.from, token.to);
   };
   const onKeyDown = (event: React.KeyboardEvent<HTMLTextAreaElement>): void => {
     if (event.nativeEvent.isComposing) {
@@ -190,7 +194,12 @@ function Message({ send, attach }: IMessageProps): React.JSX.Element {
         }}
         onPaste={event => {
           const { files, types } = event.clipboardData;
-          if (files.length && !types.includes('text/plain')) {
+          const cells = copied.pasted(event.clipboardData.getData('text/plain'));
+          if (cells) {
+            event.preventDefault();
+            draft.attach(...cells.attachments);
+            write(cells.text);
+          } else if (files.length && !types.includes('text/plain')) {
             event.preventDefault();
             void attach([...files]);
           }

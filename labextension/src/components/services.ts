@@ -11,6 +11,7 @@ import type { IDraft } from '../draft';
 import type { IListingState } from '../listing';
 import type { IModelsState } from '../models';
 import type { OpenNotebooks } from '../notebooks';
+import type { CopiedCells } from '../pasted';
 import type { ModeOffer } from '../offer';
 import type { IPending, Reviews } from '../reviews';
 import type { IInstructions, ISentRequest } from '../protocol';
@@ -33,6 +34,7 @@ export interface IServices {
   /** What was sent to the model in a turn. Rejects with RequestError. */
   requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
   notebooks: OpenNotebooks;
+  copied: CopiedCells;
   /** Renders what a model wrote: untrusted, and nothing is loaded from elsewhere. */
   rendermime: IRenderMimeRegistry;
   languages: IEditorLanguageRegistry;

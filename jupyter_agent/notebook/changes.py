@@ -62,7 +62,8 @@ async def undo(
             if cell_id not in conflicts
         ]
 
-    await notebook.restore(reverse)
+    moves = any(change.kind in ("insert", "delete", "move") for change in changes)
+    await notebook.restore(reverse, removes=moves)
     undone = [
         replace(change, undone=True)
         for change in changes

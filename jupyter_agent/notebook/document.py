@@ -190,7 +190,7 @@ class Notebook:
             merged = source is not None and base not in (None, cell.source)
             return Outcome(cell_id, "update", before=cell, merged=merged)
 
-        return await self._edit(operation)
+        return await self._edit(operation, removes=type is not None)
 
     async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
         """Delete a cell. Raises Conflict, Locked or Busy (the person types in it); nothing is
@@ -205,7 +205,7 @@ class Notebook:
             cells.delete(cell_id)
             return Outcome(cell_id, "delete", before=cell)
 
-        return await self._edit(operation)
+        return await self._edit(operation, removes=True)
 
     async def move(
         self,
@@ -224,7 +224,7 @@ class Notebook:
             self.put(cell_id, at)
             return Outcome(cell_id, "move", before=cell)
 
-        return await self._edit(operation)
+        return await self._edit(operation, removes=True)
 
     def put(self, cell_id: str, index: int) -> None:
         """Within an edit: give the cell this index. The cell the user is in stays; others move."""
@@ -234,9 +234,15 @@ class Notebook:
         else:
             cells.move(cell_id, index)
 
-    async def restore(self, operation: Callable[[SharedCells], Sequence[Change]]) -> Saved:
-        """Carry out several changes as one edit: all are confirmed or none. Used to undo."""
+    async def restore(
+        self, operation: Callable[[SharedCells], Sequence[Change]], *, removes: bool
+    ) -> Saved:
+        """Carry out several changes as one edit: all are confirmed or none. Used to undo.
+        `removes`: it may delete or move a cell.
+        """
         async with self._operation() as carrier:
+            if removes:
+                await carrier.foresee_removal()
             _, saved = await self._carry_out(carrier, operation)
             return saved
 
@@ -291,8 +297,12 @@ class Notebook:
             await carrier.cells.catch_up()
             yield carrier
 
-    async def _edit(self, operation: Callable[[SharedCells], Outcome]) -> Edit:
+    async def _edit(
+        self, operation: Callable[[SharedCells], Outcome], *, removes: bool = False
+    ) -> Edit:
         async with self._operation() as carrier:
+            if removes:
+                await carrier.foresee_removal()
             outcome: Outcome | None = None
             path = carrier.path
 

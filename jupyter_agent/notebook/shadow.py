@@ -55,13 +55,18 @@ class Removed:
 class Shadow:
     """A live document without the removals that our edits made of cells."""
 
-    def __init__(self, document: YNotebook) -> None:
+    def __init__(self, document: YNotebook, copy: bytes | None = None) -> None:
+        """`copy` is an update that makes the document as it was a moment ago: to make it, and to
+        make a document of it, each takes a while where the notebook is large.
+        """
         self.removed: list[Removed] = []
         self._gone: Ranges = {}
         """What our removals deleted, and what came for them too late."""
         self._removing = False
         self._doc: Doc[Any] = Doc()
-        self._doc.apply_update(document.ydoc.get_update())
+        if copy is not None:
+            self._doc.apply_update(copy)
+        self._doc.apply_update(document.ydoc.get_update(self._doc.get_state()))
         self._cells: Array[Any] = self._doc.get("cells", type=Array)
         self._places: list[Removed | None] = [None] * len(self._cells)
         """For each cell of the shadow whether it is one that we removed."""
@@ -106,8 +111,11 @@ class Shadow:
         """The page has come back, and this is the new replica of its document, which has what was
         typed meanwhile and has yet to get our removals.
         """
-        known = clocks(self._doc.get_state())
-        self.hear(document.ydoc.get_update(), answer=True)
+        state = self._doc.get_state()
+        known = clocks(state)
+        with suppress(ValueError):  # as in `hear`
+            update = Update.read(document.ydoc.get_update(state))
+            self._doc.apply_update(update.without(self._gone).encode())
         typed = {
             client: [(known.get(client, 0), clock)]
             for client, clock in clocks(self._doc.get_state()).items()

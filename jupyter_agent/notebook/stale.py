@@ -8,6 +8,7 @@ restart of the server that begins again, with what the counts say.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,14 +40,25 @@ class Executions:
     def __init__(self) -> None:
         self._notebooks: OrderedDict[str, _Seen] = OrderedDict()
 
-    def stale(self, path: str, cells: Sequence[Cell], language: str) -> dict[str, str]:
+    async def stale(self, path: str, cells: Sequence[Cell], language: str) -> dict[str, str]:
         """Ids of the stale cells, each with why, as a sentence; `cells` are remembered."""
-        return self._seen(path).look(cells, language)
+        _, now = await self._look(path, cells, language)
+        return now
 
-    def news(self, path: str, cells: Sequence[Cell], language: str) -> list[str]:
+    async def news(self, path: str, cells: Sequence[Cell], language: str) -> list[str]:
         """Ids of the cells that are stale and were not at the last look, in order."""
-        before = self._seen(path).stale
-        return [cell_id for cell_id in self.stale(path, cells, language) if cell_id not in before]
+        before, now = await self._look(path, cells, language)
+        return [cell_id for cell_id in now if cell_id not in before]
+
+    async def _look(
+        self, path: str, cells: Sequence[Cell], language: str
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """What was stale at the last look, and what is."""
+        seen = self._seen(path)
+        async with seen.lock:
+            sources = await asyncio.to_thread(_sources, cells, language)  # it parses them all
+            before = seen.stale
+            return before, seen.look(cells, language, sources)
 
     def _seen(self, path: str) -> _Seen:
         seen = self._notebooks.setdefault(path, _Seen())
@@ -58,7 +70,7 @@ class Executions:
 
 def stale_cells(cells: Sequence[Cell], language: str) -> dict[str, str]:
     """As `Executions.stale`, for a notebook that is seen for the first time."""
-    return _Seen().look(cells, language)
+    return _Seen().look(cells, language, _sources(cells, language))
 
 
 @dataclass
@@ -67,10 +79,13 @@ class _Seen:
 
     stale: dict[str, str] = field(default_factory=dict)
     executions: dict[str, Execution] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One look at a time, in the order in which the cells were read."""
 
-    def look(self, cells: Sequence[Cell], language: str) -> dict[str, str]:
+    def look(
+        self, cells: Sequence[Cell], language: str, sources: Mapping[str, Mapping[str, str]]
+    ) -> dict[str, str]:
         code = [cell for cell in cells if cell.type == "code"]
-        sources = _sources(code) if language == "python" else {}
         self._remember(code, sources)
         ran = [
             (cell, self.executions[cell.id])
@@ -104,13 +119,17 @@ class _Seen:
             del known[cell_id]
 
 
-def _sources(code: Sequence[Cell]) -> dict[str, dict[str, str]]:
-    """Cell id -> where the names that it uses come from (`Execution.sources`)."""
+def _sources(cells: Sequence[Cell], language: str) -> dict[str, dict[str, str]]:
+    """Id of a code cell -> where the names that it uses come from (`Execution.sources`); nothing
+    in languages that we cannot read.
+    """
     setters: dict[str, str] = {}
     opaque = False
     deferred: dict[str, set[str]] = {}
     found: dict[str, dict[str, str]] = {}
-    for cell in code:
+    for cell in cells if language == "python" else ():
+        if cell.type != "code":
+            continue
         names = names_of(cell.source)
         used = with_deferred(names.used, deferred)
         found[cell.id] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +14,7 @@ from jupyter_agent.notebook.document import Edit
 from jupyter_agent.notebook.render import BUDGET, output_text, render
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Rooms, State, Workspace
 
 GRACE = 10.0
 """Seconds that an interrupted run may take to end before it is answered as it is."""
@@ -131,18 +132,8 @@ class NotebookHandler(DocumentHandler):
             )
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
-        kernel = state.kernel
-        self.answer(
-            {
-                "path": state.notebook.path,
-                "carrier": state.notebook.carrier,
-                "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
-                "cells": [
-                    described(cell, stale=state.stale.get(cell.id), outputs=outputs)
-                    for cell in state.cells
-                ],
-            }
-        )
+        text = await asyncio.to_thread(_json, state, outputs)
+        await self.finish(text, set_content_type="application/json")
 
     @operation("write", "contents", body=NewNotebook, answers=201)
     async def post(self, path: str, body: NewNotebook) -> None:
@@ -303,6 +294,22 @@ class KernelHandler(DocumentHandler):
             else:
                 await self.rooms.kernels.shutdown(work.resolve(path))
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
+
+
+def _json(state: State, outputs: str) -> str:
+    """The whole notebook as it is answered; piece by piece, since of a large one other threads
+    would wait for the whole.
+    """
+    kernel = state.kernel
+    value = {
+        "path": state.notebook.path,
+        "carrier": state.notebook.carrier,
+        "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
+        "cells": [
+            described(cell, stale=state.stale.get(cell.id), outputs=outputs) for cell in state.cells
+        ],
+    }
+    return "".join(json.JSONEncoder().iterencode(value))
 
 
 def described(cell: Cell, *, stale: str | None = None, outputs: str = "full") -> dict[str, Any]:

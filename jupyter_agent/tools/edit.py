@@ -54,7 +54,7 @@ class CreateCell(EditTool):
         )
         assert edit.cell is not None
         text = f"Inserted cell `{edit.cell.id}` at position {edit.cell.index + 1}."
-        return done(text, notebook, edit, stale())
+        return done(text, notebook, edit, await stale())
 
 
 class UpdateCell(EditTool):
@@ -118,7 +118,7 @@ class UpdateCell(EditTool):
             shown = (await work.view_of(notebook)).cell(edit.cell)
             text += f" Somebody typed in it meanwhile; merged, it is now:\n{shown.source}"
             work.remember(notebook, [shown] if whole(shown) else [])
-        return done(text, notebook, edit, stale())
+        return done(text, notebook, edit, await stale())
 
     async def _refuse_to_uncover(self, work: Workspace) -> None:
         """As another type its text would be shown."""
@@ -155,7 +155,7 @@ class DeleteCell(EditTool):
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         stale = await work.watch(self.notebook)
         notebook, edit = await work.delete(self.notebook, self.cell_id)
-        return done(f"Deleted cell `{self.cell_id}`.", notebook, edit, stale())
+        return done(f"Deleted cell `{self.cell_id}`.", notebook, edit, await stale())
 
 
 class MoveCell(EditTool):
@@ -184,7 +184,7 @@ class MoveCell(EditTool):
         )
         assert edit.cell is not None
         text = f"Moved cell `{self.cell_id}` to position {edit.cell.index + 1}."
-        return done(text, notebook, edit, stale())
+        return done(text, notebook, edit, await stale())
 
 
 class CreateNotebook(EditTool):

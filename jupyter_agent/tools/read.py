@@ -99,7 +99,7 @@ class SearchNotebook(ReadTool):
         notebook = await work.notebook(self.notebook)
         cells = await notebook.read()
         shown = work.view(notebook, cells).cells(cells)
-        text = search(shown, self.query, bool(self.regex))
+        text = await asyncio.to_thread(search, shown, self.query, bool(self.regex))
         return Result(text=text, facts={"notebook": notebook.path})
 
 

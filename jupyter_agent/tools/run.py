@@ -58,7 +58,7 @@ class RunCell(RunTool):
         stale = await work.watch(self.notebook)
         run = await work.run(self.notebook, self.cell_id)
         await follow(run, self.wait, progress)
-        return (await result_of(run, work)).with_stale(stale())
+        return (await result_of(run, work)).with_stale(await stale())
 
 
 class RunCells(RunTool):
@@ -104,7 +104,7 @@ class RunCells(RunTool):
             facts={"cells": [dict(result.facts) for result in results]},
             images=[image for result in results for image in result.images][-5:],
             changes=[change for result in results for change in result.changes],
-        ).with_stale(stale())
+        ).with_stale(await stale())
 
 
 class WaitForRun(Tool):

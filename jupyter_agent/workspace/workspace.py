@@ -113,7 +113,8 @@ class Workspace:
         notebook = await self.notebook(path)
         cells = await notebook.read()
         kernel = await self.rooms.kernels.find(notebook.path)
-        stale = self.rooms.executions.stale(notebook.path, cells, _language(notebook, kernel))
+        language = _language(notebook, kernel)
+        stale = await self.rooms.executions.stale(notebook.path, cells, language)
         return State(notebook=notebook, cells=cells, stale=stale, kernel=kernel)
 
     # -- what a model may see
@@ -157,13 +158,13 @@ class Workspace:
                     "move, delete or run it. Ask the person to do that."
                 )
 
-    async def watch(self, path: str | None = None) -> Callable[[], list[str]]:
+    async def watch(self, path: str | None = None) -> Callable[[], Awaitable[list[str]]]:
         """To be called after something was done: ids of the cells that became stale by it."""
         notebook = await self.notebook(path)
         language = _language(notebook, await self.rooms.kernels.find(notebook.path))
         executions = self.rooms.executions
         if known := notebook.cells():  # none while its page has not answered
-            executions.stale(notebook.path, known, language)
+            await executions.stale(notebook.path, known, language)
         return lambda: executions.news(notebook.path, notebook.cells(), language)
 
     def remember(self, notebook: Notebook, cells: Sequence[Cell]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,15 @@ from typing import Any
 import nbformat
 import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from jupyter_ydoc import YNotebook
 
-from jupyter_agent.notebook.carriers import Notebooks, Tabs, file, stored
+from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, file, replica, stored
+from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.render import render
+from jupyter_agent.notebook.shadow import Shadow
+from jupyter_agent.notebook.slices import give_way
 
+from .browser import Tab
 from .conftest import code, notebook_json
 
 
@@ -28,6 +36,7 @@ class Threads:
             (file, "_changed"),
             (file, "_text"),
             (file.FileCarrier, "_marked"),
+            (gc, "collect"),
         ):
             patch.setattr(place, name, self._told(name, getattr(place, name)))
 
@@ -45,6 +54,7 @@ async def test_d8_what_takes_long_is_done_in_threads(
 ) -> None:
     write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     threads = Threads(monkeypatch)
+    monkeypatch.setattr(file, "_MANY", 1)
 
     async def recovery(path: str, text: str) -> None: ...
 
@@ -53,8 +63,68 @@ async def test_d8_what_takes_long_is_done_in_threads(
     await notebook.update("a", old_string="1", new_string="2")
     await notebooks.close()
     assert threads.seen == dict.fromkeys(
-        ["parse", "without_id", "_changed", "_text", "_marked"], {False}
+        ["parse", "without_id", "_changed", "_text", "_marked", "collect"], {False}
     )
+
+
+async def test_d8_a_tab_tells_nothing_of_the_snapshot_that_it_takes_in(
+    contents: Any, tabs: Tabs, notebooks: Notebooks, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    forward = TabLink._forward
+
+    def tells(link: TabLink, event: Any) -> None:
+        told.append(event)
+        forward(link, event)
+
+    monkeypatch.setattr(TabLink, "_forward", tells)
+    write("a.ipynb", [code("a", "x = 1")])
+    tab = await Tab(tabs, contents, "a.ipynb").open()
+    notebook = await notebooks.get("a.ipynb")
+    assert not told
+    await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == "x = 2"
+    assert told
+
+
+async def test_d8_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
+    contents: Any, tabs: Tabs, notebooks: Notebooks, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("a.ipynb", [code("a", "x = 1"), code("b", "y"), code("c", "z")])
+    tab = await Tab(tabs, contents, "a.ipynb").open()
+    notebook = await notebooks.get("a.ipynb")
+    made: list[bool] = []
+
+    class Told(Shadow):
+        def __init__(self, document: YNotebook, copy: bytes | None = None) -> None:
+            made.append(copy is not None)
+            super().__init__(document, copy)
+
+    async def typing() -> None:
+        tab.type("b", "!")
+        await give_way()
+
+    monkeypatch.setattr(replica, "Shadow", Told)
+    monkeypatch.setattr(replica, "give_way", typing)
+    edits = [await notebook.move("b", index=0)]
+    edits.append(await notebook.update("b", type="markdown"))
+    edits.append(await notebook.delete("c"))
+    await undo(notebook, [change for edit in edits for change in edit.changes])
+    assert made == [True] * 4
+    assert tab.ids() == ["a", "b", "c"]
+    assert tab.source("b") == notebook.peek("b").source == "y" + 12 * "!"
+
+
+async def test_what_becomes_ready_in_a_slice_comes_before_the_next() -> None:
+    loop = asyncio.get_running_loop()
+    ready, other = socket.socketpair()
+    heard: list[bytes] = []
+    with ready, other:
+        loop.add_reader(ready, lambda: heard.append(ready.recv(1)))
+        other.send(b"x")
+        await give_way()
+        loop.remove_reader(ready)
+    assert heard == [b"x"]
 
 
 @pytest.mark.parametrize("contents", [AsyncLargeFileManager], indirect=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -80,7 +81,10 @@ class Watched:
         self.look()
 
     def look(self) -> dict[str, str]:
-        return self.executions.stale("a.ipynb", self.cells, "python")
+        return asyncio.run(self.executions.stale("a.ipynb", self.cells, "python"))
+
+    def news(self) -> list[str]:
+        return asyncio.run(self.executions.news("a.ipynb", self.cells, "python"))
 
     def set(self, cell_id: str, **change: Any) -> None:
         self.cells = [
@@ -141,17 +145,17 @@ def test_a_restarted_kernel_counts_anew_and_is_followed() -> None:
 def test_news_are_the_cells_that_were_not_stale_before() -> None:
     notebook = Watched(("x = 1", 1), ("x", 2), ("x + 1", 3))
     notebook.set("c1", source="x  # again")
-    assert notebook.executions.news("a.ipynb", notebook.cells, "python") == ["c1"]
+    assert notebook.news() == ["c1"]
     notebook.set("c0", execution_count=9)
-    assert notebook.executions.news("a.ipynb", notebook.cells, "python") == ["c2"]
+    assert notebook.news() == ["c2"]
 
 
-def test_without_python_what_is_below_an_edit_is_stale() -> None:
+async def test_without_python_what_is_below_an_edit_is_stale() -> None:
     executions = Executions()
     code = cells(("x <- 1", 1), ("y <- 2", 2), ("z <- 3", None))
-    assert executions.stale("a", code, "r") == {}
+    assert await executions.stale("a", code, "r") == {}
     edited = [replace(code[0], source="x <- 9"), *code[1:]]
-    assert executions.stale("a", edited, "r") == {
+    assert await executions.stale("a", edited, "r") == {
         "c0": "It was edited and has not run since.",
         "c1": "Cell `c0` above was edited and has not run since.",
     }

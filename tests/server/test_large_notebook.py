@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from jupyter_agent.notebook import stale
+from jupyter_agent.server import notebooks
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import Reply
+from jupyter_agent.tools import read
 from tests.bench.tokens import most_tokens
 
 from .conftest import Call, ask
@@ -95,3 +100,35 @@ async def test_a_planted_mistake_in_300_cells_is_mended_for_30_000_tokens(
     assert changed == [wrong]
     assert fake.input_tokens <= BUDGET
     assert sum(most_tokens(json.dumps(request)) for request in fake.requests) <= BUDGET
+
+
+async def test_d8_what_goes_through_all_cells_is_done_in_threads(
+    call: Call, jp_root_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(jp_root_dir / PATH)
+    seen: dict[str, set[bool]] = {}
+
+    def told(place: Any, name: str) -> None:
+        work = getattr(place, name)
+
+        def done(*args: Any, **more: Any) -> Any:
+            on_loop = threading.current_thread() is threading.main_thread()
+            seen.setdefault(name, set()).add(on_loop)
+            return work(*args, **more)
+
+        monkeypatch.setattr(place, name, done)
+
+    told(stale, "_sources")
+    told(read, "search")
+    told(notebooks, "_json")
+    whole = (await call("GET", "notebooks", PATH)).body
+    assert len(whole["cells"]) == 300
+    first = whole["cells"][1]["id"]
+    for tool, input in (
+        ("get_notebook_state", {"outline": True}),
+        ("search_notebook", {"query": "station"}),
+        ("update_cell", {"cell_id": first, "old_string": "math", "new_string": "cmath"}),
+    ):
+        body = {"notebook": PATH, "input": input, "mode": "auto"}
+        assert not (await call("POST", "tools", tool, body=body)).body["is_error"]
+    assert seen == dict.fromkeys(["_sources", "_json", "search"], {False})

@@ -82,6 +82,9 @@ class Carrier(Protocol):
         ran themselves.
         """
 
+    async def foresee_removal(self) -> None:
+        """The next edit may remove a cell: do what that needs and holds up the event loop."""
+
     @property
     def shadow(self) -> Shadow | None:
         """The document without our removals of cells, once there were any and while somebody may

@@ -98,7 +98,7 @@ class Disk:
 
     async def writable(self, path: str) -> bool:
         """Whether the file that is there may be written. Raises as `stamp` does."""
-        return (await self._get(path, content=False))["writable"] is not False
+        return (await self._get(path, content=False, hashed=False))["writable"] is not False
 
     async def exists(self, path: str) -> bool:
         """Whether there is something at that path."""
@@ -236,9 +236,15 @@ class Disk:
         return _OLDER if older else _REPAIRED
 
     async def _get(
-        self, path: str, *, content: bool = True, type: str = "notebook", format: str | None = None
+        self,
+        path: str,
+        *,
+        content: bool = True,
+        type: str = "notebook",
+        format: str | None = None,
+        hashed: bool = True,
     ) -> dict[str, Any]:
-        options: dict[str, Any] = {"require_hash": True} if self._hashes else {}
+        options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
         if format is not None:
             options["format"] = format
         try:
@@ -259,7 +265,7 @@ class Disk:
         return model
 
     async def _refuse_large(self, path: str) -> None:
-        model = await self._get(path, content=False)
+        model = await self._get(path, content=False, hashed=False)
         if (model.get("size") or 0) > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({model['size']:,} bytes).")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,10 @@ Recovery = Callable[[str, str], Awaitable[None]]
 
 _BATCH = 50
 """Cells handled without a break for the event loop."""
+_MANY = 2000
+"""Cells. Of more, copies are so many objects that Python looks through all that it has: let it do
+that here, else it does so in the midst of the save, which holds up the event loop by itself.
+"""
 
 
 class FileCarrier:
@@ -98,6 +103,9 @@ class FileCarrier:
 
     async def trust(self, cell_id: str) -> None:
         self._approved.add(cell_id)
+
+    async def foresee_removal(self) -> None:
+        pass
 
     def moved(self, path: str) -> None:
         self.path = path
@@ -188,6 +196,8 @@ class FileCarrier:
                 mark = trusted or cell["id"] in loaded.trusted | self._approved
                 cell["metadata"]["trusted"] = mark
                 doubtful |= bool(cell["outputs"]) and not mark
+        if len(marked["cells"]) > _MANY:
+            gc.collect()
         return marked, trusted or (bool(self._approved) and not doubtful)
 
     # ---- document and JSON

@@ -18,6 +18,7 @@ from jupyter_agent.notebook.carriers.tab import Situation, TabGone, TabLink, Tab
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells
+from jupyter_agent.notebook.slices import give_way
 from jupyter_agent.notebook.updates import clocks
 
 RECONNECT = 3.0
@@ -91,6 +92,14 @@ class TabCarrier:
     async def trust(self, cell_id: str) -> None:
         await self.link.request("trust", self.link.sync_timeout, cell_id)
 
+    async def foresee_removal(self) -> None:
+        if self.shadow is None:
+            await give_way()
+            copy = self.cells.document.ydoc.get_update()
+            await give_way()
+            self._cast(copy)
+            await give_way()
+
     def moved(self, path: str) -> None:
         pass  # the tab has told, or `Tabs` was
 
@@ -123,8 +132,12 @@ class TabCarrier:
 
     def _removing(self, cell_id: str, index: int) -> None:
         if self.shadow is None:
-            self.shadow, self.link.hear = Shadow(self.cells.document), self._hear
+            self._cast()
+        assert self.shadow is not None
         self.shadow.remove(cell_id, index)
+
+    def _cast(self, copy: bytes | None = None) -> None:
+        self.shadow, self.link.hear = Shadow(self.cells.document, copy), self._hear
 
     def _hear(self, update: bytes) -> None:
         if self.shadow is not None:

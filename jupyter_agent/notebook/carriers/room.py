@@ -22,6 +22,7 @@ from jupyter_agent.notebook.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells
+from jupyter_agent.notebook.slices import give_way
 
 PATIENCE = 30.0
 """Seconds that the room may take for anything."""
@@ -132,6 +133,15 @@ class RoomCarrier:
         metadata = self.cells.get(cell_id).metadata
         self.cells.write_metadata(cell_id, {**metadata, "trusted": True})
 
+    async def foresee_removal(self) -> None:
+        if self.shadow is None:
+            await give_way()
+            copy = self.cells.document.ydoc.get_update()
+            await give_way()
+            self._cast(copy)
+            self._hold()
+            await give_way()
+
     def moved(self, path: str) -> None:
         pass  # the room's file id has the newest path
 
@@ -163,14 +173,21 @@ class RoomCarrier:
         return room
 
     def _removing(self, cell_id: str, index: int) -> None:
+        if self.shadow is None:
+            self._cast()
+        self._hold()
+        assert self.shadow is not None
+        self.shadow.remove(cell_id, index)
+
+    def _cast(self, copy: bytes | None = None) -> None:
         assert self._room is not None
         assert self._file_id is not None
-        if self._room.shadow is None:
-            shadow = Shadow(self.cells.document)  # not the room's, that may be taking in a file
-            self._room.cast(shadow, partial(_tell, self._late, self._rooms, self._file_id))
+        shadow = Shadow(self.cells.document, copy)  # not the room's, that may be taking in a file
+        self._room.cast(shadow, partial(_tell, self._late, self._rooms, self._file_id))
+
+    def _hold(self) -> None:
+        assert self._room is not None
         self._rooms.hold(self._room, AWAY)
-        assert self._room.shadow is not None
-        self._room.shadow.remove(cell_id, index)
 
     def _end_runs(self) -> None:
         """Nobody is in the room: what ran when a server was killed is kept as running with it."""

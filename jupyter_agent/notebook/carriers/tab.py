@@ -112,12 +112,14 @@ class TabLink:
         """
         self.detach()
         self.document = YNotebook()
-        self._subscription = self.document.ydoc.observe(self._forward)
         try:
-            return await self.request("attach", self.attach_timeout)
+            situation = await self.request("attach", self.attach_timeout)
         except BaseException:
             self.detach()
             raise
+        # Not before: to tell of a large notebook takes far longer than to take it in.
+        self._subscription = self.document.ydoc.observe(self._forward)
+        return situation
 
     async def sync(self) -> Situation:
         """Wait until all our transactions are in the tab's document and all of its in the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import gc
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -22,7 +21,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.notebook.carriers.base import Place, Saved
 from jupyter_agent.notebook.carriers.disk import Disk, Loaded
-from jupyter_agent.notebook.carriers.stored import Unusable
+from jupyter_agent.notebook.carriers.stored import Unusable, plain
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shared import SharedCells, as_json, as_shared, shared_cell
 
@@ -187,7 +186,7 @@ class FileCarrier:
         cells whose run a person approved get it; it is signed when no code cell with outputs lacks
         one.
         """
-        marked = copy.deepcopy(dict(content))
+        marked: dict[str, Any] = plain(content)
         before = {cell["id"] for cell in loaded.content["cells"] if cell["cell_type"] == "code"}
         trusted = before <= loaded.trusted
         doubtful = False

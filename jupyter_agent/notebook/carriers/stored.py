@@ -64,7 +64,19 @@ def parse(text: str) -> dict[str, Any]:
             refuse_odd(notebook)
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise Unusable(f"it is no valid notebook of format {major} ({error!r:.80})") from error
-    return cast("dict[str, Any]", notebook)
+    return cast("dict[str, Any]", plain(notebook))
+
+
+def plain(value: Any) -> Any:
+    """A copy in dicts and lists as JSON gives them. Python keeps track of each of nbformat's own
+    objects, and of a dict only if it holds other objects: with 10,000 cells that is felt.
+    """
+    match value:
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case list():
+            return [plain(item) for item in value]
+    return value
 
 
 def _json(text: str) -> Any:

@@ -41,7 +41,7 @@ SHOWN = """async text => {
     await new Promise(resolve => setTimeout(resolve, 20));
   }
 }"""
-"""Playwright's own waiting reads the names of all elements, and is slower than what it waits for."""
+"""Playwright's own waiting reads the names of all elements, which takes longer than all else."""
 PARAGRAPH = "Revenue **grows** until June, then it falls; see `df` and $x_{n}$ for more of it. "
 
 

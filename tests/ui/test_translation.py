@@ -1,0 +1,164 @@
+"""The panel in another language: that of a language pack with each sentence in brackets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from jupyter_agent.testing import calls, says
+from tests.ui.conftest import new_file
+from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.page import OpenNotebook
+
+SOURCES = Path(__file__).parents[2] / "labextension" / "src"
+STRING = r"\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+ONE = re.compile(rf"trans\.__\({STRING}")
+MANY = re.compile(rf"trans\._n\({STRING},{STRING}")
+
+OURS = ".jp-Agent, .jp-Agent-bar, .jp-Agent-markBox, .jp-Agent-removed, .jp-Agent-fix"
+READ = """ours => {
+  const found = [];
+  for (const part of document.querySelectorAll(ours)) {
+    const texts = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      if (!texts.currentNode.parentElement.closest('code, kbd, pre, style, .cm-editor')) {
+        found.push(texts.currentNode.data);
+      }
+    }
+    for (const element of [part, ...part.querySelectorAll('*')]) {
+      found.push(...['aria-label', 'title', 'placeholder'].map(n => element.getAttribute(n) ?? ''));
+    }
+  }
+  const {commands} = jupyterapp;
+  for (const id of commands.listCommands().filter(id => id.startsWith('jupyter-agent:'))) {
+    found.push(commands.label(id), commands.caption(id));
+  }
+  return found;
+}"""
+"""All that is read, or spoken, of the panel and the marks in a notebook; not code."""
+
+NAMES = re.compile(r"(Sonnet|Opus|Haiku) [\d.]+|tour|notebook\.ipynb|/\w+|x = 10?|\d+ seconds? ago")
+
+
+def text(literal: str) -> str:
+    """The string that a literal of TypeScript stands for."""
+    inner = literal[1:-1].replace("\\'", "'")
+    unquoted: str = json.loads('"' + inner.replace('\\"', '"').replace('"', '\\"') + '"')
+    return unquoted
+
+
+def catalog() -> dict[str, Any]:
+    head = {"domain": "jupyter_agent", "language": "eo", "version": "1"}
+    found: dict[str, Any] = {
+        "": {**head, "plural_forms": "nplurals=2; plural=(n != 1);"},
+    }
+    for path in SOURCES.rglob("*.ts*"):
+        code = path.read_text(encoding="utf-8")
+        for literal in ONE.findall(code):
+            found[text(literal)] = [f"⟦{text(literal)}⟧"]
+        for one, many in MANY.findall(code):
+            found[text(one)] = [f"⟦{text(one)}⟧", f"⟦{text(many)}⟧"]
+    return found
+
+
+def install(folder: Path) -> None:
+    """A language pack as `pip install` leaves it."""
+    package = folder / "language_pack_eo"
+    messages = package / "locale" / "eo" / "LC_MESSAGES"
+    messages.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (messages / "jupyter_agent.json").write_text(json.dumps(catalog()))
+    about = folder / "language_pack_eo-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: language-pack-eo\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[jupyterlab.languagepack]\neo = language_pack_eo\n")
+
+
+@pytest.fixture
+def foreign(
+    tmp_path: Path, script: Replies, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Lab, Page]]:
+    """A server with the language pack and a page whose user has chosen it."""
+    install(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    chosen = tmp_path / "lab" / "settings" / "@jupyterlab" / "translation-extension"
+    chosen.mkdir(parents=True)
+    (chosen / "plugin.jupyterlab-settings").write_text(json.dumps({"locale": "eo"}))
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    with running_lab(tmp_path / "lab", script) as lab:
+        yield lab, context.new_page()
+        context.close()
+
+
+def untranslated(page: Page) -> set[str]:
+    """What is in no brackets, but for names and numbers."""
+    left = set()
+    for line in page.evaluate(READ, OURS):
+        rest = line
+        while rest != (rest := re.sub(r"⟦[^⟦⟧]*⟧", "", rest)):
+            pass
+        if re.search("[A-Za-z]", NAMES.sub("", rest)):
+            left.add(line)
+    return left
+
+
+def test_every_word_of_the_panel_and_the_marks_is_translated(
+    foreign: tuple[Lab, Page], replies: Replies
+) -> None:
+    lab, page = foreign
+    OpenNotebook(page, lab, new_file(lab, "notebook", ["x = 1", "1 / 0"])).open()
+    page.keyboard.press("Control+Alt+g")
+    region = page.get_by_role("region", name="⟦Assistant⟧")
+    message = region.get_by_role("textbox", name="⟦Message⟧")
+
+    def button(name: str) -> Locator:
+        return region.get_by_role("button", name=f"⟦{name}⟧", exact=True)
+
+    expect(message).to_be_focused()
+    assert untranslated(page) == set()
+    for typed in "/@":
+        message.fill("")
+        message.press_sequentially(typed)
+        expect(region.get_by_role("listbox", name="⟦Suggestions⟧")).to_be_visible()
+        assert untranslated(page) == set()
+    replies.append(
+        [
+            calls("update_cell", cell_id="c0", old_string="1", new_string="10"),
+            calls("create_cell", source="2 + 2", after="c0"),
+            calls("run_cell", cell_id="c1"),
+        ]
+    )
+    replies.append([calls("get_notebook_state"), calls("delete_cell", cell_id="c1")])
+    replies.append([says("4")])
+    message.fill("2 + 2?")
+    message.press("Enter")
+    for question in ("Make 2 changes", "Run", "Delete"):
+        card = region.get_by_role("group", name=re.compile(f"{question}.*[?]"))
+        allow = card.get_by_role("button", name="⟦Allow⟧", exact=True)
+        expect(allow).to_be_visible()
+        assert untranslated(page) == set()
+        allow.click()
+    button("Review").click()
+    page.locator(".jp-Agent-bar").first.click()
+    assert untranslated(page) == set()
+    button("Undo turn").click()
+    expect(region).to_contain_text("⟦This turn was undone⟧")
+    assert untranslated(page) == set()
+    button("Conversations").click()
+    expect(region.get_by_role("list", name="⟦Conversations⟧")).to_contain_text("notebook.ipynb")
+    assert untranslated(page) == set()
+    button("Models and keys").click()
+    expect(region.get_by_role("heading", name="⟦Models and keys⟧")).to_be_visible()
+    assert untranslated(page) == set()
+    button("New conversation").click()
+    message.fill("/help")
+    message.press("Enter")
+    expect(region.get_by_role("heading", name="⟦Keys⟧")).to_be_visible()
+    assert untranslated(page) == set()

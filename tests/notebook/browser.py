@@ -96,6 +96,11 @@ class Tab(Page):
         asyncio.get_running_loop().call_soon(self._step)
 
     @property
+    def at_rest(self) -> bool:
+        """All that is on the screen is on disk, and nothing is on its way here."""
+        return not (self.dirty or self.saving or self._inbox)
+
+    @property
     def link(self) -> TabLink:
         assert self._link is not None
         return self._link

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_ydoc import YNotebook
+from pycrdt import Array, Doc, Map, Text
 
 from jupyter_agent.errors import (
     CellNotFound,
@@ -20,6 +23,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.notebook.carriers import Notebooks
 from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.notebook.shared import SharedCells
 
 from .conftest import cells_of, code, markdown
 
@@ -225,3 +229,38 @@ async def test_an_idle_document_is_let_go_and_opened_again(contents: Any, write:
     assert [cell.source for cell in await notebook.read()] == ["1"]
     assert await notebooks.get("a.ipynb") is notebook
     await notebooks.close()
+
+
+def test_snapshots_follow_any_change_of_the_document() -> None:
+    random_ = random.Random(3)
+    document = YNotebook()
+    cells = SharedCells(document)
+    array: Array[Any] = document.ycells
+    for step in range(600):
+        with document.ydoc.transaction():
+            for number in range(random_.randrange(1, 4)):
+                _change(array, random_, f"{step}-{number}")
+        if random_.random() < 0.7:
+            assert cells.values() == array.to_py()
+            assert cells.ids() == [cell["id"] for cell in array.to_py() or []]
+    remote: Doc[Any] = Doc()
+    remote.apply_update(document.ydoc.get_update())
+    for step in range(200):
+        with remote.transaction():
+            for number in range(random_.randrange(1, 4)):
+                _change(remote.get("cells", type=Array), random_, f"r{step}-{number}")
+        document.ydoc.apply_update(remote.get_update(document.ydoc.get_state()))
+        assert cells.values() == array.to_py()
+
+
+def _change(cells: Array[Any], random_: random.Random, name: str) -> None:
+    index = random_.randrange(len(cells) + 1)
+    if index == len(cells) or random_.random() < 0.25:
+        new = {"id": name, "source": Text("é"), "outputs": Array([]), "metadata": Map({})}
+        cells.insert(index, Map(new))
+    elif random_.random() < 0.25:
+        del cells[index]
+    elif random_.random() < 0.5:
+        cells[index]["source"].insert(0, "😀x")
+    else:
+        cells[index]["outputs"].append(Map({"output_type": "stream", "text": Text("t")}))

@@ -22,13 +22,12 @@ from uuid import UUID
 import pytest
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 from jupyter_ydoc import YNotebook
-from pycrdt import Array, Doc, Map, Text
+from pycrdt import Doc
 from tornado.iostream import IOStream
 
 from jupyter_agent.errors import Busy
 from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, replica, room
 from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.shared import SharedCells
 
 from . import rooms
 from .browser import Tab
@@ -254,7 +253,7 @@ async def in_a_tab(
                                 await tab.save()
                             case 13:
                                 await close_and_open()
-                            case 14 if not (tab.dirty or tab.saving or notebook.busy):
+                            case 14 if tab.at_rest and not notebook.busy:
                                 program.write()
                                 await settled(notebook)
             await agent.act()
@@ -370,38 +369,3 @@ async def in_a_room(
     await notebook.save()
     check_file(path)
     await screen.close()
-
-
-def test_snapshots_follow_any_change_of_the_document() -> None:
-    random_ = random.Random(3)
-    document = YNotebook()
-    cells = SharedCells(document)
-    array: Array[Any] = document.ycells
-    for step in range(600):
-        with document.ydoc.transaction():
-            for number in range(random_.randrange(1, 4)):
-                _change(array, random_, f"{step}-{number}")
-        if random_.random() < 0.7:
-            assert cells.values() == array.to_py()
-            assert cells.ids() == [cell["id"] for cell in array.to_py() or []]
-    remote: Doc[Any] = Doc()
-    remote.apply_update(document.ydoc.get_update())
-    for step in range(200):
-        with remote.transaction():
-            for number in range(random_.randrange(1, 4)):
-                _change(remote.get("cells", type=Array), random_, f"r{step}-{number}")
-        document.ydoc.apply_update(remote.get_update(document.ydoc.get_state()))
-        assert cells.values() == array.to_py()
-
-
-def _change(cells: Array[Any], random_: random.Random, name: str) -> None:
-    index = random_.randrange(len(cells) + 1)
-    if index == len(cells) or random_.random() < 0.25:
-        new = {"id": name, "source": Text("é"), "outputs": Array([]), "metadata": Map({})}
-        cells.insert(index, Map(new))
-    elif random_.random() < 0.25:
-        del cells[index]
-    elif random_.random() < 0.5:
-        cells[index]["source"].insert(0, "😀x")
-    else:
-        cells[index]["outputs"].append(Map({"output_type": "stream", "text": Text("t")}))

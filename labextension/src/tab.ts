@@ -13,6 +13,7 @@ import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
+import { LentCells } from './lentCells';
 import { reload } from './reload';
 import { followTrust } from './rooms';
 import { saveInTurn } from './saves';
@@ -27,9 +28,10 @@ type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** What the server asks of a tab. */
 interface IRequest {
-  op: 'attach' | 'sync' | 'save' | 'trust' | 'revert' | 'reveal' | 'detach';
+  op: 'attach' | 'sync' | 'save' | 'trust' | 'revert' | 'reveal' | 'detach' | 'ended';
   id?: number;
   cell?: string;
+  cells?: string[];
 }
 
 /** The link of one open notebook, shared by all its views. */
@@ -66,6 +68,7 @@ export class TabLink implements IDisposable {
 
   /** Tell the server that the user runs a cell: what a run of its own still puts out there is not shown. */
   ran(cell: string): void {
+    this._lent.take(cell);
     this._send({ op: 'ran', cell });
   }
 
@@ -84,7 +87,8 @@ export class TabLink implements IDisposable {
     const begun = Date.now();
     socket.onopen = () => {
       const { version } = context.model.sharedModel;
-      this._send({ op: 'hello', protocol: PROTOCOL, path: context.path, client, version });
+      const hello = { op: 'hello', protocol: PROTOCOL, path: context.path, client, version };
+      this._send({ ...hello, running: this._lent.ids });
     };
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       this._attempt = 0;
@@ -128,7 +132,7 @@ export class TabLink implements IDisposable {
   }
 
   /** Do what is asked. Returns what the answer says besides, or other than, the situation. */
-  private async _serve({ op, cell }: IRequest): Promise<object> {
+  private async _serve({ op, cell, cells }: IRequest): Promise<object> {
     const { context, autosave } = this._options;
     switch (op) {
       case 'attach': // snapshot and subscription in one tick, so that no update falls between
@@ -160,6 +164,9 @@ export class TabLink implements IDisposable {
       case 'reveal':
         await this._reveal(cell);
         break;
+      case 'ended': // of the cells in our hello those in which nothing of the server's runs
+        this._lent.end(cells ?? [], context.model);
+        break;
       default:
         throw new Error(`This version of the extension does not know "${String(op)}".`);
     }
@@ -186,7 +193,7 @@ export class TabLink implements IDisposable {
   private _apply(update: Uint8Array): void {
     const notebook = this._options.view()?.content;
     const id = notebook?.activeCell?.model.id;
-    Y.applyUpdate(this._ydoc, update, this);
+    this._lent.during(this._ydoc, () => Y.applyUpdate(this._ydoc, update, this));
     if (notebook && id && notebook.activeCell?.model.id !== id) {
       const index = notebook.widgets.findIndex(cell => cell.model.id === id);
       if (index >= 0) {
@@ -224,6 +231,7 @@ export class TabLink implements IDisposable {
     return (this._options.context.model.sharedModel as YNotebook).ydoc;
   }
 
+  private readonly _lent = new LentCells();
   private _isSaving = (): boolean => false;
   private _socket: WebSocket | null = null;
   private _attempt = 0;

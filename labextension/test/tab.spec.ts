@@ -1,3 +1,4 @@
+import type { ISharedCodeCell } from '@jupyter/ydoc';
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
@@ -104,9 +105,8 @@ describe('TabLink', () => {
     const { notebook, socket, link } = await connected();
     notebook.getCell(0).setSource('x = 2');
     expect(socket.url).toBe('ws://lab/base/api/agent/tab');
-    expect(socket.messages).toEqual([
-      { op: 'hello', protocol: 1, path: 'sales.ipynb', client: 'page-1', version: notebook.version }
-    ]);
+    const hello = { op: 'hello', protocol: 1, path: 'sales.ipynb', client: 'page-1', running: [] };
+    expect(socket.messages).toEqual([{ ...hello, version: notebook.version }]);
     expect(socket.sent).toHaveLength(1);
     link.dispose();
   });
@@ -176,6 +176,40 @@ describe('TabLink', () => {
     expect(Socket.last).not.toBe(socket);
     Socket.last.onopen();
     expect(Socket.last.messages[0]).toMatchObject({ op: 'hello', client: 'page-1' });
+    link.dispose();
+  });
+
+  it('says which cells show a run of the server, and shows as ended what the server does not know', async () => {
+    const { context, notebook, socket, link } = await connected();
+    notebook.addCell({ cell_type: 'code', id: 'c3', source: 'mine' });
+    notebook.addCell({ cell_type: 'code', id: 'd4', source: 'theirs, then mine' });
+    const cells = notebook.cells as ISharedCodeCell[];
+    const [theirs, mine, taken] = cells;
+    const models = cells.map(cell => ({
+      id: cell.id,
+      type: 'code',
+      set executionState(state: 'idle') {
+        cell.executionState = state;
+      }
+    }));
+    Object.assign(context.model, { cells: models });
+    await socket.ask({ op: 'attach', id: 1 });
+    const { replica } = socket;
+    const before = Y.encodeStateVector(replica.ydoc);
+    for (const index of [0, 2]) {
+      (replica.getCell(index) as ISharedCodeCell).executionState = 'running';
+    }
+    const update = Y.encodeStateAsUpdate(replica.ydoc, before);
+    socket.onmessage({ data: update.slice().buffer });
+    mine.executionState = 'running';
+    link.ran('d4');
+    socket.close();
+    Socket.last.onopen();
+    expect(Socket.last.messages[0].running).toEqual(['b2']);
+    expect(theirs.executionState).toBe('running');
+    await Socket.last.ask({ op: 'ended', cells: ['b2', 'c3', 'd4'] });
+    const states = [theirs, mine, taken].map(cell => cell.executionState);
+    expect(states).toEqual(['idle', 'running', 'running']);
     link.dispose();
   });
 

@@ -32,6 +32,8 @@ class Tab(Page):
         self.saving = False
         self.writable = True
         self.requests: list[str] = []
+        self.running: list[str] = []
+        """Cells that show a run of the server's."""
         self._tabs = tabs
         self._contents = contents
         self._link: TabLink | None = None
@@ -68,6 +70,7 @@ class Tab(Page):
                 "path": self.path,
                 "client": self.client,
                 "version": self.notebook.version,
+                "running": self.running,
             },
         )
         self._tabs.add(self._link)
@@ -142,6 +145,8 @@ class Tab(Page):
             self._to_server(self.notebook.ydoc.get_update())
         elif request["op"] == "detach":
             self._attached = False
+        elif request["op"] == "ended":
+            self.running = [one for one in self.running if one not in request["cells"]]
         slow: dict[str, Callable[[], Any]] = {"save": self.save, "revert": self.revert}
         if request["op"] in slow:
             task = asyncio.create_task(self._answer_after(slow[request["op"]], request))

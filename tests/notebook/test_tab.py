@@ -291,6 +291,20 @@ async def test_a_tab_that_closes_leaves_its_run_to_the_file(
     assert cells_of(file)[0]["execution_count"] == 7
 
 
+async def test_d12_a_page_that_comes_back_is_told_which_runs_are_over(
+    notebook: Notebook, tab: Tab
+) -> None:
+    ended, going_on = notebook.outputs("a"), notebook.outputs("c")
+    for run in (ended, going_on):
+        run.start()
+    ended.finish(1)
+    tab.cut()
+    tab.running = ["a", "c", "of another server"]
+    tab.connect()
+    await until(lambda: tab.running == ["c"])
+    going_on.finish(2)
+
+
 async def test_the_cell_under_the_cursor_is_not_taken_away(notebook: Notebook, tab: Tab) -> None:
     tab.edit_in("a")
     assert (await notebook.cell("a")).id == "a"

@@ -76,6 +76,24 @@ def test_d12_a_server_killed_and_started_again_finds_the_tab_as_it_is(
     assert counted.saved() == counted.sources()
 
 
+def test_d12_a_run_that_died_with_its_server_is_no_longer_shown_as_running(
+    open_page: OpenPage,
+) -> None:
+    notebook = open_page(["print('begun', flush=True)\nimport time\ntime.sleep(600)", "other = 1"])
+    notebook.wait_until_linked()
+    lab = notebook.lab
+    lab.run(notebook.path, "c0", wait=0)
+    eventually(lambda: notebook.output_text("c0").strip(), "begun".__eq__)
+    assert notebook.prompt("c0") == "[*]:"
+    lab.kill()
+    lab.start()
+    notebook.dismiss_dialogs()
+    notebook.come_back()
+    eventually(lambda: notebook.prompt("c0"), "[ ]:".__eq__)
+    assert notebook.output_text("c0").strip() == "begun"
+    assert notebook.sources() == notebook.saved()
+
+
 def test_an_edit_that_a_closing_tab_never_confirmed_is_not_reported_as_done(
     counted: OpenNotebook,
 ) -> None:

@@ -222,8 +222,11 @@ class Notebooks:
 
     def _came_back(self, link: TabLink) -> None:
         """Complete what this page got of our last changes before its connection was lost: now, not
-        at the next call.
+        at the next call. A run that ended without it, with a server that was killed, is over.
         """
+        here = (entry.notebook for entry in self._known if entry.notebook.path == link.path)
+        if ended := link.running.difference(*(notebook.running for notebook in here)):
+            link.end(ended)
         entry = next((one for one in self._open if one.was_in(link)), None)
         if entry is not None or self._tabs.kept(link)[0] is not None:
             self._complete(link.path, entry)

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,8 @@ class TabLink:
         self.path: str = hello["path"]
         self.client: str = hello["client"]
         """One per page load; the chat panel there sends the same."""
+        self.running = frozenset(map(str, hello.get("running", ())))
+        """Ids of the cells that show a run of ours there, from before it connected."""
         self.active = time.monotonic()
         """When the person was last seen here."""
         self.closed = False
@@ -159,6 +161,10 @@ class TabLink:
             self.document.ydoc.unobserve(self._subscription)
         self.document = self._subscription = None
         self._send(json.dumps({"op": "detach"}))
+
+    def end(self, cell_ids: Iterable[str]) -> None:
+        """Tell the tab that of the cells in `running` these run no more."""
+        self._send(json.dumps({"op": "ended", "cells": sorted(cell_ids)}))
 
     # ---- what the socket brings
 

@@ -1,0 +1,54 @@
+import type { INotebookModel } from '@jupyterlab/notebook';
+import { isCodeCellModel } from '@jupyterlab/cells';
+import * as Y from 'yjs';
+
+/**
+ * The cells of a notebook that show a run of the server's, by what the server wrote into them.
+ *
+ * That they run is in no file, only in this page: if the server or its run is gone, nobody else would take it back.
+ */
+export class LentCells {
+  get ids(): string[] {
+    return [...this._ids];
+  }
+
+  /** Do what writes something of the server's into the document. */
+  during(ydoc: Y.Doc, write: () => void): void {
+    ydoc.on('afterTransaction', this._follow);
+    try {
+      write();
+    } finally {
+      ydoc.off('afterTransaction', this._follow);
+    }
+  }
+
+  /** The user runs the cell: what it shows is theirs. */
+  take(id: string): void {
+    this._ids.delete(id);
+  }
+
+  /** Nothing runs in these cells any more; their outputs stay. */
+  end(ids: readonly string[], { cells }: INotebookModel): void {
+    const ended = new Set(ids.filter(id => this._ids.delete(id)));
+    for (const cell of ended.size ? cells : []) {
+      if (ended.has(cell.id) && isCodeCellModel(cell)) {
+        cell.executionState = 'idle';
+      }
+    }
+  }
+
+  private readonly _follow = ({ changed }: Y.Transaction): void => {
+    for (const [cell, keys] of changed) {
+      if (keys.has('execution_state') && cell instanceof Y.Map) {
+        const id = cell.get('id') as string;
+        if (cell.get('execution_state') === 'running') {
+          this._ids.add(id);
+        } else {
+          this._ids.delete(id);
+        }
+      }
+    }
+  };
+
+  private readonly _ids = new Set<string>();
+}

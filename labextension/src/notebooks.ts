@@ -134,8 +134,15 @@ export class OpenNotebooks {
     model?.setMetadata(OURS, { ...told, share });
   }
 
-  /** The mime type of the code in a notebook. */
-  mimeType(notebook: string | null | undefined): string {
+  /** The mime type of a cell's text: of one of that type, or the cell as it is open here; code otherwise. */
+  mimeType(notebook: string | null | undefined, cellId?: string | null, type?: unknown): string {
+    const cell = notebook && cellId ? this._cell({ notebook, cell_id: cellId }) : null;
+    switch (type ?? cell?.model.type) {
+      case 'markdown':
+        return 'text/x-ipythongfm';
+      case 'raw':
+        return 'text/plain';
+    }
     const told = this._panel(notebook)?.content.codeMimetype;
     return told && told !== 'text/plain' ? told : 'text/x-python'; // the kernel tells, once it runs
   }

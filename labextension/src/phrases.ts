@@ -8,6 +8,7 @@ export type Locate = (cellId: string) => number | null;
 export interface IInput {
   cell_id?: string;
   cell_ids?: string[];
+  type?: string;
   after?: string;
   before?: string;
   query?: string;

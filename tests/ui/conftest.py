@@ -10,6 +10,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, sync_playwright
 
@@ -108,7 +109,9 @@ def open_page(
         if str(error) != "Kernel is dead":  # Lab's own, uncaught, when a server with kernels ends
             errors.append(str(error))
 
-    def open_page(cells: Sequence[str] | None = None, path: str | None = None) -> OpenNotebook:
+    def open_page(
+        cells: Sequence[str | NotebookNode] | None = None, path: str | None = None
+    ) -> OpenNotebook:
         if path is None:
             path = new_file(lab, request.node.name, cells or ["x = 1", "print('x is', x)"])
         page = context.new_page()
@@ -167,9 +170,12 @@ def pytest_runtest_makereport(
     return report
 
 
-def new_file(lab: Lab, name: str, sources: Sequence[str]) -> str:
-    """A notebook with these code cells, `c0`, `c1` and so on; its path."""
-    cells = [new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)]
+def new_file(lab: Lab, name: str, sources: Sequence[str | NotebookNode]) -> str:
+    """A notebook with these cells, or code cells `c0`, `c1` and so on; its path."""
+    cells = [
+        new_code_cell(source, id=f"c{n}") if isinstance(source, str) else source
+        for n, source in enumerate(sources)
+    ]
     kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     path = f"{name}.ipynb"
     assert not (lab.root / path).exists()  # a page of an earlier one would still be linked

@@ -93,3 +93,17 @@ def test_pointing_at_a_call_marks_its_cell_and_a_click_goes_there(
     expect(last).to_have_class(marked)
     panel.message.hover()
     expect(last).not_to_have_class(marked)
+
+
+def test_of_attempts_that_failed_one_after_the_other_only_the_last_is_told(
+    panel: Panel, replies: Replies
+) -> None:
+    for _ in range(2):
+        replies.append(Scripted(status=529, error=("overloaded_error", "Overloaded")))
+    replies.append([says("At last.")])
+    panel.ask("Are you there?")
+    expect(panel.log).to_contain_text("At last.")
+    notices = panel.log.get_by_text("Trying again in")
+    expect(notices).to_have_count(2)
+    expect(notices.first).to_be_hidden()
+    expect(notices.last).to_be_visible()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Locator, expect
 
 from jupyter_agent.models.base import Block
@@ -153,6 +154,34 @@ def test_a_whole_turn_and_all_turns_are_kept_or_reverted_from_one_cell(
     every.get_by_role("button", name="Revert all").click()
     eventually(notebook.sources, lambda now: now == SOURCES)
     expect(notebook.page.locator(".jp-Agent-bar, .jp-Agent-removed")).to_have_count(0)
+
+
+def test_the_difference_of_rendered_markdown_is_below_it_and_follows_what_is_typed(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    text = "# Sales\n\nNorth only."
+    notebook = open_page([new_markdown_cell(text, id="m0"), "x = 1"])
+    panel = Panel(notebook.page).open("auto")
+    replies.append([edits("m0", "North only.", "North and south.")])
+    replies.append([says("Done.")])
+    panel.ask("Change it.")
+    difference = panel.call("Edited cell 1").locator(".jp-Agent-diff")
+    expect(difference.locator("code > span").first).to_have_text("#")  # of a heading
+    expect(difference.get_by_text("and", exact=True)).to_have_count(0)  # no keyword of Python
+    bar(notebook, "m0").click()
+    cell = notebook.cell("m0")
+    expect(cell.locator(".jp-RenderedMarkdown")).to_contain_text("North and south.")
+    expect(box(notebook, 1).locator(".cm-deletedChunk")).to_have_text("North only.")
+    expect(box(notebook, 1).locator(".cm-changedLine")).to_have_text("North and south.")
+    cell.locator(".jp-RenderedMarkdown").dblclick()
+    notebook.edit_line("m0", 2, end=True)
+    notebook.type(" And east.")
+    expect(notebook.page.locator(".cm-changedLine").first).to_have_text(
+        "North and south. And east."
+    )
+    notebook.page.keyboard.press("Shift+Enter")
+    expect(cell.locator(".jp-RenderedMarkdown")).to_contain_text("And east.")
+    expect(box(notebook, 1).locator(".cm-changedLine")).to_have_text("North and south. And east.")
 
 
 def test_an_open_difference_takes_no_key_no_focus_and_no_place(

@@ -139,7 +139,7 @@ function toldChanges(parts: readonly AgentPart[]): ReadonlyMap<string | null, re
   return told;
 }
 
-/** The parts of steps that were given up and done again. */
+/** The parts of attempts that were given up and made again. */
 function abandonedParts(parts: readonly AgentPart[]): ReadonlySet<AgentPart> {
   const abandoned: AgentPart[] = [];
   let step: AgentPart[] = [];
@@ -148,6 +148,7 @@ function abandonedParts(parts: readonly AgentPart[]): ReadonlySet<AgentPart> {
       step = [];
     } else if (part.type === 'data-notice' && part.data.kind === 'retrying') {
       abandoned.push(...step.splice(0));
+      step.push(part); // of the next attempt: where that fails too, its own notice says so
     } else {
       step.push(part);
     }

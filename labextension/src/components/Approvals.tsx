@@ -104,9 +104,9 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
 /** What one call would do: the code that would run, or the lines that would change. */
 function Act({ approval, named }: { approval: IApproval; named: boolean }): React.JSX.Element {
   const { notebooks, trans } = useServices();
-  const { notebook, code, cells, diff } = approval;
+  const { notebook, cell_id, code, cells, diff, input } = approval;
   const locate = locateIn([approval], notebooks);
-  const mimeType = notebooks.mimeType(notebook);
+  const mimeType = notebooks.mimeType(notebook, cell_id, input.type);
   const runs = cells && cells.length > 1 ? cells : code ? [{ cell_id: '', code }] : [];
   return (
     <>

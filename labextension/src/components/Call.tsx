@@ -2,6 +2,7 @@ import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { IDiffLine } from '../diff';
 import { countLines, diffLines } from '../diff';
+import type { IInput } from '../phrases';
 import type { CallPart, IChange, IRunOutput } from '../protocol';
 import { runsOf } from '../runs';
 import { describeCall, isLive } from '../words';
@@ -39,6 +40,8 @@ export const Call = React.memo(function Call(props: ICallProps) {
   const words = describeCall(call, changes, locate, trans, held);
   const cell = notebook && words.cellId ? { notebook, cell_id: words.cellId } : null;
   const lines = changedLines(call, changes);
+  const { type } = (call.input ?? {}) as IInput;
+  const mimeType = notebooks.mimeType(notebook, words.cellId, type);
   const runs = runsOf(call.output);
   const shows = lines.length > 0 || runs.some(run => run.outputs.length > 0);
   const waits = call.state === 'approval-requested'; // what it is about stands in the question below
@@ -70,7 +73,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
       </div>
       {open && (
         <div className="jp-Agent-callBody">
-          {lines.length > 0 && <Diff lines={lines} mimeType={notebooks.mimeType(notebook)} />}
+          {lines.length > 0 && <Diff lines={lines} mimeType={mimeType} />}
           {runs.map(run => (
             <Outputs key={run.run_id} outputs={run.outputs} />
           ))}

@@ -107,7 +107,10 @@ function CellReview({ turnId, changes }: IReviewProps): React.JSX.Element {
         </button>
         <LineCount lines={lines} />
       </div>
-      <Diff lines={lines} mimeType={notebooks.mimeType(notebook)} />
+      <Diff
+        lines={lines}
+        mimeType={notebooks.mimeType(notebook, cell_id, (after ?? before)?.type)}
+      />
       <div className="jp-Agent-buttons">
         <Review turnId={turnId} changes={changes} />
       </div>

@@ -28,7 +28,7 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.conversations.turn_request import Rules
 from jupyter_agent.kernel.fresh import FreshKernels
-from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.notebook.carriers.choose import Notebooks

@@ -1,16 +1,14 @@
-"""Which kernel belongs to a notebook, and our way into it."""
+"""A running kernel, and our way into it."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import zmq
 import zmq.asyncio
-from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
 
@@ -20,7 +18,7 @@ from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.run import Execution
 
 State: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
-_START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
+START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
 """What kernel provisioners and gateways raise where a kernel does not start."""
 _INSPECT_SECONDS = 2.0
 _LOOK = 0.25
@@ -162,7 +160,7 @@ class Kernel:
             answered = await ensure_async(self._all.restart_kernel(self.id))
             if answered is not None:
                 await answered
-        except _START_FAILURES as error:
+        except START_FAILURES as error:
             raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
         self._look()
         if self._connection is not None and not self._connection.ended.done():
@@ -212,7 +210,7 @@ class Kernel:
         """Interrupt the kernel, whatever it does. Raises KernelUnavailable where there is none."""
         try:
             await ensure_async(self._all.interrupt_kernel(self.id))
-        except _START_FAILURES as error:
+        except START_FAILURES as error:
             raise KernelUnavailable(f"The kernel could not be interrupted: {error}") from error
 
     def how_it_ended(self) -> End:
@@ -277,123 +275,3 @@ class Kernel:
             if not (ready.done() and ready.result()):
                 ready.cancel()
                 await self._disconnect()
-
-
-class Kernels:
-    """The kernels of this server's notebooks: each notebook's own, shared with the person."""
-
-    def __init__(
-        self,
-        session_manager: Any,
-        kernel_manager: Any,
-        kernel_spec_manager: Any,
-        *,
-        start_timeout: float = 60,
-    ) -> None:
-        self._sessions = session_manager
-        self._manager = kernel_manager
-        self._specs = kernel_spec_manager
-        self._start_timeout = start_timeout
-        self._kernels: dict[str, Kernel] = {}
-        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        # Not Jupyter's own context: its receive limit lost a third of a flood of outputs.
-        self._context = zmq.asyncio.Context()
-        self._context.setsockopt(zmq.RCVHWM, 0)
-
-    async def find(self, path: str) -> Kernel | None:
-        """The kernel of the notebook's session; None where none runs."""
-        session = await self._session(path)
-        await self._forget_gone()
-        if session is None:
-            return None
-        kernel_id = session["kernel"]["id"]
-        if kernel_id not in self._kernels:
-            self._kernels[kernel_id] = Kernel(
-                kernel_id, self._manager, self._context, start_timeout=self._start_timeout
-            )
-        return self._kernels[kernel_id]
-
-    async def get(self, path: str, *, name: str | None = None) -> Kernel:
-        """The notebook's kernel, started where none runs.
-
-        `name` is a kernelspec's, the server's default without one. Raises KernelUnavailable, which
-        names the installed ones.
-        """
-        async with self._starting[path]:
-            kernel = await self.find(path)
-            if kernel is None:
-                await self._start(path, name)
-                kernel = await self.find(path)
-            if kernel is None:
-                raise KernelUnavailable("The kernel ended as soon as it was started.")
-            return kernel
-
-    async def kernelspec(self, name: str | None = None) -> dict[str, str]:
-        """A notebook's `kernelspec` metadata for that kernel, the server's default without a name.
-
-        Raises KernelUnavailable, which names the installed ones.
-        """
-        installed = await ensure_async(self._specs.get_all_specs())
-        chosen = name or self._manager.default_kernel_name
-        if chosen not in installed:
-            raise _unavailable(chosen, "it is not installed", installed)
-        spec = installed[chosen]["spec"]
-        return {
-            "name": chosen,
-            "display_name": spec["display_name"],
-            "language": spec["language"],
-        }
-
-    async def shutdown(self, path: str) -> None:
-        """End the notebook's session and its kernel; nothing where none runs."""
-        session = await self._session(path)
-        if session is not None:
-            await ensure_async(self._sessions.delete_session(session["id"]))
-        await self._forget_gone()
-
-    async def close(self) -> None:
-        """Close all our channels. The kernels belong to the server and go on."""
-        for kernel in self._kernels.values():
-            await kernel.close()
-        self._kernels.clear()
-        self._context.destroy(linger=0)
-
-    async def _session(self, path: str) -> dict[str, Any] | None:
-        if not await ensure_async(self._sessions.session_exists(path=path)):
-            return None
-        session: dict[str, Any] = await ensure_async(self._sessions.get_session(path=path))
-        return session
-
-    async def _start(self, path: str, name: str | None) -> None:
-        starting = asyncio.ensure_future(
-            self._sessions.create_session(
-                path=path, name=path.rpartition("/")[2], type="notebook", kernel_name=name
-            )
-        )
-        try:
-            async with asyncio.timeout(self._start_timeout):
-                await asyncio.shield(starting)
-        except TimeoutError:
-            starting.cancel()
-            why = f"it did not start within {self._start_timeout:g} s"
-        except NoSuchKernel:
-            why = "it is not installed"
-        except _START_FAILURES as error:
-            why = str(error)
-        else:
-            return
-        installed = await ensure_async(self._specs.get_all_specs())
-        raise _unavailable(name or self._manager.default_kernel_name, why, installed)
-
-    async def _forget_gone(self) -> None:
-        for kernel in list(self._kernels.values()):
-            if kernel.gone and not kernel.in_use:  # its last code has still to learn of the end
-                del self._kernels[kernel.id]
-                await kernel.close()
-
-
-def _unavailable(name: str, why: str, installed: Mapping[str, Any]) -> KernelUnavailable:
-    names = sorted(installed)
-    return KernelUnavailable(
-        f"No kernel `{name}`: {why}. Installed: {', '.join(names) or 'none'}.", installed=names
-    )

@@ -15,7 +15,8 @@ from jupyter_agent.errors import (
     ToolError,
 )
 from jupyter_agent.kernel.fresh import FreshKernels
-from jupyter_agent.kernel.session import Kernel, Kernels
+from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.session import Kernel
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.cell import Cell, said
 from jupyter_agent.notebook.document import Edit, Notebook

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from jupyter_server.serverapp import ServerApp
 
-from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.kernel.kernels import Kernels
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
 from jupyter_agent.errors import Busy, KernelUnavailable
-from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.variables import variables
 
 Install = Callable[..., None]

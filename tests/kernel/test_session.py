@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.session import Kernel, Kernels
+from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.session import Kernel
 
 
 async def soon(event: asyncio.Event) -> None:
@@ -51,6 +53,58 @@ async def test_the_kernel_is_the_one_of_the_notebooks_session(
     assert found is not None
     assert found.id == session["kernel"]["id"]
     assert await kernels.get("a.ipynb") is found
+
+
+async def begun_by_a_page(server: ServerApp) -> Any:
+    """A session as its handler makes it that saw none a moment ago."""
+    return await server.session_manager.create_session(
+        path="a.ipynb", name="a.ipynb", type="notebook", kernel_name="python3"
+    )
+
+
+async def there(server: ServerApp) -> list[str]:
+    """Ids of the sessions."""
+    return [session["id"] for session in await server.session_manager.list_sessions()]
+
+
+async def test_of_two_kernels_started_at_one_moment_that_of_the_page_stays(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    _, theirs = await asyncio.gather(kernels.get("a.ipynb"), begun_by_a_page(jp_serverapp))
+    assert (await kernels.get("a.ipynb")).id == theirs["kernel"]["id"]
+    assert await there(jp_serverapp) == [theirs["id"]]
+    assert list(jp_serverapp.kernel_manager.list_kernel_ids()) == [theirs["kernel"]["id"]]
+
+
+async def test_a_kernel_of_ours_that_runs_something_ends_after_it_when_a_page_has_another(
+    kernels: Kernels, jp_serverapp: ServerApp, tmp_path: Path
+) -> None:
+    ours = await kernels.get("a.ipynb")
+    wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)"
+    shown = Shown()
+    run = ours.execute(f"{wait}\n'whole'", shown)
+    theirs = await begun_by_a_page(jp_serverapp)
+    assert (await kernels.get("a.ipynb")).id == theirs["kernel"]["id"]
+    (tmp_path / "go").touch()
+    assert (await run).status == "ok"
+    assert shown.events[-1][1]["data"] == {"text/plain": "'whole'"}
+    await kernels.find("a.ipynb")
+    assert await there(jp_serverapp) == [theirs["id"]]
+
+
+async def test_a_kernel_of_ours_that_a_page_is_connected_to_stays(
+    kernels: Kernels, jp_serverapp: ServerApp, jp_ws_fetch: Callable[..., Any]
+) -> None:
+    ours = await kernels.get("a.ipynb")
+    page = await jp_ws_fetch("api", "kernels", ours.id, "channels")
+    theirs = await begun_by_a_page(jp_serverapp)
+    assert (await kernels.get("a.ipynb")).id == theirs["kernel"]["id"]
+    assert not ours.gone
+    page.close()
+    manager = jp_serverapp.kernel_manager
+    await until(lambda: not manager.kernel_model(ours.id)["connections"])
+    await kernels.find("a.ipynb")
+    assert await there(jp_serverapp) == [theirs["id"]]
 
 
 async def test_an_error_is_an_output_and_part_of_the_reply(kernels: Kernels) -> None:

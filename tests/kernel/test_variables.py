@@ -7,7 +7,7 @@ import re
 
 from shown import Shown
 
-from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.summary import summary
 from jupyter_agent.kernel.variables import variables
 

@@ -11,7 +11,7 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from room import Room
 
-from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.workspace.runs import Runs

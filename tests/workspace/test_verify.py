@@ -16,7 +16,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
 from jupyter_agent.kernel.fresh import FreshKernels
-from jupyter_agent.kernel.session import Kernels
+from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.tools.verify import VerifyNotebook

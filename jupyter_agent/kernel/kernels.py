@@ -1,0 +1,158 @@
+"""Which kernel belongs to a notebook."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import zmq
+import zmq.asyncio
+from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_core.utils import ensure_async
+
+from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel.session import START_FAILURES, Kernel
+
+
+class Kernels:
+    """The kernels of this server's notebooks: each notebook's own, shared with the person."""
+
+    def __init__(
+        self,
+        session_manager: Any,
+        kernel_manager: Any,
+        kernel_spec_manager: Any,
+        *,
+        start_timeout: float = 60,
+    ) -> None:
+        self._sessions = session_manager
+        self._manager = kernel_manager
+        self._specs = kernel_spec_manager
+        self._start_timeout = start_timeout
+        self._kernels: dict[str, Kernel] = {}
+        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._ours = set[str]()
+        """Ids of the sessions that we began."""
+        # Not Jupyter's own context: its receive limit lost a third of a flood of outputs.
+        self._context = zmq.asyncio.Context()
+        self._context.setsockopt(zmq.RCVHWM, 0)
+
+    async def find(self, path: str) -> Kernel | None:
+        """The kernel of the notebook's session; None where none runs."""
+        session = await self._session(path)
+        await self._forget_gone()
+        if session is None:
+            return None
+        kernel_id = session["kernel"]["id"]
+        if kernel_id not in self._kernels:
+            self._kernels[kernel_id] = Kernel(
+                kernel_id, self._manager, self._context, start_timeout=self._start_timeout
+            )
+        return self._kernels[kernel_id]
+
+    async def get(self, path: str, *, name: str | None = None) -> Kernel:
+        """The notebook's kernel, started where none runs.
+
+        `name` is a kernelspec's, the server's default without one. Raises KernelUnavailable, which
+        names the installed ones.
+        """
+        async with self._starting[path]:
+            kernel = await self.find(path)
+            if kernel is None:
+                await self._start(path, name)
+                kernel = await self.find(path)
+            if kernel is None:
+                raise KernelUnavailable("The kernel ended as soon as it was started.")
+            return kernel
+
+    async def kernelspec(self, name: str | None = None) -> dict[str, str]:
+        """A notebook's `kernelspec` metadata for that kernel, the server's default without a name.
+
+        Raises KernelUnavailable, which names the installed ones.
+        """
+        installed = await ensure_async(self._specs.get_all_specs())
+        chosen = name or self._manager.default_kernel_name
+        if chosen not in installed:
+            raise _unavailable(chosen, "it is not installed", installed)
+        spec = installed[chosen]["spec"]
+        return {
+            "name": chosen,
+            "display_name": spec["display_name"],
+            "language": spec["language"],
+        }
+
+    async def shutdown(self, path: str) -> None:
+        """End the notebook's session and its kernel; nothing where none runs."""
+        session = await self._session(path)
+        if session is not None:
+            await ensure_async(self._sessions.delete_session(session["id"]))
+        await self._forget_gone()
+
+    async def close(self) -> None:
+        """Close all our channels. The kernels belong to the server and go on."""
+        for kernel in self._kernels.values():
+            await kernel.close()
+        self._kernels.clear()
+        self._context.destroy(linger=0)
+
+    async def _session(self, path: str) -> dict[str, Any] | None:
+        """The notebook's session; None where it has none.
+
+        A page that begins one while ours begins gets one more. Then it is theirs, which the person
+        looks at, and ours ends as soon as nobody is in it.
+        """
+        if not await ensure_async(self._sessions.session_exists(path=path)):
+            return None
+        if not self._ours:
+            only: dict[str, Any] = await ensure_async(self._sessions.get_session(path=path))
+            return only
+        every = await ensure_async(self._sessions.list_sessions())
+        self._ours.intersection_update(session["id"] for session in every)
+        here = [session for session in every if session["path"] == path]
+        theirs = [session for session in here if session["id"] not in self._ours]
+        for session in here if theirs else ():
+            if session["id"] in self._ours and not self._used(session["kernel"]):
+                await ensure_async(self._sessions.delete_session(session["id"]))
+        return next(iter(theirs or here), None)
+
+    def _used(self, model: Mapping[str, Any]) -> bool:
+        """Whether a page is connected to that kernel, or code of ours runs in it."""
+        kernel = self._kernels.get(model["id"])
+        return bool(model.get("connections")) or (kernel is not None and kernel.in_use)
+
+    async def _start(self, path: str, name: str | None) -> None:
+        starting = asyncio.ensure_future(
+            self._sessions.create_session(
+                path=path, name=path.rpartition("/")[2], type="notebook", kernel_name=name
+            )
+        )
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                session = await asyncio.shield(starting)
+        except TimeoutError:
+            starting.cancel()
+            why = f"it did not start within {self._start_timeout:g} s"
+        except NoSuchKernel:
+            why = "it is not installed"
+        except START_FAILURES as error:
+            why = str(error)
+        else:
+            self._ours.add(session["id"])
+            return
+        installed = await ensure_async(self._specs.get_all_specs())
+        raise _unavailable(name or self._manager.default_kernel_name, why, installed)
+
+    async def _forget_gone(self) -> None:
+        for kernel in list(self._kernels.values()):
+            if kernel.gone and not kernel.in_use:  # its last code has still to learn of the end
+                del self._kernels[kernel.id]
+                await kernel.close()
+
+
+def _unavailable(name: str, why: str, installed: Mapping[str, Any]) -> KernelUnavailable:
+    names = sorted(installed)
+    return KernelUnavailable(
+        f"No kernel `{name}`: {why}. Installed: {', '.join(names) or 'none'}.", installed=names
+    )

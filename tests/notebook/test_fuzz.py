@@ -236,8 +236,7 @@ async def in_a_tab(
                 case 0 | 1:
                     session.later(30, partial(cut_for_a_while, session, tab))
                 case 2:
-                    tab.freeze()  # for a moment, or until the agent gives up
-                    session.later(random_.choice([30, PATIENCE]), tab.thaw)
+                    freeze_for_a_while(session, tab)
                 case kind:
                     async with person.busy:
                         match kind:
@@ -270,8 +269,19 @@ async def in_a_tab(
 
 
 def cut_for_a_while(session: Session, tab: Tab) -> None:
+    def come_back() -> None:
+        tab.connect()
+        if session.random.random() < 0.5:
+            session.later(20, partial(freeze_for_a_while, session, tab))
+
     tab.cut()
-    session.later(60, tab.connect)
+    session.later(60, come_back)
+
+
+def freeze_for_a_while(session: Session, tab: Tab) -> None:
+    """For a moment, or until the agent gives up."""
+    tab.freeze()
+    session.later(session.random.choice([30, PATIENCE]), tab.thaw)
 
 
 @sessions

@@ -108,6 +108,7 @@ async def test_every_name_of_the_package_that_we_use_is_there(
     on_disk = await room_server.contents.get("a.ipynb", content=False, require_hash=True)
     assert inside._document.hash == on_disk["hash"]
     assert isinstance(inside._update_lock, asyncio.Lock)
+    assert isinstance(loader._lock, asyncio.Lock)
     assert isinstance(inside._saving_document, asyncio.Task)
     assert inside._save_delay == 1
     assert inside.cleaner is None
@@ -495,6 +496,35 @@ async def test_d6_a_run_goes_on_while_the_room_takes_in_a_changed_file(
 
 
 # ---- transitions: a room appears, a tab was open before
+
+
+async def test_d6_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    noticing, go_on = asyncio.Event(), asyncio.Event()
+    get = room_server.contents.get
+
+    async def slow(path: str, content: bool = True, **options: Any) -> Any:
+        if not noticing.is_set():
+            noticing.set()
+            await go_on.wait()
+        return await get(path, content=content, **options)
+
+    monkeypatch.setattr(room_server.contents, "get", slow)
+    file.write_text(notebook_json([code("a", "x = 5\ny = 2"), markdown("b", "# b")]))
+    watcher = asyncio.create_task(room_server.room("a.ipynb")._file.maybe_notify())
+    await noticing.wait()
+    edit = asyncio.create_task(notebook.update("a", old_string="y = 2", new_string="y = 3"))
+    assert not (await asyncio.wait([edit], timeout=0.5))[0]
+    go_on.set()
+    assert (await edit).saved.saved
+    await watcher
+    assert [cell.source for cell in await notebook.read()] == ["x = 5\ny = 3", "# b"]
+    assert [cell["source"] for cell in cells_of(file)] == ["x = 5\ny = 3", "# b"]
 
 
 async def test_a_room_that_appears_during_a_turn_takes_over_from_the_file_with_its_run(

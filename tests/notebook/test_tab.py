@@ -225,6 +225,49 @@ async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_a
     await until(lambda: tab.source("a") == "x = 1\ny = 2 # mine")
 
 
+async def test_n1_an_edit_that_is_cancelled_while_its_page_comes_back_is_taken_back_there(
+    notebook: Notebook, tab: Tab
+) -> None:
+    cut_at(tab, applied=True)
+    call = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
+    await until(lambda: tab.source("a") == "x = 2\ny = 2")
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert tab.source("a") == "x = 1\ny = 2"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_n1_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes(
+    notebook: Notebook, tab: Tab
+) -> None:
+    step = tab._take
+
+    def lose(frame: str | bytes) -> None:
+        if isinstance(frame, str):
+            return step(frame)
+        tab._take = freeze  # type: ignore[method-assign]
+        tab.cut()
+        asyncio.get_running_loop().call_soon(tab.connect)
+
+    def freeze(frame: str | bytes) -> None:
+        if isinstance(frame, bytes) or json.loads(frame)["op"] != "sync":
+            return step(frame)
+        tab._take = step  # type: ignore[method-assign]
+        tab.freeze()
+
+    tab._take = lose  # type: ignore[method-assign]
+    with pytest.raises(Busy, match="nothing was changed"):
+        await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == "x = 2\ny = 2"
+    tab.thaw()
+    tab.type("a", " # mine")
+    assert (await notebook.cell("a")).source == "x = 1\ny = 2 # mine"
+    assert tab.source("a") == "x = 1\ny = 2 # mine"
+    await notebook.update("a", old_string="1", new_string="3")
+    assert tab.source("a") == "x = 3\ny = 2 # mine"
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("applied", [True, False])
 async def test_after_a_reload_of_the_page_the_text_tells(

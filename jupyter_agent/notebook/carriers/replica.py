@@ -122,7 +122,13 @@ class TabCarrier:
                 shadow.goes_on_in(replica)
                 self.shadow, self.link.hear = shadow, self._hear
             replica.ydoc.apply_update(rest)
-            situation = await self.link.sync()
+            try:
+                situation = await self.link.sync()
+            except BaseException:
+                self.link.detach()  # else this replica would be taken for the one of `cells`
+                raise
+            # An edit that went over both connections may yet be taken back, where it was made.
+            before.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
         self._tabs.forget(self.link)
         self.cells.close()
         self.cells = SharedCells(replica)

@@ -273,9 +273,13 @@ class Room:
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""
-        await self.inside._file.maybe_notify()
-        async with self.inside._update_lock:  # held while a file is being put into the document
-            pass
+        file = self.inside._file
+        await file.maybe_notify()
+        # Whoever noticed a change before us reads the file under the one lock, and under the other
+        # one puts it into the document.
+        for lock in (file._lock, self.inside._update_lock):
+            async with lock:
+                pass
 
     async def save(self) -> bool:
         """Write the document as it is now; False if the file was changed in between, which the
@@ -284,6 +288,7 @@ class Room:
         Does what the room itself does a second after each change, but says when it fails: raises
         HTTPError, OSError or RuntimeError.
         """
+        await self.settle()
         room = self.inside
         scheduled = room._saving_document
         content = room._document.get()  # not `aget`, in the midst of which cells come and go

@@ -118,13 +118,15 @@ class View:
         return [self.cell(cell) for cell in cells]
 
     def cell(self, cell: Cell) -> Cell:
-        """What may be seen of a cell; `withheld` where that is not its own source."""
+        """What may be seen of a cell, itself if all of it; `withheld` where that is not its own
+        source.
+        """
         if hidden(cell):
             return replace(cell, source="", outputs=(), attachments=None, withheld=True)
-        shown = replace(cell, outputs=self.outputs(cell.outputs))
-        if not self._withholds(cell.type):
-            return shown
-        return replace(shown, source=_MARKDOWN, attachments=None, withheld=True)
+        if self._withholds(cell.type):
+            return replace(cell, source=_MARKDOWN, outputs=(), attachments=None, withheld=True)
+        outputs = self.outputs(cell.outputs)
+        return cell if outputs == list(cell.outputs) else replace(cell, outputs=outputs)
 
     def outputs(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
         """What may be seen of outputs; `of` is the id of their cell, where that may be hidden."""

@@ -12,10 +12,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from jupyter_agent.notebook import stale
+from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.server import notebooks
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import Reply
 from jupyter_agent.tools import read
+from jupyter_agent.workspace.sharing import View
 from tests.bench.tokens import most_tokens
 
 from .conftest import Call, ask
@@ -132,3 +134,9 @@ async def test_d8_what_goes_through_all_cells_is_done_in_threads(
         body = {"notebook": PATH, "input": input, "mode": "auto"}
         assert not (await call("POST", "tools", tool, body=body)).body["is_error"]
     assert seen == dict.fromkeys(["_sources", "_json", "search"], {False})
+
+
+def test_d8_a_view_of_all_makes_no_cell_anew() -> None:
+    cells = [Cell(id=f"c{number}", index=number, type="code", source="1") for number in range(9)]
+    shown = View.of("all", cells).cells(cells)
+    assert all(seen is cell for seen, cell in zip(shown, cells, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,7 +15,7 @@ from jupyter_agent.notebook.document import Edit
 from jupyter_agent.notebook.render import BUDGET, output_text, render
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Rooms, State, Workspace
+from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 GRACE = 10.0
 """Seconds that an interrupted run may take to end before it is answered as it is."""
@@ -132,7 +133,13 @@ class NotebookHandler(DocumentHandler):
             )
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
-        text = await asyncio.to_thread(_json, state, outputs)
+        kernel = state.kernel
+        facts = {
+            "path": state.notebook.path,
+            "carrier": state.notebook.carrier,
+            "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
+        }
+        text = await asyncio.to_thread(_json, facts, state.cells, state.stale, outputs)
         await self.finish(text, set_content_type="application/json")
 
     @operation("write", "contents", body=NewNotebook, answers=201)
@@ -296,20 +303,14 @@ class KernelHandler(DocumentHandler):
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
 
 
-def _json(state: State, outputs: str) -> str:
+def _json(
+    facts: Mapping[str, Any], cells: Sequence[Cell], stale: Mapping[str, str], outputs: str
+) -> str:
     """The whole notebook as it is answered; piece by piece, since of a large one other threads
     would wait for the whole.
     """
-    kernel = state.kernel
-    value = {
-        "path": state.notebook.path,
-        "carrier": state.notebook.carrier,
-        "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
-        "cells": [
-            described(cell, stale=state.stale.get(cell.id), outputs=outputs) for cell in state.cells
-        ],
-    }
-    return "".join(json.JSONEncoder().iterencode(value))
+    told = [described(cell, stale=stale.get(cell.id), outputs=outputs) for cell in cells]
+    return "".join(json.JSONEncoder().iterencode({**facts, "cells": told}))
 
 
 def described(cell: Cell, *, stale: str | None = None, outputs: str = "full") -> dict[str, Any]:

@@ -107,3 +107,9 @@ def test_of_attempts_that_failed_one_after_the_other_only_the_last_is_told(
     expect(notices).to_have_count(2)
     expect(notices.first).to_be_hidden()
     expect(notices.last).to_be_visible()
+    for _ in range(3):
+        replies.append(Scripted(status=529, error=("overloaded_error", "Overloaded")))
+    panel.ask("And now?")
+    expect(panel.region).to_contain_text("Anthropic is overloaded. Nothing was lost.")
+    expect(notices).to_have_count(4)
+    expect(notices.last).to_be_hidden()

@@ -32,7 +32,7 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
     [changes]
   );
   const own = byCall ?? toldChanges(parts);
-  const abandoned = abandonedParts(parts);
+  const abandoned = abandonedParts(parts, running);
   const asking = parts.some(isAsking);
   return (
     <article className="jp-Agent-answer" data-turn={turnId}>
@@ -140,18 +140,25 @@ function toldChanges(parts: readonly AgentPart[]): ReadonlyMap<string | null, re
 }
 
 /** The parts of attempts that were given up and made again. */
-function abandonedParts(parts: readonly AgentPart[]): ReadonlySet<AgentPart> {
+function abandonedParts(parts: readonly AgentPart[], running: boolean): ReadonlySet<AgentPart> {
   const abandoned: AgentPart[] = [];
   let step: AgentPart[] = [];
   for (const part of parts) {
     if (part.type === 'step-start') {
       step = [];
-    } else if (part.type === 'data-notice' && part.data.kind === 'retrying') {
+    } else if (isRetry(part)) {
       abandoned.push(...step.splice(0));
       step.push(part); // of the next attempt: where that fails too, its own notice says so
     } else {
       step.push(part);
     }
   }
+  if (!running && step.every(isRetry)) {
+    abandoned.push(...step); // the last attempt, of which nothing came
+  }
   return new Set(abandoned);
+}
+
+function isRetry(part: AgentPart): boolean {
+  return part.type === 'data-notice' && part.data.kind === 'retrying';
 }

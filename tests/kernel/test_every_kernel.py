@@ -28,6 +28,7 @@ from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.session import Kernel
 from jupyter_agent.kernel.variables import variables
+from tests.waiting import soon
 
 
 @dataclass(frozen=True)
@@ -132,12 +133,6 @@ def place(
     yield Place(BASH if request.param == "bash" else PYTHON, app, kernels)
     jp_asyncio_loop.run_until_complete(kernels.shutdown("a.ipynb"))
     jp_asyncio_loop.run_until_complete(kernels.close())
-
-
-async def soon(event: asyncio.Event) -> None:
-    """Wait for what has to happen."""
-    async with asyncio.timeout(60):
-        await event.wait()
 
 
 async def test_code_runs_fails_and_keeps_its_order(place: Place) -> None:

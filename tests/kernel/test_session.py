@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,7 @@ from shown import Shown
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.session import Kernel
-
-
-async def soon(event: asyncio.Event) -> None:
-    """Wait for what has to happen."""
-    async with asyncio.timeout(60):
-        await event.wait()
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Let the event loop go on until it is so."""
-    async with asyncio.timeout(60):
-        while not true():
-            await asyncio.sleep(0.01)
+from tests.waiting import until
 
 
 async def test_code_shows_its_outputs_in_order_and_replies(kernels: Kernels) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.notebook.carriers import Notebooks, Place, Tabs, people, room, ydoc
 from jupyter_agent.notebook.carriers.ydoc import collaboration
+from tests.waiting import until
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown, notebook_json
@@ -26,13 +26,6 @@ from .rooms import Person, RoomServer
 
 Loop = asyncio.AbstractEventLoop
 RICH = {"output_type": "display_data", "data": {"text/html": "<b>1</b>"}, "metadata": {}}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Waits for something that happens in the same event loop."""
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed
 from jupyter_agent.notebook.carriers import Notebooks, Place, TabLink, Tabs, replica
 from jupyter_agent.notebook.document import Notebook
+from tests.waiting import until
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown
@@ -46,12 +47,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TabLink, name, 0.3)
     monkeypatch.setattr(replica, "RECONNECT", 0.1)
     monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 0.1)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_what_was_typed_and_not_saved_is_read(notebook: Notebook, tab: Tab) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import Reply
 from jupyter_agent.workspace.runs import Run
 from tests.notebook.browser import Tab
+from tests.waiting import until
 
 from .conftest import PATH, Call, ask, frames
 
@@ -26,14 +27,6 @@ for epoch in range(600):
     print('epoch', epoch, flush=True)
     time.sleep(1)
 """
-
-
-async def until(true: Callable[[], Any]) -> Any:
-    """Let the event loop go on until it is so; what it is."""
-    async with asyncio.timeout(60):
-        while not (value := true()):
-            await asyncio.sleep(0.01)
-    return value
 
 
 def runs(agent: JupyterAgent) -> list[Run]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from unittest.mock import AsyncMock
@@ -18,18 +17,12 @@ from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.workspace.into_cell import IntoCell
 from jupyter_agent.workspace.runs import Run
+from tests.waiting import until
 
 
 async def text(run: Run) -> str:
     assert await run.wait(60)
     return "".join(output.get("text", "") for output in run.outputs())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Let the event loop go on until it is so."""
-    async with asyncio.timeout(60):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 async def saved(room: Room, run: Run, text: str) -> None:

@@ -1,0 +1,26 @@
+"""Waiting for what has to happen, for as long as slow machines need, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds."""
+
+
+async def until(true: Callable[[], T]) -> T:
+    """Lets the event loop go on until it is so; what it is then."""
+    async with asyncio.timeout(PATIENCE):
+        while not (value := true()):
+            await asyncio.sleep(0.005)
+    return value
+
+
+async def soon(event: asyncio.Event) -> None:
+    """Waits for an event."""
+    async with asyncio.timeout(PATIENCE):
+        await event.wait()

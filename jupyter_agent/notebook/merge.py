@@ -8,7 +8,7 @@ moment stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple, TypeAlias
 
@@ -16,6 +16,10 @@ LARGEST_CHARACTER_DIFF = 250_000
 """Product of two lengths above which a block is replaced whole: the diff is quadratic and runs
 on the event loop.
 """
+
+LARGEST_ALIGNMENT = 50_000_000
+"""Product of two lengths above which nothing but the beginning and the end is taken to be the same:
+an alignment needs a bit of memory for each."""
 
 Operation: TypeAlias = tuple[int, int, str]
 """(start, end, replacement) in code points of the text before any operation."""
@@ -106,6 +110,68 @@ def _characters(old: str, new: str) -> Iterator[Operation]:
     for tag, i, j, k, m in reversed(SequenceMatcher(None, a, b, autojunk=False).get_opcodes()):
         if tag != "equal":
             yield start + i, start + j, b[k:m]
+
+
+def with_typing(text: str, before: str, now: str) -> str:
+    """`text`, which edits made of `before`, with what somebody typed who still saw that, and made
+    `now` of it. Letters are never refused, and stay with the one on their left.
+    """
+    kept, edits = _insertions(before, text)
+    left, letters = _insertions(before, now)
+    merged: list[str] = []
+    for place, letter in enumerate((*before, "")):
+        merged += (letters.get(place, ""), edits.get(place, ""))
+        if place in kept and place in left:
+            merged.append(letter)
+    return "".join(merged)
+
+
+def _insertions(old: str, new: str) -> tuple[Collection[int], dict[int, str]]:
+    """Which characters of `old` stay in `new`, and what comes after so many of them."""
+    inserted: dict[int, str] = {}
+    kept = dict(_alignment(old, new))
+    place = end = 0
+    for i, j in (*kept.items(), (len(old), len(new))):
+        if j > end:
+            inserted[place] = new[end:j]
+        place, end = i + 1, j + 1
+    return kept.keys(), inserted
+
+
+def _alignment(old: str, new: str) -> Iterator[tuple[int, int]]:
+    """The places in both of a longest common subsequence, of what is the same the first.
+
+    Bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): a bit of a row is
+    unset where one more character of `old` adds one to the length.
+    """
+    start, old_end, new_end = _differing(old, new)
+    yield from ((i, i) for i in range(start))
+    a, b = old[start:old_end], new[start:new_end]
+    if len(a) * len(b) <= LARGEST_ALIGNMENT:
+        yield from ((start + i, start + j) for i, j in reversed(list(_common(a, b))))
+    yield from zip(range(old_end, len(old)), range(new_end, len(new)), strict=True)
+
+
+def _common(a: str, b: str) -> Iterator[tuple[int, int]]:
+    """From the end."""
+    places: dict[str, int] = {}
+    for i, letter in enumerate(a):
+        places[letter] = places.get(letter, 0) | 1 << i
+    every = (1 << len(a)) - 1
+    rows = [every]
+    for letter in b:
+        row = rows[-1]
+        both = row & places.get(letter, 0)
+        rows.append((row + both | row - both) & every)
+    i, j = len(a), len(b)
+    while i and j:
+        if rows[j] >> i - 1 & 1:
+            i -= 1
+        elif not rows[j - 1] >> i - 1 & 1:
+            j -= 1
+        else:
+            i, j = i - 1, j - 1
+            yield i, j
 
 
 def _differing(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Array, Doc, Map, Subscription, Text, TransactionEvent
+from pycrdt import Array, Doc, Map, Subscription, TransactionEvent
 
 from jupyter_agent.notebook.cell import CellState
-from jupyter_agent.notebook.shared import SharedCells, rewrite, snapshot
+from jupyter_agent.notebook.merge import with_typing
+from jupyter_agent.notebook.shared import SharedCells, snapshot
 from jupyter_agent.notebook.updates import (
     Ranges,
     Update,
@@ -185,18 +186,3 @@ class Shadow:
             else:
                 self._places[position:position] = [None] * len(step["insert"])
                 position += len(step["insert"])
-
-
-def with_typing(text: str, before: str, now: str) -> str:
-    """`text`, which an edit made of `before`, with what made `now` of that; letters are never
-    refused.
-    """
-    ours: Doc[Text] = Doc(client_id=1)  # the lower one's insertion stands first, at one place
-    merged = ours.get("text", type=Text)
-    merged += before
-    theirs: Doc[Text] = Doc(client_id=2)
-    theirs.apply_update(ours.get_update())
-    rewrite(theirs.get("text", type=Text), now)
-    rewrite(merged, text)
-    ours.apply_update(theirs.get_update())
-    return str(merged)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jupyter_agent.notebook.merge import MergeConflict, merge, text_operations
+from jupyter_agent.notebook.merge import MergeConflict, merge, text_operations, with_typing
 
 BASE = "import os\n\nx = 1\ny = 2\nprint(x)"
 
@@ -98,3 +98,44 @@ def test_unchanged_text_is_never_touched() -> None:
     assert list(text_operations(old, old)) == []
     assert list(text_operations(old, old.replace("2", "20"))) == [(11, 11, "0")]
     assert list(text_operations(old, "a = 10\nb = 2\nc = 30\n")) == [(17, 17, "0"), (5, 5, "0")]
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "now", "result"),
+    [
+        ("new\nx = 1\ny", "x = 1\ny", "x = 1!\ny", "new\nx = 1!\ny"),
+        ("x = 1 # é", "x = 1", "x = 12", "x = 12 # é"),
+        ("x = 3", "x = 1", "x = 1\ny", "x = 3\ny"),
+        ("# 0\nx = 1\ny\nz\n", "x = 1\ny\n", "x = 1\nyes\n", "# 0\nx = 1\nyes\nz\n"),
+        ("x = 1\n", "x = 1\ny = 2\n", "x = 1\ny = 2😀\n", "x = 1\n😀"),
+        ("a\nc", "a\nb\nc", "a\nb\n", "a\n"),
+    ],
+    ids=["above", "same-place", "beside-an-edit", "two-below-each-other", "gone", "deleted"],
+)
+def test_letters_that_come_late_go_where_they_were_typed(
+    text: str, before: str, now: str, result: str
+) -> None:
+    assert with_typing(text, before, now) == result
+
+
+def test_n1_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
+    random_ = random.Random(5)
+
+    def insert(text: str, word: str) -> tuple[str, int]:
+        """And the place after it; words begin where a line begins."""
+        at = random_.choice([place for place in range(len(text)) if text[place - 1] == "\n"])
+        line = random_.choice(["", "\n"]) + word
+        return text[:at] + line + text[at:], at + len(line)
+
+    for trial in range(500):
+        words = [f"{chr(0x4E00 + number)}abc" for number in range(8)]
+        before = "x = 1\ny = 2\n"
+        for word in words[:4]:
+            before, _ = insert(before, word)
+        typed = random_.randrange(1, 4)
+        before, at = insert(before, words[4][:typed])
+        text = before
+        for word in words[5:]:
+            text, _ = insert(text, word)
+        merged = with_typing(text, before, before[:at] + words[4][typed:] + before[at:])
+        assert [merged.count(word) for word in words] == [1] * len(words), trial

@@ -16,7 +16,7 @@ from jupyter_agent.errors import Busy, NotConfirmed
 from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, room
 from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.shadow import Shadow, with_typing
+from jupyter_agent.notebook.shadow import Shadow
 
 from . import rooms
 from .browser import Tab
@@ -189,12 +189,6 @@ async def test_n1_what_is_typed_while_the_socket_is_cut_in_the_midst_of_an_edit_
     await notebook.read()
     assert sorted(tab.ids()) == ["a", "b", "c"]
     assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.peek("b").source
-
-
-def test_late_letters_go_where_they_were_typed() -> None:
-    assert with_typing("new\nx = 1\ny", "x = 1\ny", "x = 1!\ny") == "new\nx = 1!\ny"
-    assert with_typing("x = 1 # é", "x = 1", "x = 12") == "x = 1 # é2"
-    assert with_typing("x = 3", "x = 1", "x = 1\ny") == "x = 3\ny"
 
 
 @pytest.mark.parametrize("retyped", [False, True], ids=["moved", "retyped"])

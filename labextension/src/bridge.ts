@@ -6,7 +6,7 @@ import type {
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
-import type { ServerConnection } from '@jupyterlab/services';
+import type { ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { TabLink } from './tab';
 import type { ITabBridge } from './tokens';
@@ -17,7 +17,7 @@ type Context = DocumentRegistry.IContext<INotebookModel>;
 export class TabBridge implements ITabBridge {
   constructor(
     private readonly _notebooks: INotebookTracker,
-    private readonly _settings: ServerConnection.ISettings,
+    private readonly _services: ServiceManager.IManager,
     readonly client: string,
     private readonly _autosave: () => boolean
   ) {
@@ -46,7 +46,8 @@ export class TabBridge implements ITabBridge {
     };
     const link = new TabLink({
       context,
-      settings: this._settings,
+      settings: this._services.serverSettings,
+      contents: this._services.contents,
       client: this.client,
       view,
       autosave: this._autosave

@@ -55,13 +55,7 @@ const bridge: JupyterFrontEndPlugin<ITabBridge> = {
     app: JupyterFrontEnd,
     notebooks: INotebookTracker,
     documents: IDocumentManager | null
-  ) =>
-    new TabBridge(
-      notebooks,
-      app.serviceManager.serverSettings,
-      UUID.uuid4(),
-      () => documents?.autosave ?? true
-    )
+  ) => new TabBridge(notebooks, app.serviceManager, UUID.uuid4(), () => documents?.autosave ?? true)
 };
 
 /** The side panel with its commands. */

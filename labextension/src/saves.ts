@@ -1,12 +1,20 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
+import type { INotebookContent } from '@jupyterlab/nbformat';
+import type { Contents } from '@jupyterlab/services';
 import type { YNotebook } from '@jupyter/ydoc';
+import { JSONExt, type JSONValue } from '@lumino/coreutils';
 import type * as Y from 'yjs';
 
 /** Milliseconds that a request may take after its page was frozen. */
 const PATIENCE = 2000;
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
+
+/** JupyterLab's own, for which it has no public name; `saves.spec.ts` fails when it has another one. */
+interface IInside {
+  _updateContentsModel?(file: Contents.IModel): void;
+}
 
 /**
  * Lets all saves of a notebook, the user's and ours, go one after the other.
@@ -17,14 +25,15 @@ type Context = DocumentRegistry.IContext<INotebookModel>;
  *
  * Returns a function that says whether a save is under way.
  */
-export function saveInTurn(context: Context): () => boolean {
+export function saveInTurn(context: Context, contents: Contents.IManager): () => boolean {
   const save = context.save.bind(context);
+  const once = (): Promise<void> => keepingDirty(context, save);
   let running: Promise<void> | null = null;
   let next: Promise<void> | null = null;
 
   const start = (): Promise<void> => {
     next = null;
-    running = unlessFrozen(() => keepingDirty(context, save)).finally(() => (running = null));
+    running = unlessFrozen(context, contents, once).finally(() => (running = null));
     return running;
   };
   context.save = () => {
@@ -38,21 +47,54 @@ export function saveInTurn(context: Context): () => boolean {
 }
 
 /**
- * Do what speaks to the server, and once more if the page was frozen in its midst: of a request that was under way
- * when Chromium froze the page sometimes nothing is ever heard, and all saves after it would wait for it.
+ * Save, and once more if the page was frozen in the midst: of a request that was under way when Chromium froze the page
+ * sometimes nothing is ever heard, and all saves after it would wait for it.
  */
-async function unlessFrozen(work: () => Promise<void>): Promise<void> {
+async function unlessFrozen(
+  context: Context,
+  contents: Contents.IManager,
+  save: () => Promise<void>
+): Promise<void> {
   let giveUp!: () => void;
   const silence = new Promise<'silent'>(resolve => (giveUp = () => resolve('silent')));
+  let frozen: unknown;
+  const onFreeze = (): unknown => (frozen = essence(context.model.toJSON()));
   const onResume = (): unknown => setTimeout(giveUp, PATIENCE);
+  document.addEventListener('freeze', onFreeze);
   document.addEventListener('resume', onResume);
   try {
-    if ((await Promise.race([work(), silence])) === 'silent') {
-      await work();
+    if ((await Promise.race([save(), silence])) === 'silent') {
+      await acknowledge(context, contents, frozen);
+      await save();
     }
   } finally {
+    document.removeEventListener('freeze', onFreeze);
     document.removeEventListener('resume', onResume);
   }
+}
+
+/**
+ * Let JupyterLab know the file where it is as this page has sent it: a save that has arrived and was never answered
+ * would be taken for somebody else's, and the user asked what to do about it.
+ */
+async function acknowledge(
+  context: Context,
+  contents: Contents.IManager,
+  sent: unknown
+): Promise<void> {
+  const file = await contents.get(context.path, { content: true, hash: true });
+  if (JSONExt.deepEqual(essence(file.content) as JSONValue, sent as JSONValue)) {
+    (context as unknown as IInside)._updateContentsModel?.(file);
+  }
+}
+
+/** What is in the cells; the server adds and removes metadata. */
+function essence(notebook: unknown): unknown {
+  return (notebook as INotebookContent).cells.map(({ cell_type, outputs, source }) => ({
+    cell_type,
+    outputs: outputs ?? null,
+    source
+  }));
 }
 
 /** Save, and leave the notebook marked as changed if it was changed after its content was taken. */

@@ -7,7 +7,7 @@
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
-import type { ServerConnection } from '@jupyterlab/services';
+import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
@@ -43,7 +43,7 @@ export class TabLink implements IDisposable {
       if (context.model.collaborative) {
         followTrust(context.model);
       } else {
-        this._isSaving = saveInTurn(context);
+        this._isSaving = saveInTurn(context, _options.contents);
         this.connect();
       }
     });
@@ -244,6 +244,7 @@ export namespace TabLink {
   export interface IOptions {
     context: Context;
     settings: ServerConnection.ISettings;
+    contents: Contents.IManager;
     /** The id of this page load. */
     client: string;
     /** The view of the notebook that the user last had in front. */

@@ -1,20 +1,58 @@
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel } from '@jupyterlab/notebook';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { Context, type DocumentRegistry } from '@jupyterlab/docregistry';
+import type { Contents } from '@jupyterlab/services';
 import { saveInTurn } from '../src/saves';
 
+const SOURCE = 'x = 1';
+
 /** A notebook whose saves end when the test says so. */
-function open() {
+function open({ onDisk = SOURCE } = {}) {
   const ends: (() => void)[] = [];
+  const known: unknown[] = [];
+  const sharedModel = YNotebook.create({ data: {} });
   const context = {
-    model: { dirty: false, sharedModel: YNotebook.create({ data: {} }) },
-    save: () => new Promise<void>(resolve => ends.push(resolve))
+    path: 'a.ipynb',
+    model: { dirty: false, sharedModel, toJSON: () => notebook(SOURCE) },
+    save: () => new Promise<void>(resolve => ends.push(resolve)),
+    _updateContentsModel: (file: { hash: string }) => known.push(file.hash)
   };
-  const isSaving = saveInTurn(context as unknown as DocumentRegistry.IContext<INotebookModel>);
-  return { context, ends, isSaving };
+  const contents = { get: () => Promise.resolve({ content: notebook(onDisk), hash: 'new' }) };
+  const isSaving = saveInTurn(
+    context as unknown as DocumentRegistry.IContext<INotebookModel>,
+    contents as unknown as Contents.IManager
+  );
+  return { context, ends, isSaving, known };
+}
+
+function notebook(source: string) {
+  return { cells: [{ cell_type: 'code', source, outputs: [], metadata: {} }] };
 }
 
 describe('saveInTurn', () => {
+  it('uses a name of JupyterLab that is still there', () => {
+    expect(Context.prototype).toHaveProperty('_updateContentsModel');
+  });
+
+  it.each([
+    ['knows the file after a save whose answer was lost', SOURCE, ['new']],
+    ["leaves it to the user where the file is somebody else's", 'theirs = 1', []]
+  ])('%s', async (_, onDisk, expected) => {
+    jest.useFakeTimers();
+    try {
+      const { context, ends, known } = open({ onDisk });
+      const save = context.save();
+      document.dispatchEvent(new Event('freeze'));
+      document.dispatchEvent(new Event('resume'));
+      await jest.advanceTimersByTimeAsync(2000);
+      expect(known).toEqual(expected);
+      ends[1]();
+      await save;
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
   it('lets one save follow the other, and one of many that wait', async () => {
     const { context, ends, isSaving } = open();
     const all = [context.save(), context.save(), context.save()];

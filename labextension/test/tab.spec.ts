@@ -2,7 +2,7 @@ import type { ISharedCodeCell } from '@jupyter/ydoc';
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import { ServerConnection } from '@jupyterlab/services';
+import { ServerConnection, type Contents } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 import { TabLink } from '../src/tab';
@@ -86,6 +86,7 @@ function open(options: { collaborative?: boolean } = {}) {
       appendToken: false,
       WebSocket: Socket as unknown as typeof WebSocket
     }),
+    contents: {} as Contents.IManager,
     client: 'page-1',
     view: () => undefined,
     autosave: () => true

@@ -398,3 +398,35 @@ def test_the_person_saves_after_a_save_of_the_agent(notebook: OpenNotebook) -> N
         eventually(lambda: save.pump() and edit.done(), bool)
     assert edit.result()["saved"] is True
     eventually(lambda: notebook.saved()["c1"], lambda text: text.endswith("# mine"))
+
+
+def test_a_save_whose_answer_a_frozen_page_never_heard_is_not_taken_for_somebody_elses(
+    notebook: OpenNotebook,
+) -> None:
+    notebook.wait_until_linked()
+    saves = []
+
+    def lose_the_first_answer(route: Route) -> None:
+        if route.request.method == "PUT":
+            saves.append(route.request)
+        if len(saves) == 1 and route.request.method == "PUT":
+            route.fetch()  # it arrives; nothing of its answer does
+        else:
+            route.continue_()
+
+    notebook.page.route("**/api/contents/**", lose_the_first_answer)
+    notebook.edit("c0")
+    notebook.type("0")
+    notebook.page.evaluate(
+        "path => void agentTest.panel(path).context.save()",
+        notebook.path,
+    )
+    eventually(lambda: (notebook.sources(), notebook.saved()["c0"])[1], lambda now: now == "x = 10")
+    notebook.page.evaluate("""() => {
+        for (const type of ['freeze', 'resume']) document.dispatchEvent(new Event(type));
+    }""")
+    eventually(lambda: (notebook.sources(), len(saves))[1], lambda number: number == 2)
+    notebook.page.wait_for_function(
+        "path => !agentTest.panel(path).context.model.dirty", arg=notebook.path
+    )
+    assert notebook.dialogs() == []

@@ -8,8 +8,10 @@ moment stays where it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import NamedTuple, TypeAlias
 
 LARGEST_CHARACTER_DIFF = 250_000
@@ -83,22 +85,64 @@ def text_operations(old: str, new: str) -> Iterator[Operation]:
     """Small operations that make `new` of `old`, from right to left, so that earlier offsets stay
     true.
 
-    Lines first, then characters within the lines that differ: unchanged text is never touched.
+    Lines first, then characters within the lines that differ: unchanged text is never touched, and
+    between lines that stay nothing is deleted where text was only added.
     """
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    end, new_end = len(old), len(new)
+    for start, new_start, length in _anchors(before, after):
+        block = old[start + length : end], new[new_start + length : new_end]
+        yield from _shifted(_block(*block), start + length)
+        end, new_end = start, new_start
+    yield from _block(old[:end], new[:new_end])
+
+
+def _anchors(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    """The lines that are in both, once: where they begin, and how long they are; from the end."""
+    once = Counter(before) | Counter(after)
+    own = {line for line, count in once.items() if count == 1 and line.strip()}
+    old, new = _places(before, own), _places(after, own)
+    kept = _common(list(old), list(new))
+    lines = list(old)
+    yield from ((old[lines[i]], new[lines[i]], len(lines[i])) for i, _ in kept)
+
+
+def _places(lines: Sequence[str], own: Collection[str]) -> dict[str, int]:
+    ends = [0, *accumulate(map(len, lines))]
+    return {line: start for line, start in zip(lines, ends, strict=False) if line in own}
+
+
+def _shifted(operations: Iterator[Operation], by: int) -> Iterator[Operation]:
+    return ((start + by, end + by, text) for start, end, text in operations)
+
+
+def _block(old: str, new: str) -> Iterator[Operation]:
     start, old_end, new_end = _differing(old, new)
-    before = old[start:old_end].splitlines(keepends=True)
-    after = new[start:new_end].splitlines(keepends=True)
-    offsets = [start]
-    for line in before:
-        offsets.append(offsets[-1] + len(line))
+    a, b = old[start:old_end], new[start:new_end]
+    if len(a) * len(b) <= LARGEST_ALIGNMENT:
+        kept = list(_common(a, b))
+        if len(kept) in (len(a), len(b)):
+            return _shifted(_between(kept, a, b), start)
+    return _shifted(_replaced(a.splitlines(keepends=True), b.splitlines(keepends=True)), start)
+
+
+def _between(kept: Sequence[tuple[int, int]], old: str, new: str) -> Iterator[Operation]:
+    """What differs between the characters that stay, which are given from the end."""
+    end, new_end = len(old), len(new)
+    for i, j in [*kept, (-1, -1)]:
+        if i + 1 < end or j + 1 < new_end:
+            yield i + 1, end, new[j + 1 : new_end]
+        end, new_end = i, j
+
+
+def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
+    offsets = [0, *accumulate(map(len, before))]
     for tag, i, j, k, m in reversed(
         SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     ):
         if tag != "equal":
             block = _characters("".join(before[i:j]), "".join(after[k:m]))
-            yield from (
-                (offsets[i] + first, offsets[i] + last, text) for first, last, text in block
-            )
+            yield from _shifted(block, offsets[i])
 
 
 def _characters(old: str, new: str) -> Iterator[Operation]:
@@ -152,16 +196,16 @@ def _alignment(old: str, new: str) -> Iterator[tuple[int, int]]:
     yield from zip(range(old_end, len(old)), range(new_end, len(new)), strict=True)
 
 
-def _common(a: str, b: str) -> Iterator[tuple[int, int]]:
+def _common(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
     """From the end."""
     places: dict[str, int] = {}
-    for i, letter in enumerate(a):
-        places[letter] = places.get(letter, 0) | 1 << i
+    for i, item in enumerate(a):
+        places[item] = places.get(item, 0) | 1 << i
     every = (1 << len(a)) - 1
     rows = [every]
-    for letter in b:
+    for item in b:
         row = rows[-1]
-        both = row & places.get(letter, 0)
+        both = row & places.get(item, 0)
         rows.append((row + both | row - both) & every)
     i, j = len(a), len(b)
     while i and j:

@@ -98,6 +98,33 @@ def test_unchanged_text_is_never_touched() -> None:
     assert list(text_operations(old, old)) == []
     assert list(text_operations(old, old.replace("2", "20"))) == [(11, 11, "0")]
     assert list(text_operations(old, "a = 10\nb = 2\nc = 30\n")) == [(17, 17, "0"), (5, 5, "0")]
+    moved = "c = 3\n\na = 1\n\nb = 2\n"
+    assert [moved[start:end] for start, end, _ in text_operations(moved, old)] == [
+        "",
+        "\n",
+        "c = 3\n\n",
+    ]
+
+
+def insert(random_: random.Random, text: str, word: str) -> tuple[str, int]:
+    """Where a line begins, or as a line of its own; and the place after it."""
+    at = random_.choice([place for place in range(len(text)) if text[place - 1] == "\n"])
+    line = random_.choice(["", "\n"]) + word
+    return text[:at] + line + text[at:], at + len(line)
+
+
+def test_n1_where_text_was_only_added_or_only_taken_away_nothing_else_is_touched() -> None:
+    random_ = random.Random(5)
+    for trial in range(500):
+        words = [f"{chr(0x4E00 + number)}abc" for number in range(8)]
+        short = "x = 1\ny = 2\n"
+        for word in words[:4]:
+            short, _ = insert(random_, short, word)
+        long = short
+        for word in words[4:]:
+            long, _ = insert(random_, long, word)
+        assert all(start == end for start, end, _ in text_operations(short, long)), trial
+        assert all(text == "" for _, _, text in text_operations(long, short)), trial
 
 
 @pytest.mark.parametrize(
@@ -121,21 +148,15 @@ def test_letters_that_come_late_go_where_they_were_typed(
 def test_n1_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
     random_ = random.Random(5)
 
-    def insert(text: str, word: str) -> tuple[str, int]:
-        """And the place after it; words begin where a line begins."""
-        at = random_.choice([place for place in range(len(text)) if text[place - 1] == "\n"])
-        line = random_.choice(["", "\n"]) + word
-        return text[:at] + line + text[at:], at + len(line)
-
     for trial in range(500):
         words = [f"{chr(0x4E00 + number)}abc" for number in range(8)]
         before = "x = 1\ny = 2\n"
         for word in words[:4]:
-            before, _ = insert(before, word)
+            before, _ = insert(random_, before, word)
         typed = random_.randrange(1, 4)
-        before, at = insert(before, words[4][:typed])
+        before, at = insert(random_, before, words[4][:typed])
         text = before
         for word in words[5:]:
-            text, _ = insert(text, word)
+            text, _ = insert(random_, text, word)
         merged = with_typing(text, before, before[:at] + words[4][typed:] + before[at:])
         assert [merged.count(word) for word in words] == [1] * len(words), trial

@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { legible } from './characters';
 import type { IInput, Locate } from './phrases';
 import { phrase } from './phrases';
-import type { CallPart, IApproval, IChange, IRunOutput } from './protocol';
+import type { AgentPart, CallPart, IApproval, IChange, IRunOutput } from './protocol';
 import { runsOf } from './runs';
 
 /** A call in the words of a colleague. */
@@ -26,7 +26,19 @@ export function isLive({ state, ...call }: CallPart): boolean {
   );
 }
 
-/** Say what a call does, did, or would do; `held` while it stands behind a question about another one. */
+/** Whether it is this call that is being written or run, and not one before it. */
+export function isAtWork(call: CallPart, held: boolean): boolean {
+  const begun = call.state !== 'input-available' && call.state !== 'approval-responded';
+  return isLive(call) && (begun || !held);
+}
+
+/** The call whose turn it is: the one that is being written, then one after the other. */
+export function currentCall(parts: readonly AgentPart[]): CallPart | undefined {
+  const live = parts.filter(part => part.type === 'dynamic-tool').filter(isLive);
+  return live.findLast(({ state }) => state === 'input-streaming') ?? live[0];
+}
+
+/** Say what a call does, did, or would do; `held` while others have to be done, or answered, before it. */
 export function describeCall(
   call: CallPart,
   changes: readonly IChange[],
@@ -48,11 +60,8 @@ export function describeCall(
     case 'output-error':
       return { text: todo, note: trans.__('failed'), cellId };
     default:
-      if (held && call.state === 'input-available') {
-        return { text: todo, note: '', cellId };
-      }
       return isLive(call)
-        ? { text: trans.__('%1…', doing), note: '', cellId }
+        ? { text: isAtWork(call, held) ? trans.__('%1…', doing) : todo, note: '', cellId }
         : { text: done, note: seen(call, trans) ?? outcome(runs, trans), cellId };
   }
 }

@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { CallPart, IApproval, IChange } from '../src/protocol';
 import { withoutRemoteContent } from '../src/sanitizer';
-import { describeCall, describeQuestions, duration } from '../src/words';
+import { currentCall, describeCall, describeQuestions, duration } from '../src/words';
 
 const trans = nullTranslator.load('jupyter_agent');
 const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
@@ -180,5 +180,18 @@ describe('withoutRemoteContent', () => {
   it('keeps pictures that carry their content', () => {
     const picture = '<img src="data:image/png;base64,AAAA" />';
     expect(sanitize(picture)).toContain('data:image/png');
+  });
+});
+
+describe('currentCall', () => {
+  const part = (toolCallId: string, state: string): CallPart =>
+    ({ type: 'dynamic-tool', toolName: 'run_cell', toolCallId, state }) as CallPart;
+
+  it('is the one that is being written, then one after the other', () => {
+    const [done, first] = [part('1', 'output-available'), part('2', 'input-available')];
+    const last = part('3', 'input-streaming');
+    expect(currentCall([done, first, last])).toBe(last);
+    expect(currentCall([done, first, part('3', 'input-available')])).toBe(first);
+    expect(currentCall([done])).toBeUndefined();
   });
 });

@@ -1,7 +1,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../protocol';
-import { isLive } from '../words';
+import { currentCall, isLive } from '../words';
 import { Boundary } from './Boundary';
 import { Call } from './Call';
 import { Markdown } from './Markdown';
@@ -34,6 +34,7 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
   const own = byCall ?? toldChanges(parts);
   const abandoned = abandonedParts(parts, running);
   const asking = parts.some(isAsking);
+  const current = currentCall(parts);
   return (
     <article className="jp-Agent-answer" data-turn={turnId}>
       {parts.map((part, index) => (
@@ -46,7 +47,7 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
               turnId={turnId}
               recent={recent}
               running={running}
-              held={asking}
+              held={asking || part !== current}
             />
           </Boundary>
         </div>
@@ -70,7 +71,7 @@ interface IPartProps {
   turnId: string;
   recent: boolean;
   running: boolean;
-  /** Whether a question waits for the user. */
+  /** Whether something else comes before it: a question that waits for the user, or another call. */
   held: boolean;
 }
 

@@ -5,7 +5,7 @@ import { countLines, diffLines } from '../diff';
 import type { IInput } from '../phrases';
 import type { CallPart, IChange, IRunOutput } from '../protocol';
 import { runsOf } from '../runs';
-import { describeCall, isLive } from '../words';
+import { describeCall, isAtWork } from '../words';
 import { Code, Diff } from './Code';
 import { Outputs } from './Outputs';
 import { Review } from './Review';
@@ -32,7 +32,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
   const { notebooks, trans } = useServices();
   const [chosen, setOpen] = React.useState<boolean | null>(null);
   const [details, setDetails] = React.useState(false);
-  const live = isLive(call) && !(held && call.state === 'input-available');
+  const live = isAtWork(call, held);
   const seconds = useSeconds(live);
   const notebook = notebookOf(call) ?? props.notebook;
   const locate = (cell_id: string): number | null =>

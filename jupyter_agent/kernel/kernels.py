@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import zmq
@@ -14,6 +15,9 @@ from jupyter_core.utils import ensure_async
 
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.session import START_FAILURES, Kernel
+
+_OTHERS = 5.0
+"""Seconds. A kernel that was begun without a session is in none for good."""
 
 
 class Kernels:
@@ -123,6 +127,7 @@ class Kernels:
         return bool(model.get("connections")) or (kernel is not None and kernel.in_use)
 
     async def _start(self, path: str, name: str | None) -> None:
+        before = set(self._manager.list_kernel_ids())
         starting = asyncio.ensure_future(
             self._sessions.create_session(
                 path=path, name=path.rpartition("/")[2], type="notebook", kernel_name=name
@@ -140,9 +145,23 @@ class Kernels:
             why = str(error)
         else:
             self._ours.add(session["id"])
+            await self._others(before)
             return
         installed = await ensure_async(self._specs.get_all_specs())
         raise _unavailable(name or self._manager.default_kernel_name, why, installed)
+
+    async def _others(self, before: Collection[str]) -> None:
+        """Waits for whoever began a kernel while we did, and has it in no session yet: it may be
+        this notebook's page, and nothing shall run in ours then. Nothing tells of a new session.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OTHERS):
+                while True:
+                    every = await ensure_async(self._sessions.list_sessions())
+                    known = {session["kernel"]["id"] for session in every}
+                    if not set(self._manager.list_kernel_ids()) - known - set(before):
+                        return
+                    await asyncio.sleep(0.05)
 
     async def _forget_gone(self) -> None:
         for kernel in list(self._kernels.values()):

@@ -450,6 +450,19 @@ async def test_a_run_that_a_person_approved_is_trusted_in_the_tab(
     assert tab.cell("a")["metadata"].to_py() == {"trusted": True}
 
 
+async def test_a_page_that_read_the_file_before_we_wrote_it_has_what_we_wrote_as_it_connects(
+    notebook: Notebook, tab: Tab, contents: Any, tabs: Tabs, impatient: None
+) -> None:
+    tab.cut()
+    page = Tab(tabs, contents, "a.ipynb", "page-2")
+    await page.revert()
+    await notebook.update("a", old_string="1", new_string="2")
+    assert notebook.carrier == "file"
+    page.connect()
+    await until(lambda: page.source("a") == "x = 2\ny = 2")
+    assert not page.dirty
+
+
 async def test_a_closed_notebook_sends_no_more_typing(
     notebooks: Notebooks, notebook: Notebook, tab: Tab
 ) -> None:

@@ -221,13 +221,14 @@ class Notebooks:
             self._sweeper = asyncio.create_task(self._sweep())
 
     def _came_back(self, link: TabLink) -> None:
-        """Complete what this page got of our last changes before its connection was lost: now, not
-        at the next call. A run that ended without it, with a server that was killed, is over.
+        """Complete what this page got of our last changes before its connection was lost, or read
+        from the file before we wrote it: now, not at the next call. A run that ended without it,
+        with a server that was killed, is over.
         """
         here = (entry.notebook for entry in self._known if entry.notebook.path == link.path)
         if ended := link.running.difference(*(notebook.running for notebook in here)):
             link.end(ended)
-        entry = next((one for one in self._open if one.was_in(link)), None)
+        entry = next((one for one in self._open if one.was_in(link) or one.wrote(link.path)), None)
         if entry is not None or self._tabs.kept(link)[0] is not None:
             self._complete(link.path, entry)
 
@@ -270,6 +271,12 @@ class _Entry:
         self.used = 0.0
         self.carrier: Carrier | None = None
         self.notebook = Notebook(path, partial(notebooks.choose, self))
+
+    def wrote(self, path: str) -> bool:
+        """Whether it is in the file at that path, and has changed it."""
+        return isinstance(self.carrier, FileCarrier) and (
+            self.carrier.wrote and self.notebook.path == path
+        )
 
     def was_in(self, link: TabLink) -> bool:
         """Whether it is in the tab that this link leads to, over one that was lost."""

@@ -70,6 +70,8 @@ class FileCarrier:
         self._clean: dict[str, Any] = {}
         """The cells' values in the document at the moment when they were as in the file."""
         self._approved: set[str] = set()
+        self.wrote = False
+        """A page that has read the file before may not know what is in it now."""
 
     @property
     def writable(self) -> bool:
@@ -130,6 +132,7 @@ class FileCarrier:
             )
         self._loaded = replace(loaded, stamp="")  # whatever happens now, look at the file again
         self._clean = {}
+        self.wrote = True
         try:
             await self._disk.write(self.path, marked, sign=sign)
         except ToolError as error:

@@ -89,6 +89,8 @@ async def test_a_kernel_of_ours_that_a_page_is_connected_to_stays(
     assert (await kernels.get("a.ipynb")).id == theirs["kernel"]["id"]
     assert not ours.gone
     page.close()
+    while await page.read_message() is not None:
+        pass
     manager = jp_serverapp.kernel_manager
     await until(lambda: not manager.kernel_model(ours.id)["connections"])
     await kernels.find("a.ipynb")

@@ -150,9 +150,10 @@ class LiveTurn:
         self._flush_later()
 
     async def _write(self) -> None:
-        if numbered := self._unwritten[:]:
-            await self._books.store.add_events(self.record.id, numbered)
-            del self._unwritten[: len(numbered)]
+        """Within the lock: meanwhile nothing is added."""
+        if self._unwritten:
+            await self._books.store.add_events(self.record.id, self._unwritten)
+            self._unwritten = []
 
     def _add(self, event: Event) -> None:
         self._events.append(capped(event))

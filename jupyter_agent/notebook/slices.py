@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+from pycrdt import Doc
 
 
 async def give_way() -> None:
@@ -12,3 +15,11 @@ async def give_way() -> None:
     """
     await asyncio.sleep(0)
     await asyncio.sleep(0)
+
+
+async def copied(document: Doc[Any]) -> bytes:
+    """An update that makes the document as it is; to make it is a slice of its own."""
+    await give_way()
+    copy = document.get_update()
+    await give_way()
+    return copy

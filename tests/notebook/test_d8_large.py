@@ -15,6 +15,7 @@ import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_ydoc import YNotebook
 
+from jupyter_agent.notebook import slices
 from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, file, replica, stored
 from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.render import render
@@ -105,7 +106,8 @@ async def test_d8_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
         await give_way()
 
     monkeypatch.setattr(replica, "Shadow", Told)
-    monkeypatch.setattr(replica, "give_way", typing)
+    for module in (replica, slices):
+        monkeypatch.setattr(module, "give_way", typing)
     edits = [await notebook.move("b", index=0)]
     edits.append(await notebook.update("b", type="markdown"))
     edits.append(await notebook.delete("c"))

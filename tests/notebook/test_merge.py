@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -113,16 +114,19 @@ def insert(random_: random.Random, text: str, word: str) -> tuple[str, int]:
     return text[:at] + line + text[at:], at + len(line)
 
 
+def grown(random_: random.Random, text: str, words: Sequence[str]) -> str:
+    """With these words at random places."""
+    for word in words:
+        text, _ = insert(random_, text, word)
+    return text
+
+
 def test_n1_where_text_was_only_added_or_only_taken_away_nothing_else_is_touched() -> None:
     random_ = random.Random(5)
     for trial in range(500):
         words = [f"{chr(0x4E00 + number)}abc" for number in range(8)]
-        short = "x = 1\ny = 2\n"
-        for word in words[:4]:
-            short, _ = insert(random_, short, word)
-        long = short
-        for word in words[4:]:
-            long, _ = insert(random_, long, word)
+        short = grown(random_, "x = 1\ny = 2\n", words[:4])
+        long = grown(random_, short, words[4:])
         assert all(start == end for start, end, _ in text_operations(short, long)), trial
         assert all(text == "" for _, _, text in text_operations(long, short)), trial
 
@@ -150,13 +154,9 @@ def test_n1_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
 
     for trial in range(500):
         words = [f"{chr(0x4E00 + number)}abc" for number in range(8)]
-        before = "x = 1\ny = 2\n"
-        for word in words[:4]:
-            before, _ = insert(random_, before, word)
+        before = grown(random_, "x = 1\ny = 2\n", words[:4])
         typed = random_.randrange(1, 4)
         before, at = insert(random_, before, words[4][:typed])
-        text = before
-        for word in words[5:]:
-            text, _ = insert(random_, text, word)
+        text = grown(random_, before, words[5:])
         merged = with_typing(text, before, before[:at] + words[4][typed:] + before[at:])
         assert [merged.count(word) for word in words] == [1] * len(words), trial

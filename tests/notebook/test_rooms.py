@@ -488,9 +488,6 @@ async def test_d6_a_run_goes_on_while_the_room_takes_in_a_changed_file(
     assert [cell["id"] for cell in cells_of(file)] == [f"c{number}" for number in range(40)]
 
 
-# ---- transitions: a room appears, a tab was open before
-
-
 async def test_d6_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for(
     room_server: RoomServer,
     room_notebooks: Notebooks,
@@ -518,6 +515,9 @@ async def test_d6_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_
     await watcher
     assert [cell.source for cell in await notebook.read()] == ["x = 5\ny = 3", "# b"]
     assert [cell["source"] for cell in cells_of(file)] == ["x = 5\ny = 3", "# b"]
+
+
+# ---- transitions: a room appears, a tab was open before
 
 
 async def test_a_room_that_appears_during_a_turn_takes_over_from_the_file_with_its_run(

@@ -18,7 +18,7 @@ from jupyter_agent.notebook.carriers.tab import Situation, TabGone, TabLink, Tab
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells
-from jupyter_agent.notebook.slices import give_way
+from jupyter_agent.notebook.slices import copied, give_way
 from jupyter_agent.notebook.updates import clocks
 
 RECONNECT = 3.0
@@ -94,10 +94,7 @@ class TabCarrier:
 
     async def foresee_removal(self) -> None:
         if self.shadow is None:
-            await give_way()
-            copy = self.cells.document.ydoc.get_update()
-            await give_way()
-            self._cast(copy)
+            self._cast(await copied(self.cells.document.ydoc))
             await give_way()
 
     def moved(self, path: str) -> None:

@@ -22,7 +22,7 @@ from jupyter_agent.notebook.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells
-from jupyter_agent.notebook.slices import give_way
+from jupyter_agent.notebook.slices import copied, give_way
 
 PATIENCE = 30.0
 """Seconds that the room may take for anything."""
@@ -135,10 +135,7 @@ class RoomCarrier:
 
     async def foresee_removal(self) -> None:
         if self.shadow is None:
-            await give_way()
-            copy = self.cells.document.ydoc.get_update()
-            await give_way()
-            self._cast(copy)
+            self._cast(await copied(self.cells.document.ydoc))
             self._hold()
             await give_way()
 

@@ -1,7 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
-import { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { RequestError } from '../client';
+import { failureOf } from '../client';
 import { describeConflict } from '../conflicts';
 import type { OpenNotebooks } from '../notebooks';
 import type { IPendingCell } from '../pending';
@@ -73,15 +72,11 @@ export class ReviewActions {
     used.disabled = true;
     work()
       .catch((error: unknown) => {
-        if (error instanceof RequestError) {
-          Notification.error(error.message, { autoClose: SHOWN_FOR });
-        } else if (error instanceof ServerConnection.NetworkError) {
-          Notification.error(this._trans.__('The server does not answer. Nothing was lost.'), {
-            autoClose: SHOWN_FOR
-          });
-        } else {
-          throw error;
-        }
+        const { message } = failureOf(error);
+        Notification.error(
+          message || this._trans.__('The server does not answer. Nothing was lost.'),
+          { autoClose: SHOWN_FOR }
+        );
       })
       .finally(() => (used.disabled = false));
   }

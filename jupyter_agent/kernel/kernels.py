@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import zmq
@@ -18,6 +18,8 @@ from jupyter_agent.kernel.session import START_FAILURES, Kernel
 
 _OTHERS = 5.0
 """Seconds. A kernel that was begun without a session is in none for good."""
+_MOMENT = 0.3
+"""Seconds in which a page that found no session, as we did, has begun its kernel."""
 
 
 class Kernels:
@@ -150,16 +152,17 @@ class Kernels:
         installed = await ensure_async(self._specs.get_all_specs())
         raise _unavailable(name or self._manager.default_kernel_name, why, installed)
 
-    async def _others(self, before: Collection[str]) -> None:
+    async def _others(self, before: set[str]) -> None:
         """Waits for whoever began a kernel while we did, and has it in no session yet: it may be
         this notebook's page, and nothing shall run in ours then. Nothing tells of a new session.
         """
+        await asyncio.sleep(_MOMENT)  # costs nothing: our kernel is not up yet
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_OTHERS):
                 while True:
                     every = await ensure_async(self._sessions.list_sessions())
                     known = {session["kernel"]["id"] for session in every}
-                    if not set(self._manager.list_kernel_ids()) - known - set(before):
+                    if not set(self._manager.list_kernel_ids()) - known - before:
                         return
                     await asyncio.sleep(0.05)
 

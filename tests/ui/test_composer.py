@@ -109,7 +109,6 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
     (lab.root / "shops.csv").write_text("shop,revenue\nnorth,17\n")
     new_file(lab, "other", ["elsewhere = 'in the other notebook'"])
     notebook = open_page(cells=["sales = [4711, 2]", "print('the second')", "# far away"])
-    notebook.wait_for_kernel()
     lab.run(notebook.path, "c0")
     notebook.edit("c2")
     panel = Panel(notebook.page).open("auto")

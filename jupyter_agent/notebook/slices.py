@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pycrdt import Doc
@@ -23,3 +26,18 @@ async def copied(document: Doc[Any]) -> bytes:
     copy = document.get_update()
     await give_way()
     return copy
+
+
+@contextmanager
+def set_aside(large: bool) -> Iterator[None]:
+    """While work on a large notebook is done, Python does not look for garbage in what there was
+    before, but in what is made meanwhile: that takes a fifth of a second, in whichever thread.
+    """
+    if not large or gc.get_freeze_count():  # somebody else's, or that of other work of ours
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

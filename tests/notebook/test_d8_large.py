@@ -16,7 +16,7 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from jupyter_ydoc import YNotebook
 
 from jupyter_agent.notebook import slices
-from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, file, replica, stored
+from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, disk, file, replica, stored
 from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.render import render
 from jupyter_agent.notebook.shadow import Shadow
@@ -37,7 +37,6 @@ class Threads:
             (file, "_changed"),
             (file, "_text"),
             (file.FileCarrier, "_marked"),
-            (gc, "collect"),
         ):
             patch.setattr(place, name, self._told(name, getattr(place, name)))
 
@@ -55,7 +54,6 @@ async def test_d8_what_takes_long_is_done_in_threads(
 ) -> None:
     write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     threads = Threads(monkeypatch)
-    monkeypatch.setattr(file, "_MANY", 1)
 
     async def recovery(path: str, text: str) -> None: ...
 
@@ -64,8 +62,46 @@ async def test_d8_what_takes_long_is_done_in_threads(
     await notebook.update("a", old_string="1", new_string="2")
     await notebooks.close()
     assert threads.seen == dict.fromkeys(
-        ["parse", "without_id", "_changed", "_text", "_marked", "collect"], {False}
+        ["parse", "without_id", "_changed", "_text", "_marked"], {False}
     )
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+async def test_d8_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for_everywhere(
+    contents: Any, write: Any, monkeypatch: pytest.MonkeyPatch, theirs: bool
+) -> None:
+    """And what somebody else has set aside for good stays so."""
+    write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
+    aside: dict[str, bool] = {}
+
+    def told(name: str, work: Any) -> Any:
+        def tells(*args: Any, **kwargs: Any) -> Any:
+            aside[name] = gc.get_freeze_count() > 0
+            return work(*args, **kwargs)
+
+        return tells
+
+    monkeypatch.setattr(stored, "parse", told("parse", stored.parse))
+    monkeypatch.setattr(contents, "save", told("save", contents.save))
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="1", new_string="2")
+    assert aside == {"parse": False, "save": False}
+    monkeypatch.setattr(file, "_MANY", 1)
+    monkeypatch.setattr(disk, "_LARGE", 1)
+    if theirs:
+        gc.freeze()
+    try:
+        await notebook.update("a", old_string="2", new_string="3")
+        assert aside == {"parse": True, "save": True}
+        write("a.ipynb", [code("a", "x = 1"), code("b", "z")])
+        aside.clear()
+        assert [cell.source for cell in await notebook.read()] == ["x = 1", "z"]
+        assert aside == {"parse": True}
+        assert (gc.get_freeze_count() > 0) is theirs
+    finally:
+        gc.unfreeze()
+    await notebooks.close()
 
 
 async def test_d8_a_tab_tells_nothing_of_the_snapshot_that_it_takes_in(

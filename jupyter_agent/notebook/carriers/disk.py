@@ -25,9 +25,12 @@ from jupyter_agent.errors import Exists, Locked, NotebookNotFound, ToolError, Un
 from jupyter_agent.notebook.carriers import stored
 from jupyter_agent.notebook.carriers.renames import moved as renamed
 from jupyter_agent.notebook.carriers.stored import Identified, NoJson, Unusable
+from jupyter_agent.notebook.slices import set_aside
 
 LARGEST = 512 * 2**20
 """Bytes; a notebook is in memory several times over while it is worked on."""
+_LARGE = 8 * 2**20
+"""Bytes. What is read from so much makes Python look for garbage, several times."""
 
 _READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What managers raise: those of their own, the storage's, and what odd JSON does to their code."""
@@ -106,7 +109,11 @@ class Disk:
 
     async def load(self, path: str) -> Loaded:
         """Raises NotebookNotFound or UnreadableNotebook."""
-        await self._refuse_large(path)
+        size = await self._size(path)
+        with set_aside(size > _LARGE):
+            return await self._load(path)
+
+    async def _load(self, path: str) -> Loaded:
         try:
             model, content, trusted, without = await (
                 self._from_text(path) if self._plain else self._from_model(path)
@@ -264,10 +271,12 @@ class Disk:
             ) from error
         return model
 
-    async def _refuse_large(self, path: str) -> None:
-        model = await self._get(path, content=False, hashed=False)
-        if (model.get("size") or 0) > LARGEST:
-            raise UnreadableNotebook(f"`{path}` is too large to work on ({model['size']:,} bytes).")
+    async def _size(self, path: str) -> int:
+        """In bytes, 0 if unknown. Raises UnreadableNotebook for too many."""
+        size: int = (await self._get(path, content=False, hashed=False)).get("size") or 0
+        if size > LARGEST:
+            raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
+        return size
 
 
 def _hash(model: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from jupyter_agent.notebook.carriers.disk import Disk, Loaded
 from jupyter_agent.notebook.carriers.stored import Unusable, plain
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shared import SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.notebook.slices import set_aside
 
 Recovery = Callable[[str, str], Awaitable[None]]
 """Is given a notebook's path and JSON text before a turn first writes it."""
@@ -31,8 +31,8 @@ Recovery = Callable[[str, str], Awaitable[None]]
 _BATCH = 50
 """Cells handled without a break for the event loop."""
 _MANY = 2000
-"""Cells. Of more, copies are so many objects that Python looks through all that it has: let it do
-that here, else it does so in the midst of the save, which holds up the event loop by itself.
+"""Cells. Of more, copies are so many objects that Python looks through all that it has for garbage,
+several times in one save, which holds up the event loop each time.
 """
 
 
@@ -115,6 +115,10 @@ class FileCarrier:
         self.cells.close()
 
     async def _write(self, content: Mapping[str, Any], loaded: Loaded) -> None:
+        with set_aside(len(content["cells"]) > _MANY):
+            await self._write_and_read(content, loaded)
+
+    async def _write_and_read(self, content: Mapping[str, Any], loaded: Loaded) -> None:
         written = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
         if (keep := self._recovery()) is not None:
             text = await asyncio.to_thread(_text, loaded.content)
@@ -198,8 +202,6 @@ class FileCarrier:
                 mark = trusted or cell["id"] in loaded.trusted | self._approved
                 cell["metadata"]["trusted"] = mark
                 doubtful |= bool(cell["outputs"]) and not mark
-        if len(marked["cells"]) > _MANY:
-            gc.collect()
         return marked, trusted or (bool(self._approved) and not doubtful)
 
     # ---- document and JSON

@@ -35,8 +35,9 @@ export class TabBridge implements ITabBridge {
 
   private _link(_: INotebookTracker, panel: NotebookPanel): void {
     const { context } = panel;
-    if (this._links.has(context)) {
-      return; // a second view of the same notebook
+    const { contents } = this._services;
+    if (this._links.has(context) || contents.driveName(context.path)) {
+      return; // a second view of the same notebook, or none of our server's files
     }
     const view = (): NotebookPanel | undefined => {
       const current = this._notebooks.currentWidget;
@@ -47,7 +48,7 @@ export class TabBridge implements ITabBridge {
     const link = new TabLink({
       context,
       settings: this._services.serverSettings,
-      contents: this._services.contents,
+      contents,
       client: this.client,
       view,
       autosave: this._autosave

@@ -81,7 +81,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_agent');
     const activate = (notebook: NotebookPanel): void => app.shell.activateById(notebook.id);
-    const notebooks = new OpenNotebooks(tracker, activate);
+    const { contents } = app.serviceManager;
+    const notebooks = new OpenNotebooks(tracker, activate, path => contents.driveName(path));
     const client = new AgentClient(app.serviceManager.serverSettings);
     const announcements = new Announcements(app.serviceManager.events);
     const draft = new Draft(notebooks);
@@ -97,7 +98,6 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     );
     const account = new Account(client, assistant);
     const slash = new Slash(actions(assistant, account, trans), trans);
-    const { contents } = app.serviceManager;
     const mentions = new Mentions(draft, notebooks, contents, client, trans);
     const reviews = new Reviews(client, notebooks, assistant, announcements);
     new Marks({ tracker, notebooks, assistant, reviews, languages, trans });

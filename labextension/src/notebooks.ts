@@ -23,7 +23,8 @@ export interface IPlace {
 export class OpenNotebooks {
   constructor(
     private readonly _tracker: INotebookTracker,
-    private readonly _activate: (panel: NotebookPanel) => void
+    private readonly _activate: (panel: NotebookPanel) => void,
+    private readonly _driveName: (path: string) => string
   ) {
     _tracker.currentChanged.connect(this._onMoved, this);
     _tracker.activeCellChanged.connect(this._onMoved, this);
@@ -54,10 +55,16 @@ export class OpenNotebooks {
     return this._ran;
   }
 
-  /** Where the user is, or null where no notebook is in front. */
+  /** The name of the drive of the notebook in front, if it is another than our server's; its files are out of reach. */
+  get drive(): string {
+    const { currentWidget } = this._tracker;
+    return currentWidget ? this._driveName(currentWidget.context.path) : '';
+  }
+
+  /** Where the user is, or null where no notebook of our server is in front. */
   get place(): IPlace | null {
     const panel = this._tracker.currentWidget;
-    if (!panel) {
+    if (!panel || this.drive) {
       return null;
     }
     const notebook = panel.context.path;

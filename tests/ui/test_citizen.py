@@ -190,3 +190,34 @@ def test_notebook_7_has_the_panel_and_a_turn_works_in_its_notebook(
     expect(page.locator(".jp-InputPrompt").first).to_have_text("[1]:")
     expect(panel.call("Edited cell 1")).to_be_visible()
     assert [error for error in errors if "jupyter-agent" in error] == []
+
+
+OTHER_DRIVE = """path => {
+    const {contents} = jupyterapp.serviceManager;
+    const own = contents._defaultDrive;
+    const facts = {name: 'Shelf', contentProviderRegistry: undefined};
+    const value = name => typeof own[name] === 'function' ? own[name].bind(own) : own[name];
+    contents.addDrive(
+        new Proxy(own, {get: (_, name) => name in facts ? facts[name] : value(name)})
+    );
+    return jupyterapp.commands.execute("docmanager:open", {path: `Shelf:${path}`})
+        .then(() => null);
+}"""
+
+
+def test_a_notebook_on_another_drive_is_left_alone_and_the_panel_says_so(
+    lab: Lab, notebook: OpenNotebook, replies: Replies
+) -> None:
+    panel = Panel(notebook.page).open("auto")
+    expect(panel.message).to_have_attribute("placeholder", "Ask about this notebook…")
+    new_file(lab, "theirs", ["x = 'on the shelf'"])
+    notebook.page.evaluate(OTHER_DRIVE, "theirs.ipynb")
+    theirs = notebook.page.locator(".jp-NotebookPanel:visible")
+    expect(theirs).to_contain_text("on the shelf")
+    said = "This notebook is on the drive “Shelf”, out of my reach."
+    expect(panel.message).to_have_attribute("placeholder", said)
+    replies.append([says("Gladly.")])
+    panel.ask("Hello?")
+    expect(panel.log).to_contain_text("Gladly.")
+    assert "Shelf" not in json.dumps(lab.fake.requests[-1])
+    assert all("Shelf" not in path for path in lab.call("GET", "status").body["notebooks"])

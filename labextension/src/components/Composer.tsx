@@ -210,7 +210,7 @@ function Message({ send, attach }: IMessageProps): React.JSX.Element {
 }
 
 function useHint(): string {
-  const { trans } = useServices();
+  const { notebooks, trans } = useServices();
   const { conversation } = useAssistant();
   const { progress } = useConversation();
   const { place } = useDraft();
@@ -221,6 +221,9 @@ function useHint(): string {
       : waiting.length
         ? trans.__('What you write is asked after those above.')
         : trans.__('At work; Esc stops it. What you write is asked afterwards.');
+  }
+  if (!place && notebooks.drive) {
+    return trans.__('This notebook is on the drive “%1”, out of my reach.', notebooks.drive);
   }
   return place ? trans.__('Ask about this notebook…') : trans.__('Ask, or open a notebook first…');
 }

@@ -152,7 +152,14 @@ export function PendingReview(): React.JSX.Element | null {
     <div role="group" aria-label={trans.__('All changes')} className="jp-Agent-turnEnd">
       {turns.length > 1 && (
         <div className="jp-Agent-turnLine">
-          <span>{trans.__('%1 cells of %2 turns to review', cells.length, turns.length)}</span>
+          <span>
+            {trans._n(
+              '1 cell of %2 turns to review',
+              '%1 cells of %2 turns to review',
+              cells.length,
+              turns.length
+            )}
+          </span>
           <button className="jp-Agent-button" onClick={() => void reviews.keep(cells, turns)}>
             {trans.__('Keep all')}
           </button>

@@ -232,10 +232,8 @@ async def test_n1_an_edit_that_is_cancelled_while_its_page_comes_back_is_taken_b
     assert tab.source("a") == "x = 1\ny = 2"
 
 
-@pytest.mark.usefixtures("impatient")
-async def test_n1_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes(
-    notebook: Notebook, tab: Tab
-) -> None:
+def freeze_coming_back(tab: Tab) -> None:
+    """Its connection is lost with the next edit; it gets that over the next one, and freezes."""
     step = tab._take
 
     def lose(frame: str | bytes) -> None:
@@ -252,6 +250,13 @@ async def test_n1_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes
         tab.freeze()
 
     tab._take = lose  # type: ignore[method-assign]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_n1_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes(
+    notebook: Notebook, tab: Tab
+) -> None:
+    freeze_coming_back(tab)
     with pytest.raises(Busy, match="nothing was changed"):
         await notebook.update("a", old_string="1", new_string="2")
     assert tab.source("a") == "x = 2\ny = 2"
@@ -261,6 +266,19 @@ async def test_n1_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes
     assert tab.source("a") == "x = 1\ny = 2 # mine"
     await notebook.update("a", old_string="1", new_string="3")
     assert tab.source("a") == "x = 3\ny = 2 # mine"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_n1_a_refused_removal_is_not_taken_for_the_persons_own_when_the_page_wakes(
+    notebook: Notebook, tab: Tab
+) -> None:
+    freeze_coming_back(tab)
+    with pytest.raises(Busy, match="nothing was changed"):
+        await notebook.delete("a")
+    assert tab.ids() == ["b", "c"]
+    tab.thaw()
+    assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b", "c"]
+    assert tab.source("a") == "x = 1\ny = 2"
 
 
 @pytest.mark.usefixtures("impatient")

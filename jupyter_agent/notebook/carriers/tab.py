@@ -154,7 +154,10 @@ class TabLink:
         return Situation.of(reply)
 
     def detach(self) -> None:
-        """Give the replica up; the tab sends nothing more until the next `attach`."""
+        """Give the replica up; the tab sends nothing more until the next `attach`. What it sends
+        then is all that it has, and nothing that anybody has just done.
+        """
+        self.hear = None
         if self.document is None:
             return
         if self._subscription is not None:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from pycrdt import Array, Map, Text
 
 from jupyter_agent.errors import CellNotFound
+from jupyter_agent.notebook import begun
 from jupyter_agent.notebook.cell import Output
 from jupyter_agent.notebook.output_list import LIMIT, Entry, OutputList
 from jupyter_agent.notebook.shared import RUN, SharedCells, as_shared, shared_output
@@ -214,13 +215,13 @@ class CellOutputs:
             with self._cells().transaction(RUN):
                 cell["outputs"].clear()
                 cell["execution_count"] = None
-                cell["execution_state"] = "running"
+                begun.begin(self._cells(), self.cell_id)
 
     def _write_state(self) -> None:
         cell = self._cell()
         if cell is not None:
             with self._cells().transaction(RUN):
-                cell["execution_state"] = "idle"
+                begun.end(self._cells(), self.cell_id)
                 cell["execution_count"] = as_shared(self._execution_count)
 
     def _cell(self) -> Map[Any] | None:
@@ -236,6 +237,7 @@ class CellOutputs:
         if cell is not None and self.taken and not self.gone:
             with self._cells().transaction(RUN):  # theirs waits for ours: nothing of it is there
                 cell["outputs"].clear()
+                begun.leave(self._cells(), self.cell_id)
         return None if self.gone or self.taken else cell
 
     def _live(self) -> Array[Any] | None:

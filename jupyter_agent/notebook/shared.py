@@ -95,6 +95,8 @@ class SharedCells:
         """Is told id and index of a cell that the next transaction deletes."""
         self.taken: set[str] = set()
         """Cells that a person runs since a run of ours began in them."""
+        self.server = ""
+        """Whose runs the cells show, where the document outlives a server."""
         self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
         self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
         """By id, with the value that it is of: of a large notebook few are ever made anew."""

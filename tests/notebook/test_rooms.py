@@ -193,6 +193,35 @@ async def test_d12_what_ran_when_a_server_was_killed_runs_no_more(
     await after.close()
 
 
+async def test_d12_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_are_over(
+    room_server: RoomServer, tabs: Tabs, file: Path
+) -> None:
+    """A page has kept the room's document over the restart; in it a person's own run goes on."""
+    before = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    notebook = await before.get("a.ipynb")
+    notebook.outputs("a").start()
+    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
+    again = (await notebook.insert(source="x", after="a")).cell
+    assert again is not None
+    over, theirs = notebook.outputs(again.id), (await notebook.insert(source="y", after="a")).cell
+    assert theirs is not None
+    over.start()
+    over.finish(3)
+    person = await Person(room_server, "a.ipynb").open()
+    person.cell(theirs.id)["execution_state"] = "running"
+    await person.sync()
+    after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)  # another life
+    cells = {cell.id: cell for cell in await (await after.get("a.ipynb")).read()}
+    assert not cells["a"].running
+    assert cells[again.id].execution_count == 3
+    assert cells[theirs.id].running
+    await person.sync()
+    assert person.cell("a")["execution_state"] == "idle"
+    await before.close()
+    await after.close()
+    await person.close()
+
+
 async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_called_done(
     room_server: RoomServer,
     room_notebooks: Notebooks,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from jupyter_agent.errors import AgentError, InvalidInput
 from jupyter_agent.notebook.carriers.base import Carrier
@@ -48,6 +49,8 @@ class Notebooks:
         and raises Busy where they cannot be worked in.
         """
         self._rooms = rooms
+        self._server = uuid4().hex
+        """Another one in each life of the server."""
         self._disk = Disk(contents)
         self._tabs = tabs
         self._recovery = recovery
@@ -169,7 +172,9 @@ class Notebooks:
             return current
         else:
             note = LOST if isinstance(current, TabCarrier) else ""
-            carrier = RoomCarrier(path, rooms, self._disk, self._typed_late, note=note)
+            carrier = RoomCarrier(
+                path, rooms, self._disk, self._typed_late, server=self._server, note=note
+            )
         if current is not None and carrier is not current:
             await current.close()
         entry.carrier = carrier

@@ -15,6 +15,7 @@ from pycrdt import Doc, Map, Subscription, TransactionEvent
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy
+from jupyter_agent.notebook.begun import end_lost
 from jupyter_agent.notebook.carriers.base import Place, Saved, metadata_of
 from jupyter_agent.notebook.carriers.disk import Disk
 from jupyter_agent.notebook.carriers.people import People
@@ -52,11 +53,14 @@ class RoomCarrier:
         disk: Disk,
         late: Callable[[str], object],
         *,
+        server: str,
         note: str = "",
     ) -> None:
         """`late` is told the path when something was done too late into a cell that is removed;
-        `note` goes with the first result.
+        `server` is another one in each life of the server, which a room may outlive; `note` goes
+        with the first result.
         """
+        self._server = server
         self.cells = SharedCells(YNotebook())
         self.writable = True
         self._path = path
@@ -163,6 +167,8 @@ class RoomCarrier:
             self.cells.close()
             self.cells = SharedCells(self._mirror.replica)
             self.cells.on_removal = self._removing
+            self.cells.server = self._server
+            end_lost(self.cells)
             if not room.clients:
                 self._end_runs()
             self._room = room

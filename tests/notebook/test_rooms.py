@@ -46,7 +46,8 @@ async def test_d14_under_another_backend_notebooks_are_refused_and_none_is_made(
     settings: dict[str, Any] = {}
     notebooks = Notebooks(contents, tabs, rooms=lambda: collaboration(settings))
     held = await notebooks.get("sales.ipynb")
-    settings["yroom_manager"] = object()
+    # As jupyter-server-documents 0.3 has it: the second stands in for jupyter-collaboration.
+    settings |= {"yroom_manager": object(), "jupyter_server_ydoc": object()}
     with pytest.raises(Busy, match="jupyter-server-documents"):
         await held.read()
     with pytest.raises(Busy, match="without that package"):

@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -145,9 +145,10 @@ class Agent:
             for change, done in zip(journal, marked, strict=True)
         ]
         self.returned(notebook.cells())
+        there = {cell.id for cell in notebook.cells()}
         left_alone = {conflict["cell_id"] for conflict in result.conflicts}
         for cell_id in {change.cell_id for change in changes} - left_alone:
-            self._taken_back([change for change in changes if change.cell_id == cell_id])
+            self._taken_back([each for each in changes if each.cell_id == cell_id], there)
 
     def returned(self, cells: Sequence[Cell]) -> None:
         """Take note of deleted cells that are there again, with all that was in them: an undo
@@ -161,7 +162,7 @@ class Agent:
                     if mark in self._log.marks:
                         self._log.marks[mark] = True
 
-    def _taken_back(self, changes: Sequence[Change]) -> None:
+    def _taken_back(self, changes: Sequence[Change], there: Collection[str]) -> None:
         written: set[str] = set()
         replaced: set[str] = set()
         for change in changes:
@@ -170,9 +171,11 @@ class Agent:
                 after = set(MARK.findall(change.after.source))
                 written |= after - before
                 replaced |= before - after
-        if changes[0].before is None and changes[-1].after is None:
-            self._log.filed.pop(changes[0].cell_id, None)
-            self._deleted.add(changes[0].cell_id)
+        created, cell_id = changes[0].before is None, changes[0].cell_id
+        if created and changes[-1].after is None:
+            self._log.filed.pop(cell_id, None)
+        if created and (changes[-1].after is None or cell_id not in there):
+            self._deleted.add(cell_id)
         for mark in (written | replaced) & self._log.marks.keys():
             self._log.marks[mark] = mark not in written
 

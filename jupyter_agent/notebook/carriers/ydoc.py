@@ -32,11 +32,6 @@ SUPPORTED = "3"
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
 
-_INSTEAD = (
-    "Nothing was changed. Start Jupyter with --YDocExtension.disable_rtc=True, or without that "
-    "package."
-)
-
 
 def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     """The rooms of a server, by the settings of its web application; None where it has none.
@@ -44,21 +39,23 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     Raises Busy where documents are in rooms that we cannot work in: a write behind a room's back
     is lost, or the room's text is.
     """
-    extension = settings.get("jupyter_server_ydoc")
-    if extension is not None and not extension.disable_rtc:
-        installed: str = import_module("jupyter_server_ydoc").__version__
-        if installed.split(".")[0] != SUPPORTED:
-            raise Busy(
-                f"Real-time collaboration is on, with jupyter-server-ydoc {installed}, and this "
-                f"version can work in the rooms of jupyter-server-ydoc {SUPPORTED} only. {_INSTEAD}"
-            )
-        return Collaboration(extension, settings["file_id_manager"])
-    if "yroom_manager" in settings:
+    if "yroom_manager" in settings:  # first: it stands in for jupyter_server_ydoc, too
         raise Busy(
             "Real-time collaboration (jupyter-server-documents) is on and keeps notebooks in "
-            f"rooms that this version cannot work in. {_INSTEAD}"
+            "rooms that this version cannot work in. Nothing was changed. Start Jupyter without "
+            "that package, or with jupyter-collaboration in its place."
         )
-    return None
+    extension = settings.get("jupyter_server_ydoc")
+    if extension is None or extension.disable_rtc:
+        return None
+    installed: str = import_module("jupyter_server_ydoc").__version__
+    if installed.split(".")[0] != SUPPORTED:
+        raise Busy(
+            f"Real-time collaboration is on, with jupyter-server-ydoc {installed}, and this "
+            f"version can work in the rooms of jupyter-server-ydoc {SUPPORTED} only. Nothing was "
+            "changed. Start Jupyter with --YDocExtension.disable_rtc=True, or without that package."
+        )
+    return Collaboration(extension, settings["file_id_manager"])
 
 
 class Collaboration:

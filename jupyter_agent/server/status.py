@@ -14,6 +14,7 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import Busy
 from jupyter_agent.models.registry import Models
 from jupyter_agent.notebook.carriers.ydoc import collaboration
+from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
@@ -78,7 +79,7 @@ class StatusHandler(AgentHandler):
         of the store, how much models may see at most, and the files of instructions that a turn on
         `notebook` would follow."""
         database = self.runner.books.store.database
-        no_rooms = _no_rooms(self.settings)
+        carriers, no_rooms = _carriers(self.settings)
         turns = [
             {
                 "id": turn.record.id,
@@ -91,7 +92,7 @@ class StatusHandler(AgentHandler):
         self.answer(
             {
                 "version": __version__,
-                "carriers": ["tab", "file"] if no_rooms else ["room", "tab", "file"],
+                "carriers": carriers,
                 "notes": [note for note in (no_rooms, _no_openai()) if note],
                 "notebooks": self.rooms.notebooks.open(),
                 "turns": turns,
@@ -107,14 +108,15 @@ class StatusHandler(AgentHandler):
         return Workspace(rooms=self.rooms, user=self.owner, authorize=authorize, home=path or None)
 
 
-def _no_rooms(settings: Mapping[str, Any]) -> str:
-    """Why notebooks are not in rooms; empty where they are."""
+def _carriers(settings: Mapping[str, Any]) -> tuple[list[CarrierName], str]:
+    """Those that notebooks can be in, and why not in rooms; empty where they can."""
     try:
         if collaboration(settings) is not None:
-            return ""
+            return ["room", "tab", "file"], ""
     except Busy as error:
-        return error.message
-    return "Real-time collaboration (jupyter-collaboration) is not installed, or is switched off."
+        return [], error.message
+    why = "Real-time collaboration (jupyter-collaboration) is not installed, or is switched off."
+    return ["tab", "file"], why
 
 
 def _no_openai() -> str:

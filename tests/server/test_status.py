@@ -59,3 +59,20 @@ async def test_the_status_tells_version_carriers_notebooks_and_store(
 async def test_every_option_has_a_sentence(agent: JupyterAgent) -> None:
     for name, trait in agent.class_own_traits(config=True).items():
         assert str(trait.help).strip(), name
+
+
+async def test_d14_in_the_rooms_of_another_package_every_request_says_what_to_do(
+    agent: JupyterAgent, call: Call, notebook: Path
+) -> None:
+    """As jupyter-server-documents 0.3 has it: it stands in for jupyter-collaboration, too."""
+    settings = agent.serverapp.web_app.settings
+    settings |= {"yroom_manager": object(), "jupyter_server_ydoc": object()}
+    before = notebook.read_bytes()
+    status = (await call("GET", "status")).body
+    assert status["carriers"] == []
+    assert "jupyter-server-documents" in status["notes"][0]
+    for method, body in (("GET", None), ("PATCH", {"source": "x = 2"})):
+        refused = await call(method, "notebooks", PATH, "cells", "b2", body=body)
+        assert refused.status in (409, 423), refused
+        assert "jupyter-server-documents" in refused.body["message"]
+    assert notebook.read_bytes() == before

@@ -365,10 +365,12 @@ async def in_a_room(
                         person.tidy_up()
                     case 11:
                         await notebook.save()
-                    case 12 | 13 if not notebook.busy and (await notebook.save()).saved:
-                        program.write()
-                        await settled(notebook)
-                        await screen.sync()
+                    case 12 | 13 if not notebook.busy:
+                        await screen.sync()  # else it may go on without letters on their way
+                        if (await notebook.save()).saved:
+                            program.write()
+                            await settled(notebook)
+                            await screen.sync()
             await agent.act()
             async with person.busy:
                 screen.thaw()

@@ -1,4 +1,4 @@
-"""Long work on the event loop, in slices."""
+"""Long work beside the event loop: in slices, and without pauses of Python's own."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ import pytest
 from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.notebook.carriers import Notebooks, Place, Tabs, people, room, ydoc
 from jupyter_agent.notebook.carriers.ydoc import collaboration
+from jupyter_agent.notebook.document import Notebook
 from tests.waiting import until
 
 from .browser import Tab
@@ -179,13 +180,19 @@ async def test_d12_after_a_restart_of_the_server_a_page_with_the_old_document_me
     await after.close()
 
 
+async def running(room_server: RoomServer, tabs: Tabs) -> tuple[Notebooks, Notebook]:
+    """A server that runs the first cell and has saved an edit since."""
+    notebooks = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    notebook = await notebooks.get("a.ipynb")
+    notebook.outputs("a").start()
+    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
+    return notebooks, notebook
+
+
 async def test_d12_what_ran_when_a_server_was_killed_runs_no_more(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
-    before = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
-    notebook = await before.get("a.ipynb")
-    notebook.outputs("a").start()
-    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
+    before, notebook = await running(room_server, tabs)
     assert (await notebook.cell("a")).running
     await before.close()
     await room_server.evict("a.ipynb")  # the store of the room has it as running
@@ -198,10 +205,7 @@ async def test_d12_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
     """A page has kept the room's document over the restart; in it a person's own run goes on."""
-    before = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
-    notebook = await before.get("a.ipynb")
-    notebook.outputs("a").start()
-    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
+    before, notebook = await running(room_server, tabs)
     again = (await notebook.insert(source="x", after="a")).cell
     assert again is not None
     over, theirs = notebook.outputs(again.id), (await notebook.insert(source="y", after="a")).cell

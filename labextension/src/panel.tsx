@@ -1,8 +1,10 @@
 import { ReactWidget } from '@jupyterlab/ui-components';
+import { PromiseDelegate } from '@lumino/coreutils';
 import type { Message } from '@lumino/messaging';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type * as React from 'react';
+import type { IContentProps } from './components/Content';
 import type { IServices } from './components/services';
 import { DropTarget } from './drop';
 import { assistantIcon } from './icons';
@@ -31,7 +33,7 @@ export class AssistantPanel extends ReactWidget {
   /** Put the cursor where the user writes. */
   async focusMessage(): Promise<void> {
     await this._load();
-    await this.renderPromise;
+    await this._mounted.promise; // not renderPromise: it waits for an idle moment, which a busy page may never have
     this.node.querySelector<HTMLElement>('.jp-Agent-composer textarea')?.focus();
   }
 
@@ -58,7 +60,7 @@ export class AssistantPanel extends ReactWidget {
   }
 
   protected override render(): React.JSX.Element | null {
-    return this._Content && <this._Content services={this._services} />;
+    return this._Content && <this._Content services={this._services} onMounted={this._onMounted} />;
   }
 
   private _onShown(): void {
@@ -73,6 +75,15 @@ export class AssistantPanel extends ReactWidget {
     }
   }
 
+  /** Taken out again when the panel is moved to another side. */
+  private readonly _onMounted = (): (() => void) => {
+    this._mounted.resolve();
+    return () => {
+      this._mounted = new PromiseDelegate();
+    };
+  };
+
   private readonly _shown = new Signal<this, void>(this);
-  private _Content: React.FunctionComponent<{ services: IServices }> | null = null;
+  private _mounted = new PromiseDelegate<void>();
+  private _Content: React.FunctionComponent<IContentProps> | null = null;
 }

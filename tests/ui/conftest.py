@@ -95,6 +95,7 @@ def context(browser: Browser, lab: Lab) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     yield context
     context.close()
+    lab.stop_turns()
     lab.shut_down_kernels()
 
 

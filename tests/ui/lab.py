@@ -170,6 +170,11 @@ class Lab:
         assert answer.status in (200, 202), answer
         return answer.body
 
+    def stop_turns(self) -> None:
+        """Those too that wait for an answer, which the next page would be asked for."""
+        for turn in self.call("GET", "status").body["turns"]:
+            self.call("POST", f"chat/{turn['conversation_id']}/stop")
+
     def shut_down_kernels(self) -> None:
         for session in self.request("GET", "api/sessions").body:
             self.request("DELETE", f"api/sessions/{session['id']}")

@@ -41,6 +41,25 @@ window.WebSocket = class extends WebSocket {
 """
 
 
+WATCH_OPENING = """
+Object.defineProperty(window, 'jupyterapp', {
+  configurable: true,
+  set: app => {
+    Object.defineProperty(window, 'jupyterapp', { value: app });
+    window.agentOpened = new Promise((resolve, reject) =>
+      app.commands.commandExecuted.connect((_, { id, result }) => {
+        if (id === 'filebrowser:open-path') {
+          result.then(() => resolve(), reject);
+        }
+      })
+    );
+  }
+});
+"""
+"""A notebook of the last session is there before JupyterLab opens what the address names, which
+takes the focus once more."""
+
+
 HOLD = """() => {
   const socket = agentSockets.at(-1);
   const deliver = socket.onmessage;
@@ -79,17 +98,18 @@ class OpenNotebook:
     def open(self) -> OpenNotebook:
         """Load JupyterLab with nothing but this notebook."""
         self.page.add_init_script(WATCH_SOCKETS)
+        self.page.add_init_script(WATCH_OPENING)
         workspace = f"{self.lab.url}/lab/workspaces/{uuid4().hex}"
         self.page.goto(f"{workspace}/tree/{quote(self.path)}?token={self.lab.token}")
         self.wait_until_ready()
         return self
 
     def wait_until_ready(self) -> None:
-        """Until the notebook is shown and the server's end of the bridge is there."""
+        """Until the notebook is shown and has the focus for good."""
         self.page.wait_for_function("() => window.jupyterapp")
         self.page.evaluate("() => window.jupyterapp.restored")
         self.page.evaluate(HELPERS)
-        self.page.wait_for_function("path => window.agentTest.panel(path)", arg=self.path)
+        self.page.evaluate("() => window.agentOpened")
         self._evaluate("agentTest.panel(path).context.ready")
         self._evaluate("agentTest.panel(path).revealed")
 

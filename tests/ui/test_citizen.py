@@ -77,6 +77,28 @@ def test_the_run_menu_has_it_and_the_view_menu_opens_it(notebook: OpenNotebook) 
     expect(Panel(page).message).to_be_focused()
 
 
+TO_THE_LEFT = """() => {
+    const { shell } = jupyterapp;
+    shell.add([...shell.widgets('right')].find(one => one.id === 'jupyter-agent'), 'left');
+}"""
+
+
+def test_its_key_gives_the_focus_in_a_page_that_is_never_idle_and_on_either_side(
+    notebook: OpenNotebook,
+) -> None:
+    page = notebook.page
+    page.evaluate("window.requestIdleCallback = () => 0")
+    panel = Panel(page).open()
+    page.evaluate(TO_THE_LEFT)  # by its menu JupyterLab keeps it for all pages
+    notebook.cell("c0").click()
+    expect(panel.message).to_be_hidden()  # taken out of the page
+    panel.open()
+    notebook_box, box = notebook.cell("c0").bounding_box(), panel.region.bounding_box()
+    assert notebook_box
+    assert box
+    assert box["x"] < notebook_box["x"]  # it was moved
+
+
 def test_every_setting_is_explained() -> None:
     def explained(name: str, schema: dict[str, Any]) -> None:
         assert schema["title"], name

@@ -13,8 +13,15 @@ import { KeptBack } from './Sharing';
 import { Usage } from './Usage';
 import { Waiting } from './Waiting';
 
+export interface IContentProps {
+  services: IServices;
+  /** Called when all of it is in the page; what it returns, when it is taken out. */
+  onMounted: () => () => void;
+}
+
 /** All that the panel shows. */
-export function Content({ services }: { services: IServices }): React.JSX.Element {
+export function Content({ services, onMounted }: IContentProps): React.JSX.Element {
+  React.useLayoutEffect(onMounted, [onMounted]);
   return (
     <Services.Provider value={services}>
       <Panel />

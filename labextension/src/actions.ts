@@ -1,6 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Account } from './account';
 import type { Assistant } from './assistant';
+import { attempt } from './attempt';
 import { modes } from './modes';
 import type { Mode } from './protocol';
 import { titleOf } from './request';
@@ -35,7 +36,7 @@ export function actions(
     {
       name: 'export',
       description: trans.__('Download this conversation as Markdown'),
-      run: () => void exportInFront(assistant)
+      run: () => void exportInFront(assistant, trans)
     },
     {
       name: 'help',
@@ -74,8 +75,11 @@ export function actions(
 }
 
 /** Download the conversation in front as Markdown. */
-export async function exportInFront({ listing, state }: Assistant): Promise<void> {
+export function exportInFront(
+  { listing, state }: Assistant,
+  trans: TranslationBundle
+): Promise<void> {
   const { conversation } = state;
   const { messages, title } = conversation.state;
-  await listing.export(conversation.id, titleOf(title, messages));
+  return attempt(() => listing.export(conversation.id, titleOf(title, messages)), trans);
 }

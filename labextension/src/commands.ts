@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { exportInFront } from './actions';
 import type { Assistant } from './assistant';
+import { attempt } from './attempt';
 import { cellCommands, openCellMenu } from './cellMenu';
 import { assistantIcon } from './icons';
 import type { AssistantPanel } from './panel';
@@ -96,14 +97,14 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
     caption: trans.__('List the conversations with the assistant'),
     execute: async () => {
       shell.activateById(panel.id);
-      await assistant.listConversations();
+      await attempt(() => assistant.listConversations(), trans);
     }
   });
   add(CommandIDs.exportConversation, {
     label: trans.__('Export the Conversation'),
     caption: trans.__('Download the conversation in front as Markdown'),
     isEnabled: () => assistant.state.conversation.state.messages.length > 0,
-    execute: () => exportInFront(assistant)
+    execute: () => exportInFront(assistant, trans)
   });
   add(CommandIDs.stop, {
     label: trans.__('Stop the Assistant'),

@@ -166,9 +166,10 @@ export class Conversation implements IDisposable {
     await this._try(() => this._readChanges(messages));
   }
 
+  /** Raises RequestError, NetworkError. */
   async rename(title: string): Promise<void> {
+    await this._client.rename(this.id, title);
     this._set({ title });
-    await this._try(() => this._client.rename(this.id, title));
   }
 
   /** A turn that is shown ends with what became of it, and one that runs tells of itself; read all else. */

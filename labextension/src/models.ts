@@ -1,14 +1,14 @@
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
-import type { AgentClient } from './client';
-import { RequestError } from './client';
+import type { AgentClient, IFailure } from './client';
+import { failureOf } from './client';
 import type { IModels, Share } from './protocol';
 
 /** Who can answer, and who does; never changed in place. */
 export interface IModelsState {
   readonly models: IModels | null;
-  /** Why nothing can be asked, as the server has it; empty where all is well. */
-  readonly problem: string;
+  /** Why nothing can be asked. */
+  readonly problem: IFailure | null;
   /** The model that was chosen, or null for the server's default. */
   readonly chosen: string | null;
 }
@@ -41,12 +41,9 @@ export class Models {
 
   async read(): Promise<void> {
     try {
-      this._set({ models: await this._client.models(), problem: '' });
+      this._set({ models: await this._client.models(), problem: null });
     } catch (error) {
-      if (!(error instanceof RequestError)) {
-        throw error;
-      }
-      this._set({ problem: error.message });
+      this._set({ problem: failureOf(error) });
     }
   }
 
@@ -72,5 +69,5 @@ export class Models {
   }
 
   private readonly _changed = new Signal<this, void>(this);
-  private _state: IModelsState = { models: null, problem: '', chosen: null };
+  private _state: IModelsState = { models: null, problem: null, chosen: null };
 }

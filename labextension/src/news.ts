@@ -63,7 +63,7 @@ export class News {
       localStorage.setItem(SEEN, turnId);
       return;
     }
-    const changes = await this._assistant.changes(turnId);
+    const changes = await this._assistant.changes(turnId).catch(() => []); // of use, but no more
     const said =
       progress === 'done'
         ? this._trans.__('The assistant has answered.')

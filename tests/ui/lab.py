@@ -76,6 +76,7 @@ class Lab:
         self._logged = 0
         self._start = start
         self._process: subprocess.Popen[bytes] | None = None
+        self.ended = 0  # how often
 
     def start(self) -> None:
         """Returns when the server answers."""
@@ -93,6 +94,7 @@ class Lab:
         """As from a terminal: in order, and kernels end with it."""
         if self._process is None:
             return
+        self.ended += 1
         self._process.terminate()
         try:
             self._process.wait(60)
@@ -102,6 +104,7 @@ class Lab:
     def kill(self) -> None:
         """Without a warning, as a crash or a power cut does it."""
         if self._process is not None:
+            self.ended += 1
             self._process.kill()
             self._process.wait()
 
@@ -262,13 +265,16 @@ def settings(lab: Lab, **values: Any) -> Iterator[None]:
             yield
 
 
-def right_area(lab: Lab, address: str) -> Any:
-    """The right side area of the workspace at that address, as Lab has saved it."""
+def workspace(lab: Lab, address: str) -> Any:
+    """What Lab has saved of the workspace at that address; empty where nothing yet."""
     saved = lab.request("GET", "lab/api/workspaces").body["workspaces"]["values"]
-    for workspace in saved:
-        if workspace["metadata"]["id"].split("/")[-1] in address:
-            return workspace["data"].get("layout-restorer:data", {}).get("right", _NO_AREA)
-    return _NO_AREA
+    found = (one for one in saved if one["metadata"]["id"].split("/")[-1] in address)
+    return next(found, {"data": {}})["data"]
+
+
+def right_area(lab: Lab, address: str) -> Any:
+    """The right side area of that workspace."""
+    return workspace(lab, address).get("layout-restorer:data", {}).get("right", _NO_AREA)
 
 
 def _answer(status: int, raw: bytes) -> Answer:

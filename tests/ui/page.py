@@ -95,16 +95,22 @@ class OpenNotebook:
         self.lab = lab
         self.path = path
 
-    def open(self) -> OpenNotebook:
-        """Load JupyterLab with nothing but this notebook."""
+    def open(self, address: str | None = None) -> OpenNotebook:
+        """Load JupyterLab with nothing but this notebook, or with what is at `address`."""
         self.page.add_init_script(WATCH_SOCKETS)
         self.page.add_init_script(WATCH_OPENING)
         workspace = f"{self.lab.url}/lab/workspaces/{uuid4().hex}"
-        self.page.goto(f"{workspace}/tree/{quote(self.path)}?token={self.lab.token}")
-        self.wait_until_ready()
+        own = f"{workspace}/tree/{quote(self.path)}?token={self.lab.token}"
+        self.page.goto(address or own)
+        self._wait_until_ready()
         return self
 
-    def wait_until_ready(self) -> None:
+    def reload(self) -> None:
+        """As with the browser's button."""
+        self.page.reload()
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
         """Until the notebook is shown and has the focus for good."""
         self.page.wait_for_function("() => window.jupyterapp")
         self.page.evaluate("() => window.jupyterapp.restored")

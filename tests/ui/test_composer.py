@@ -59,8 +59,7 @@ def test_what_is_asked_while_an_answer_is_written_waits_can_be_changed_and_outli
     panel.button("Edit “Three?”").click()
     expect(panel.message).to_have_value("Three?")
     expect(panel.message).to_be_focused()
-    notebook.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     panel.open()
     expect(panel.message).to_have_value("Three?")
     expect(waiting.get_by_role("listitem")).to_have_text(["Two?"])
@@ -136,8 +135,7 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
     for told in ("the second", "4711", "north,17", "in the other notebook"):
         assert told in sent(lab)
     assert "far away" not in sent(lab)
-    panel.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     panel.open()
     question = panel.log.get_by_role("article", name="Your question")
     expect(question.locator(".jp-Agent-chip")).to_have_text(chips[1:])
@@ -184,8 +182,7 @@ def test_pictures_go_along_are_made_smaller_and_are_shown_after_a_reload(
     (image,) = [block for block in content if block["type"] == "image"]
     shown = Image.open(io.BytesIO(base64.b64decode(image["source"]["data"])))
     assert shown.size == (1568, 784)
-    panel.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     panel.open()
     expect(panel.log.locator(".jp-Agent-question img")).to_be_visible()
 

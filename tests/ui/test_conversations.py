@@ -43,6 +43,28 @@ def test_the_list_can_be_searched_kept_to_one_notebook_and_exported(
     assert "Close by: **here**." in text
 
 
+def test_what_cannot_be_done_in_the_list_is_told_and_not_shown_as_done(
+    panel: Panel, replies: Replies
+) -> None:
+    page = panel.page
+    replies.append([says("Here.")])
+    panel.ask("A question about the tides")
+    expect(panel.log).to_contain_text("Here.")
+    panel.button("Conversations").click()
+    entry = panel.region.get_by_role("button").filter(has_text="A question about the tides")
+    expect(entry).to_have_count(1)
+    page.route("**/api/agent/conversations**/**", lambda route: route.abort())
+    told = page.get_by_text("The server does not answer.")
+    panel.button("Rename “A question about the tides”").click()
+    page.get_by_role("dialog").get_by_role("textbox").fill("Lighthouses")
+    page.keyboard.press("Enter")
+    expect(told).to_have_count(1)
+    panel.button("Delete “A question about the tides”").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(told).to_have_count(2)
+    expect(entry).to_have_count(1)
+
+
 def test_more_conversations_than_a_page_holds_can_be_shown(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:
@@ -61,7 +83,7 @@ def test_more_conversations_than_a_page_holds_can_be_shown(
 
 
 def test_a_question_is_asked_again_with_what_was_attached(
-    panel: Panel, lab: Lab, replies: Replies
+    notebook: OpenNotebook, panel: Panel, lab: Lab, replies: Replies
 ) -> None:
     replies.append([says("One.")])
     replies.append([says("Another.")])
@@ -72,7 +94,7 @@ def test_a_question_is_asked_again_with_what_was_attached(
     expect(panel.log).not_to_contain_text("One.")
     expect(panel.log.locator(".jp-Agent-question")).to_have_count(1)
     assert "x = 1" in str(lab.fake.requests[-1]["messages"][-1])  # the active cell, as before
-    panel.page.reload()
+    notebook.reload()
     panel.open()
     expect(panel.log).to_contain_text("Another.")
     expect(panel.log).not_to_contain_text("One.")

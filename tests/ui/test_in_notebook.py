@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, expect
 from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.gate import Gate
-from tests.ui.lab import Lab, Replies, right_area, settings
+from tests.ui.lab import Lab, Replies, right_area, settings, workspace
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
 
@@ -110,17 +110,15 @@ def test_a_turn_that_ended_while_no_page_was_open_is_told_in_the_next_one_once(
     address = notebook.page.url
     panel.page.locator(".jp-SideBar [data-id='jupyter-agent']").click()
     eventually(lambda: right_area(lab, address), lambda area: area["collapsed"] is True)
+    eventually(lambda: workspace(lab, address), lambda saved: "jupyter-agent:assistant" in saved)
     notebook.page.close()
     gate.set()
     eventually(lambda: lab.call("GET", "status").body["turns"], lambda turns: not turns)
     page = context.new_page()
-    for again in (False, True):
-        page.goto(address)
-        page.locator(".jp-Agent-status button").wait_for()
-        if again:
-            expect(Panel(page).open().log).to_contain_text("Ready.")
-            expect(page.get_by_text("1 cell changed in")).to_have_count(0)
-        else:
-            page.get_by_text("1 cell changed in").wait_for()
-            page.get_by_role("button", name="Show", exact=True).click()
-            expect(Panel(page).log).to_contain_text("Ready.")
+    later = OpenNotebook(page, lab, notebook.path).open(address)
+    page.get_by_text("1 cell changed in").wait_for()
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(Panel(page).log).to_contain_text("Ready.")
+    later.reload()
+    expect(Panel(page).open().log).to_contain_text("Ready.")
+    expect(page.get_by_text("1 cell changed in")).to_have_count(0)

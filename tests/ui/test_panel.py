@@ -109,8 +109,7 @@ def test_a_turn_goes_on_in_a_reloaded_page_and_in_a_second_one(
     replies.append(half)
     panel.ask("Take your time.")
     expect(panel.log).to_contain_text("The beginning")
-    notebook.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     panel.open()  # JupyterLab saves its layout only after a while
     other = Panel(open_page(path=notebook.path).page).open()
     for log in (panel.log, other.log):

@@ -96,8 +96,7 @@ def test_the_questions_of_a_step_are_one_in_every_tab_and_answered_once(
     replies.append([says("All done.")])
     panel.ask("Change, add and run.")
     question(panel, "Make 2 changes and run?")
-    notebook.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     panel.open()
     other = Panel(open_page(path=notebook.path).page).open()
     for one in (panel, other):

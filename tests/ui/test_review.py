@@ -70,8 +70,7 @@ def test_changed_added_and_deleted_cells_are_marked_and_a_click_opens_the_differ
     gone.get_by_role("button").first.click()
     expect(gone.locator("pre")).to_have_text("y = 2\nprint(y)")
     assert notebook.sources() == text, "looking changes nothing"
-    notebook.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     expect(bar(notebook, "c0")).to_have_text("~")
     expect(removed(notebook)).to_contain_text("y = 2")
 

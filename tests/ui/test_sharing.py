@@ -84,8 +84,7 @@ def test_the_administrators_limit_is_said(open_page: OpenPage) -> None:
         route.fulfill(response=answer, json={**answer.json(), "share": "code-only"})
 
     notebook.page.route("**/api/agent/status*", limited)
-    notebook.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     panel = Panel(notebook.page).open()
     expect(panel.region.get_by_role("note")).to_contain_text("Models see: code only.")
     panel.button("Models and keys").first.click()

@@ -222,8 +222,7 @@ def test_a_run_goes_on_in_the_page_that_was_reloaded(open_page: OpenPage) -> Non
     notebook.wait_until_linked()
     run = notebook.lab.run(notebook.path, "c0", wait=0)
     eventually(lambda: notebook.output_text("c0"), lambda text: "line 2" in text)
-    notebook.page.reload()
-    notebook.wait_until_ready()
+    notebook.reload()
     ended = eventually(
         lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
         lambda run: run["status"] not in ("queued", "running"),

@@ -32,6 +32,7 @@ for media_type, data in shown["bundles"]:
 print("\\n".join(shown["texts"]))
 print("\\n".join(shown["texts"]), file=sys.stderr)
 raise type(shown["texts"][6], (Exception,), {})("\\n".join(shown["texts"]))"""
+NAME = "<img src=x onerror=canary()>.ipynb"
 PYTHON = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 # A link to `data:` is no more than its text: no browser goes there.
 AUDIT = """region => [...region.querySelectorAll('*')].flatMap(element => {
@@ -118,10 +119,9 @@ def watched(
     watched = Watched(page, guarded, strange)
     context.on("request", watched.note)
     page.add_init_script(CANARY)
-    name = "<img src=x onerror=canary()>.ipynb"
     cells = [new_code_cell("x = 1", id="c0")]
-    nbformat.write(new_notebook(cells=cells, metadata=PYTHON), guarded.root / name)
-    OpenNotebook(page, guarded, name).open()
+    nbformat.write(new_notebook(cells=cells, metadata=PYTHON), guarded.root / NAME)
+    OpenNotebook(page, guarded, NAME).open()
     watched.settle()
     watched.known = set(strange.reports)
     yield watched
@@ -171,8 +171,7 @@ def test_s8_nothing_that_is_shown_runs_or_loads(
     listed = lab.call("GET", "conversations").body["conversations"]
     title = {"title": " ".join(names)[:200]}
     lab.call("PATCH", f"conversations/{listed[0]['id']}", title)
-    page.reload()
-    watched.page.wait_for_function("() => window.jupyterapp?.shell.currentWidget")
+    OpenNotebook(page, lab, NAME).reload()
     panel.open()
     expect(panel.log).to_contain_text("All shown.")
     panel.log.get_by_role("group", name="Ran a cell").get_by_role("button").first.click()

@@ -2,7 +2,7 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { PathExt, Time } from '@jupyterlab/coreutils';
 import { closeIcon, downloadIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { IListed } from '../listing';
+import { attempt } from '../attempt';
 import type { IConversationSummary } from '../protocol';
 import { IconButton } from './Header';
 import { useAssistant, useDraft, useListing, useServices } from './services';
@@ -16,10 +16,10 @@ export function Conversations(): React.JSX.Element {
   const [query, setQuery] = React.useState('');
   const [here, setHere] = React.useState(false);
   const notebook = place?.notebook;
-  const listed = (search: string, only: boolean): IListed => ({
-    query: search,
-    notebook: only ? notebook : undefined
-  });
+  const read = (search: string, only: boolean): void => {
+    const listed = { query: search, notebook: only ? notebook : undefined };
+    void attempt(() => listing.read(listed), trans);
+  };
   return (
     <div className="jp-Agent-page">
       <input
@@ -30,7 +30,7 @@ export function Conversations(): React.JSX.Element {
         autoFocus
         onChange={event => {
           setQuery(event.target.value);
-          void listing.read(listed(event.target.value, here));
+          read(event.target.value, here);
         }}
       />
       {notebook && (
@@ -40,7 +40,7 @@ export function Conversations(): React.JSX.Element {
             checked={here}
             onChange={() => {
               setHere(!here);
-              void listing.read(listed(query, !here));
+              read(query, !here);
             }}
           />
           {trans.__('Only about %1', PathExt.basename(notebook))}
@@ -57,7 +57,10 @@ export function Conversations(): React.JSX.Element {
         ))}
       </ul>
       {nextPage !== null && (
-        <button className="jp-Agent-button" onClick={() => void listing.more()}>
+        <button
+          className="jp-Agent-button"
+          onClick={() => void attempt(() => listing.more(), trans)}
+        >
           {trans.__('Show older ones')}
         </button>
       )}
@@ -74,7 +77,7 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
   const rename = async (): Promise<void> => {
     const { value } = await InputDialog.getText({ title: trans.__('Rename'), text: name });
     if (value?.trim()) {
-      await assistant.renameConversation(id, value.trim());
+      await attempt(() => assistant.renameConversation(id, value.trim()), trans);
     }
   };
   const remove = async (): Promise<void> => {
@@ -84,7 +87,7 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
       buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Delete') })]
     });
     if (button.accept) {
-      await assistant.removeConversation(id);
+      await attempt(() => assistant.removeConversation(id), trans);
     }
   };
   return (
@@ -103,7 +106,7 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
       <IconButton
         icon={downloadIcon}
         label={trans.__('Export “%1”', name)}
-        onClick={() => void assistant.listing.export(id, name)}
+        onClick={() => void attempt(() => assistant.listing.export(id, name), trans)}
       />
       <IconButton
         icon={closeIcon}

@@ -1,6 +1,7 @@
 import { addIcon, historyIcon, settingsIcon } from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
+import { attempt } from '../attempt';
 import { titleOf } from '../request';
 import { useAssistant, useConversation, useServices } from './services';
 
@@ -14,7 +15,7 @@ export function Header(): React.JSX.Element {
   const rename = (name: string): void => {
     setEditing(false);
     if (name.trim() && name !== title) {
-      void conversation.rename(name.trim());
+      void attempt(() => conversation.rename(name.trim()), trans);
     }
   };
   return (
@@ -50,7 +51,7 @@ export function Header(): React.JSX.Element {
         onClick={() =>
           view === 'conversations'
             ? assistant.setView('conversation')
-            : void assistant.listConversations()
+            : void attempt(() => assistant.listConversations(), trans)
         }
       />
       <IconButton

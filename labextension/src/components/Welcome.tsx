@@ -16,10 +16,12 @@ export function Welcome(): React.JSX.Element {
     return (
       <div role="alert" className="jp-Agent-failure">
         <p>
-          {trans.__(
-            'The part of the assistant that works on the Jupyter server does not answer (%1). Install jupyter_agent where the server runs, and restart it.',
-            problem
-          )}
+          {problem.message
+            ? trans.__(
+                'The part of the assistant that works on the Jupyter server does not answer (%1). Install jupyter_agent where the server runs, and restart it.',
+                problem.message
+              )
+            : trans.__('The Jupyter server does not answer.')}
         </p>
         <button className="jp-Agent-button" onClick={() => void assistant.models.read()}>
           {trans.__('Try again')}

@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { failureOf } from '../client';
+import { attempt } from '../attempt';
 import { describeConflict } from '../conflicts';
 import type { OpenNotebooks } from '../notebooks';
 import type { IPendingCell } from '../pending';
@@ -70,14 +70,6 @@ export class ReviewActions {
 
   private _attempt(used: HTMLButtonElement, work: () => Promise<void>): void {
     used.disabled = true;
-    work()
-      .catch((error: unknown) => {
-        const { message } = failureOf(error);
-        Notification.error(
-          message || this._trans.__('The server does not answer. Nothing was lost.'),
-          { autoClose: SHOWN_FOR }
-        );
-      })
-      .finally(() => (used.disabled = false));
+    void attempt(work, this._trans).finally(() => (used.disabled = false));
   }
 }

@@ -1,0 +1,17 @@
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { failureOf } from './client';
+
+const SHOWN_FOR = 8000; // milliseconds
+
+/** Do what the user asked of the server; where that cannot be, a notification says why. */
+export async function attempt(work: () => Promise<void>, trans: TranslationBundle): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const { message } = failureOf(error);
+    Notification.error(message || trans.__('The server does not answer. Nothing was lost.'), {
+      autoClose: SHOWN_FOR
+    });
+  }
+}

@@ -2,7 +2,8 @@ import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { failureOf } from './client';
 
-const SHOWN_FOR = 8000; // milliseconds
+/** How long a notification stays, in milliseconds. */
+export const SHOWN_FOR = 8000;
 
 /** Do what the user asked of the server; where that cannot be, a notification says why. */
 export async function attempt(work: () => Promise<void>, trans: TranslationBundle): Promise<void> {

@@ -2,13 +2,13 @@ import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Assistant } from './assistant';
+import { SHOWN_FOR } from './attempt';
 import type { Conversation, Progress } from './conversation';
 import type { AssistantPanel } from './panel';
 import type { IChange } from './protocol';
 
 const NEWS = 'jp-Agent-news';
 const SEEN = 'jupyter-agent:seen';
-const SHOWN_FOR = 8000; // milliseconds
 
 /**
  * Tells a user who was away what has happened: a mark on the icon, and a notification that leads to the turn.

@@ -108,6 +108,7 @@ def test_a_turn_that_ended_while_no_page_was_open_is_told_in_the_next_one_once(
     panel.ask("Work on.")
     expect(panel.call("Edited cell 1")).to_be_visible()
     address = notebook.page.url
+    eventually(lambda: right_area(lab, address), lambda area: area["collapsed"] is False)
     panel.page.locator(".jp-SideBar [data-id='jupyter-agent']").click()
     eventually(lambda: right_area(lab, address), lambda area: area["collapsed"] is True)
     eventually(lambda: workspace(lab, address), lambda saved: "jupyter-agent:assistant" in saved)

@@ -1,13 +1,11 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { attempt } from '../attempt';
+import { SHOWN_FOR, attempt } from '../attempt';
 import { describeConflict } from '../conflicts';
 import type { OpenNotebooks } from '../notebooks';
 import type { IPendingCell } from '../pending';
 import type { Reviews } from '../reviews';
 import { button, element } from './element';
-
-const SHOWN_FOR = 8000; // milliseconds
 
 /** Buttons in the notebook that keep or take back what was done to a cell, by its turn, or to all cells. */
 export class ReviewActions {

@@ -24,6 +24,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
@@ -96,9 +97,18 @@ class Locked(ToolError):
 
 
 class NotConfirmed(ToolError):
-    """An edit was sent and it is unknown whether it arrived. Never reported as done."""
+    """An edit was sent and it is unknown whether it arrived, or somebody changed the same text at
+    the same moment. Never reported as done.
+    """
 
     reason = "not_confirmed"
+
+    def __init__(self, message: str, *, changes: Sequence[Any] = (), **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.changes = changes
+        """The `Change`s that were made for certain, though others changed them at once: for the
+        journal, so that they can be taken back.
+        """
 
 
 class Busy(ToolError):

@@ -8,7 +8,7 @@ them, a run waits for every answer before it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -22,7 +22,7 @@ from jupyter_agent.agent.dispatch import Prepared
 from jupyter_agent.agent.outcome import CUT_OFF, LAST_STEP
 from jupyter_agent.agent.repair import INTERRUPTED, error_result
 from jupyter_agent.agent.stream import Call
-from jupyter_agent.errors import NotPermitted, ToolError
+from jupyter_agent.errors import NotConfirmed, NotPermitted, ToolError
 from jupyter_agent.events import (
     CallDenied,
     CallFailed,
@@ -32,6 +32,7 @@ from jupyter_agent.events import (
     Notice,
 )
 from jupyter_agent.models.base import Block
+from jupyter_agent.notebook.cell import Change
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.news import read_news
 
@@ -165,6 +166,9 @@ class _Step:
             result = await self._result(item)
         except NotPermitted as error:
             await self._deny(call_id, error.message)
+        except NotConfirmed as error:
+            await _surely(self._journal(call_id, error.changes))
+            await self.fail(call_id, error.message)
         except ToolError as error:
             await self.fail(call_id, error.message)
         except asyncio.CancelledError:
@@ -178,12 +182,7 @@ class _Step:
                 "tool_use_id": call_id,
                 "content": content,
             }
-            telling = asyncio.create_task(self._tell(call_id, result))
-            try:
-                await asyncio.shield(telling)
-            except asyncio.CancelledError:
-                await telling  # what was changed is in the journal, whatever happens
-                raise
+            await _surely(self._tell(call_id, result))
             if _is_cancelled():
                 raise asyncio.CancelledError
 
@@ -202,14 +201,17 @@ class _Step:
         )
 
     async def _tell(self, call_id: str, result: Result) -> None:
-        changes = [replace(change, call_id=call_id) for change in result.changes]
         try:
             await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
         finally:  # where the store fails for a moment, the journal has it with what follows
-            for path in dict.fromkeys(change.notebook for change in changes):
-                kept = self._turn.dispatcher.kept
-                told = tuple(kept(change) for change in changes if change.notebook == path)
-                await self._turn.emit(CellsChanged(call_id=call_id, notebook=path, changes=told))
+            await self._journal(call_id, result.changes)
+
+    async def _journal(self, call_id: str, changes: Sequence[Change]) -> None:
+        kept = self._turn.dispatcher.kept
+        made = [replace(change, call_id=call_id) for change in changes]
+        for path in dict.fromkeys(change.notebook for change in made):
+            told = tuple(kept(change) for change in made if change.notebook == path)
+            await self._turn.emit(CellsChanged(call_id=call_id, notebook=path, changes=told))
 
     # -- asking
 
@@ -278,6 +280,16 @@ def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]
         wait = item.asks or (bool(waiting) and (item.runs or item.approval is not None))
         (waiting if wait else ready).append(item)
     return ready, waiting
+
+
+async def _surely(journaling: Coroutine[Any, Any, None]) -> None:
+    """What was changed is in the journal, whatever happens; a cancellation is raised afterwards."""
+    task = asyncio.create_task(journaling)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 def _is_cancelled() -> bool:

@@ -19,7 +19,7 @@ from jupyter_agent.errors import (
     NotRead,
 )
 from jupyter_agent.notebook.cell import Cell, CellState, Change, ChangeKind
-from jupyter_agent.notebook.merge import MergeConflict, merge, text_operations
+from jupyter_agent.notebook.merge import MergeConflict, keeps_edit, merge, nearer
 from jupyter_agent.notebook.shadow import Removed
 from jupyter_agent.notebook.shared import SharedCells, nbformat_cell
 
@@ -157,41 +157,45 @@ def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:
             raise InvalidInput(f"Cell `{change.cell_id}` would no longer be valid: {why}")
 
 
-def verify(cells: SharedCells, changes: Sequence[Change]) -> None:
-    """Raises NotConfirmed unless each change is in the document now, with or without what was
-    typed meanwhile.
+def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> None:
+    """Raises NotConfirmed unless each change is in the document now, with or without what others
+    did meanwhile. `arrived`: the document has the transactions that made them; where it may be
+    another one, with another history, its text decides.
     """
     ids = set(cells.ids())
+    made = changes if arrived else ()
     for change in changes:
         if change.after is None:
             if change.cell_id in ids:
                 raise NotConfirmed(
-                    f"Cell `{change.cell_id}` is still there although it was deleted."
+                    f"Cell `{change.cell_id}` is still there although it was deleted.",
+                    changes=made,
                 )
         elif change.cell_id not in ids:
-            raise NotConfirmed(f"Cell `{change.cell_id}` was deleted at the same moment.")
+            raise NotConfirmed(
+                f"Cell `{change.cell_id}` was deleted at the same moment.", changes=made
+            )
         else:
             cell = cells.get(change.cell_id)
-            if not _contains(cell, change):
+            if not _contains(cell, change, arrived=arrived):
                 raise NotConfirmed(
                     f"The edit of cell `{cell.id}` is not in it now: somebody changed it at the "
                     f"same moment. {_reads(cell)}",
+                    changes=made,
                     current=cell.describe(),
                 )
 
 
-def _contains(cell: Cell, change: Change) -> bool:
+def _contains(cell: Cell, change: Change, *, arrived: bool) -> bool:
     """Whether the cell has what the change wrote."""
-    after = change.after
+    before, after = change.before, change.after
     if after is None or cell.type != after.type:
         return False
-    if change.before is None or cell.source == after.source:
+    if before is None or cell.source == after.source:
         return True  # an id that we made is only in a cell that we made
-    before = change.before.source
-    try:
-        return merge(before, cell.source, after.source) == cell.source
-    except MergeConflict:  # somebody typed in the same line at the same moment
-        return all(text in cell.source for _, _, text in text_operations(before, after.source))
+    if not arrived and nearer(before.source, after.source, cell.source):
+        return False
+    return keeps_edit(before.source, after.source, cell.source)
 
 
 def _invalid(cell_id: str, state: CellState) -> str:

@@ -22,6 +22,7 @@ from jupyter_agent.notebook.checks import Outcome
 from jupyter_agent.notebook.output_list import LIMIT
 from jupyter_agent.notebook.outputs import CellOutputs, Displays
 from jupyter_agent.notebook.shared import Retraction, SharedCells, new_id
+from jupyter_agent.notebook.updates import Mark
 
 T = TypeVar("T")
 
@@ -332,6 +333,7 @@ class Notebook:
             try:
                 changes = operation(carrier.cells)
                 checks.refuse_invalid(carrier.cells, changes)
+                mark = Mark(carrier.cells.document.ydoc)
                 saved = await _finished(carrier.confirm())
                 if carrier.shadow is not None and (late := carrier.shadow.late()):
                     checks.refuse_typed_in(late, changes)
@@ -346,7 +348,8 @@ class Notebook:
                     if not kept and isinstance(error, asyncio.CancelledError):
                         await _finished(carrier.confirm())
                 raise
-        checks.verify(carrier.cells, changes)
+        arrived = mark.is_in(carrier.cells.document.ydoc)
+        checks.verify(carrier.cells, changes, arrived=arrived)
         return changes, saved
 
     def _live_cells(self) -> SharedCells:

@@ -156,6 +156,24 @@ def _characters(old: str, new: str) -> Iterator[Operation]:
             yield start + i, start + j, b[k:m]
 
 
+def keeps_edit(before: str, after: str, now: str) -> bool:
+    """Whether `now` has all that an edit inserted when it made `after` of `before`, whatever else
+    somebody inserted or deleted since.
+    """
+    kept = {place for place, _ in _alignment(after, now)}
+    grown = 0
+    for start, end, text in reversed(list(text_operations(before, after))):
+        if not kept.issuperset(range(start + grown, start + grown + len(text))):
+            return False
+        grown += len(text) - (end - start)
+    return True
+
+
+def nearer(text: str, other: str, now: str) -> bool:
+    """Whether `now` has more characters in common, in order, with `text` than with `other`."""
+    return len(list(_alignment(text, now))) > len(list(_alignment(other, now)))
+
+
 def with_typing(text: str, before: str, now: str) -> str:
     """`text`, which edits made of `before`, with what somebody typed who still saw that, and made
     `now` of it. Letters are never refused, and stay with the one on their left.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from pycrdt import write_var_uint
+from pycrdt import Doc, write_var_uint
 
 Ranges: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """Ids of items: client -> (first clock, clock after the last); the ranges of one in order, and
@@ -78,6 +78,20 @@ def clocks(state: bytes) -> dict[int, int]:
     """A state vector: client -> the clock after its last item."""
     reader = _Reader(state)
     return {reader.number(): reader.number() for _ in range(reader.number())}
+
+
+class Mark:
+    """How far our own transactions on a document have come, to find them in another replica."""
+
+    def __init__(self, doc: Doc[Any]) -> None:
+        self._client = doc.client_id
+        self._clock = clocks(doc.get_state()).get(self._client, 0)
+
+    def is_in(self, doc: Doc[Any]) -> bool:
+        """Exact: every transaction of ours, even one that only deletes, also marks the document
+        as dirty.
+        """
+        return clocks(doc.get_state()).get(self._client, 0) >= self._clock
 
 
 def union(one: Ranges, other: Ranges) -> Ranges:

@@ -42,6 +42,7 @@ class Tab(Page):
         self._inbox: deque[str | bytes] = deque()
         self._outbox: deque[str | bytes] = deque()
         self._answers: set[asyncio.Task[None]] = set()
+        self._on_edit: Callable[[], object] = lambda: None
         self.notebook.ydoc.observe(self._forward)
 
     async def open(self) -> Tab:
@@ -55,6 +56,10 @@ class Tab(Page):
     def edit_in(self, cell_id: str | None, editing: bool = True) -> None:
         """Put the cursor in a cell."""
         self.active_cell, self.editing = cell_id, editing
+
+    def as_the_edit_arrives(self, act: Callable[[], object]) -> None:
+        """What the person does when the next edit is in their page, before that is answered."""
+        self._on_edit = act
 
     def connect(self, client: str | None = None) -> TabLink:
         """Open the socket, unless it is open."""
@@ -137,6 +142,8 @@ class Tab(Page):
                     self.notebook.ydoc.apply_update(frame)
             finally:
                 self._applying = False
+            act, self._on_edit = self._on_edit, lambda: None
+            act()
             return
         request = json.loads(frame)
         self.requests.append(request["op"])

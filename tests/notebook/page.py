@@ -30,6 +30,17 @@ class Page:
             source.insert(len(now[:at].encode()), text)
             self.notebook.ystate["dirty"] = True
 
+    def erase(self, cell_id: str, text: str) -> None:
+        """Delete that text, which is in the cell once."""
+        source: Text = self.cell(cell_id)["source"]
+        before, found, after = str(source).partition(text)
+        assert found
+        assert text not in after
+        start = len(before.encode())
+        with self.notebook.ydoc.transaction():
+            del source[start : start + len(text.encode())]
+            self.notebook.ystate["dirty"] = True
+
     def delete_cell(self, cell_id: str) -> None:
         with self.notebook.ydoc.transaction():
             del self.notebook.ycells[self.ids().index(cell_id)]

@@ -6,8 +6,16 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from pycrdt import Doc, Text
 
-from jupyter_agent.notebook.merge import MergeConflict, merge, text_operations, with_typing
+from jupyter_agent.notebook.merge import (
+    MergeConflict,
+    keeps_edit,
+    merge,
+    text_operations,
+    with_typing,
+)
+from jupyter_agent.notebook.shared import rewrite
 
 BASE = "import os\n\nx = 1\ny = 2\nprint(x)"
 
@@ -160,3 +168,36 @@ def test_n1_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
         text = grown(random_, before, words[5:])
         merged = with_typing(text, before, before[:at] + words[4][typed:] + before[at:])
         assert [merged.count(word) for word in words] == [1] * len(words), trial
+
+
+def test_an_edit_is_found_whatever_somebody_types_at_the_same_moment() -> None:
+    random_ = random.Random(7)
+    for trial in range(500):
+        words = [random_.choice(["x = 1", "y = 2", "z"]) for _ in range(10)]
+        before = grown(random_, "x = 1\ny = 2\n", words[:4])
+        line = random_.choice(before.splitlines())
+        after = grown(random_, before.replace(line, random_.choice(words), 1), words[4:7])
+        documents = [Doc[Text](client_id=number) for number in (1, 2)]
+        ours, theirs = (document.get("text", type=Text) for document in documents)
+        ours += before
+        documents[1].apply_update(documents[0].get_update())
+        rewrite(ours, after)
+        for word in words[7:]:
+            typed, at = insert(random_, str(theirs), word)
+            start = at - len(word) - (typed[at - len(word) - 1 : at - len(word)] == "\n")
+            theirs.insert(start, typed[start:at])
+        documents[0].apply_update(documents[1].get_update())
+        assert keeps_edit(before, after, str(ours)), (trial, before, after, str(ours))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now"),
+    [
+        ("x = 1", "x = 2", "x = 1"),
+        ("x = 1\ny = 2", "x = 2\ny = 2", "x = 1\ny = 2 # mine"),
+        ("x", "x\ny = 2\nz", "x\nz"),
+    ],
+    ids=["taken-back", "other-text", "half"],
+)
+def test_an_edit_that_somebody_took_away_is_not_found(before: str, after: str, now: str) -> None:
+    assert not keeps_edit(before, after, now)

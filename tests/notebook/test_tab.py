@@ -281,6 +281,57 @@ async def test_n1_a_refused_removal_is_not_taken_for_the_persons_own_when_the_pa
     assert tab.source("a") == "x = 1\ny = 2"
 
 
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (None, " # mine"),
+        (None, "\nmine = 4"),
+        (10, "2"),
+        (11, "\nmine = 4"),
+        (0, "mine = 4\n"),
+        (17, "0"),
+    ],
+)
+async def test_an_edit_that_somebody_types_beside_at_the_same_moment_is_done(
+    notebook: Notebook, tab: Tab, file: Path, at: int | None, text: str
+) -> None:
+    tab.as_the_edit_arrives(lambda: tab.type("a", text, at=at))
+    edit = await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 33")
+    assert [change.kind for change in edit.changes] == ["update"]
+    assert cells_of(file)[0]["source"] == tab.source("a")
+    for part in ("z = 3", text):
+        assert part in tab.source("a")
+
+
+async def test_an_edit_is_done_also_where_somebody_deletes_the_text_above_it_at_the_same_moment(
+    notebook: Notebook, tab: Tab
+) -> None:
+    tab.as_the_edit_arrives(lambda: tab.erase("a", "x = 1\n"))
+    edit = await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
+    assert edit.changes
+    assert tab.source("a") == "y = 2\nz = 3"
+
+
+async def test_an_edit_that_only_deletes_is_done_also_where_somebody_types_there(
+    notebook: Notebook, tab: Tab
+) -> None:
+    tab.as_the_edit_arrives(lambda: tab.type("a", " + 2", at=5))
+    edit = await notebook.update("a", old_string="\ny = 2", new_string="")
+    assert edit.changes
+    assert tab.source("a") == "x = 1 + 2"
+
+
+async def test_an_edit_that_somebody_takes_away_at_the_same_moment_is_not_called_done_but_kept(
+    notebook: Notebook, tab: Tab
+) -> None:
+    tab.as_the_edit_arrives(lambda: tab.erase("a", "\nz = 3"))
+    with pytest.raises(NotConfirmed, match="is not in it now") as raised:
+        await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
+    assert tab.source("a") == "x = 1\ny = 2"
+    (change,) = raised.value.changes
+    assert change.after.source == "x = 1\ny = 2\nz = 3"
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("applied", [True, False])
 async def test_after_a_reload_of_the_page_the_text_tells(
@@ -291,8 +342,9 @@ async def test_after_a_reload_of_the_page_the_text_tells(
     if applied:
         assert (await edit).changes
     else:
-        with pytest.raises(NotConfirmed, match="x = 1"):
+        with pytest.raises(NotConfirmed, match="x = 1") as raised:
             await edit
+        assert not raised.value.changes  # that page never had them
     assert tab.source("a") == ("x = 2\ny = 2" if applied else "x = 1\ny = 2")
 
 

@@ -11,11 +11,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import Reply
 
+from ..notebook.browser import Tab
 from ..programs import jupyter_server
-from .conftest import Call, ask
+from .conftest import PATH, Call, ask
 
 EXAMPLE = Path(__file__).parent.parent.parent / "jupyter_agent" / "examples" / "coffee.ipynb"
 HOME, OTHER = "home.ipynb", "other/second.ipynb"
@@ -200,3 +202,23 @@ def test_a_whole_turn_is_undone_after_the_server_was_killed(tmp_path: Path) -> N
         undone = second.request("POST", f"turns/{done['turn_id']}/undo", {})
         assert undone["conflicts"] == []
     assert json.dumps(cells(tmp_path / "coffee.ipynb")) == json.dumps(before)
+
+
+async def test_an_edit_that_somebody_changed_at_the_same_moment_is_in_the_journal_and_undone(
+    call: Call, agent: JupyterAgent, notebook: Path, replies: list[Reply]
+) -> None:
+    tab = await Tab(agent.tabs, agent.serverapp.contents_manager, PATH).open()
+    replies += [
+        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="w = 0\nx = 1\ny = 2")],
+        [says("Somebody was quicker.")],
+    ]
+    tab.as_the_edit_arrives(lambda: tab.erase("b2", "\ny = 2"))
+    turn = (await call("POST", "chat", body=ask("add two", stream=False))).body
+    assert tab.source("b2") == "w = 0\nx = 1"
+    (part,) = [part for part in turn["message"]["parts"] if "errorText" in part]
+    assert "is not in it now" in part["errorText"]
+    (change,) = turn["changes"]
+    assert change["after"]["source"] == "w = 0\nx = 1\ny = 2"
+    undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
+    assert undone["conflicts"] == []
+    assert tab.source("b2") == "x = 1"

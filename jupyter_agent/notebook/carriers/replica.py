@@ -19,7 +19,7 @@ from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shadow import Shadow
 from jupyter_agent.notebook.shared import SharedCells
 from jupyter_agent.notebook.slices import copied, give_way
-from jupyter_agent.notebook.updates import clocks
+from jupyter_agent.notebook.updates import Mark, clocks
 
 RECONNECT = 3.0
 """Seconds in which a page whose socket was cut is back, if it is still there."""
@@ -76,7 +76,7 @@ class TabCarrier:
 
     async def confirm(self) -> Saved:
         """Wait until our transactions are in the tab's document, then have the tab save it."""
-        mark = _Mark(self.cells.document.ydoc)
+        mark = Mark(self.cells.document.ydoc)
         self._unanswered = True
         try:
             situation = await self.link.sync()
@@ -154,7 +154,7 @@ class TabCarrier:
             self.shadow.close()
             self.shadow = None
 
-    async def _reconnect(self, mark: _Mark) -> Situation:
+    async def _reconnect(self, mark: Mark) -> Situation:
         """Go on with a new link, once it is known that what we sent over the lost one has
         arrived.
         """
@@ -221,20 +221,6 @@ class TabCarrier:
     def _note(self, situation: Situation) -> None:
         self.place = Place(situation.cell_id, situation.editing)
         self.writable = situation.writable
-
-
-class _Mark:
-    """How far our own transactions on a replica have come, to be found again in another replica."""
-
-    def __init__(self, doc: Doc[Any]) -> None:
-        self._client = doc.client_id
-        self._clock = clocks(doc.get_state()).get(self._client, 0)
-
-    def is_in(self, doc: Doc[Any]) -> bool:
-        """Exact: every transaction of ours, even one that only deletes, also marks the document
-        as dirty.
-        """
-        return clocks(doc.get_state()).get(self._client, 0) >= self._clock
 
 
 def _rest(before: Doc[Any], now: Doc[Any]) -> bytes | None:

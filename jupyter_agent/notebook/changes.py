@@ -8,7 +8,7 @@ brought about with as few moves as there were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -49,17 +49,25 @@ async def undo(
     current: dict[str, Cell | None] = {}
 
     def reverse(cells: SharedCells) -> list[Change]:
+        now = {} if cells.keeps_ids else _recognised(cells, changes if turn is None else turn)
+        own, all_of_turn = (
+            [_renamed(change, now) for change in each]
+            for each in (changes, changes if turn is None else turn)
+        )
+        former = {new: old for old, new in now.items()}
+        before = {cell_id: _get(cells, cell_id) for cell_id in _cell_ids(own)}
+        reversal = _Reversal(notebook, cells, own, all_of_turn)
         conflicts.clear()
+        conflicts.update({former.get(key, key): why for key, why in reversal.conflicts.items()})
         returned.clear()
-        current.update({cell_id: _get(cells, cell_id) for cell_id in _cell_ids(changes)})
-        reversal = _Reversal(notebook, cells, changes, changes if turn is None else turn)
-        conflicts.update(reversal.conflicts)
-        returned.update(reversal.returned)
+        returned.update(former.get(key, key) for key in reversal.returned)
+        current.clear()
+        current.update({former.get(key, key): cell for key, cell in before.items()})
         reversal.carry_out()
         return [
-            _difference(notebook.path, cell_id, before, _get(cells, cell_id))
-            for cell_id, before in current.items()
-            if cell_id not in conflicts
+            _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
+            for cell_id, cell in before.items()
+            if cell_id not in reversal.conflicts
         ]
 
     moves = any(change.kind in ("insert", "delete", "move") for change in changes)
@@ -83,6 +91,36 @@ async def undo(
             for cell_id, left in conflicts.items()
         ],
     )
+
+
+def _recognised(cells: SharedCells, changes: Sequence[Change]) -> dict[str, str]:
+    """Id in the changes -> id now, of cells that have got another one since: before format 4.5
+    whoever opens the notebook gives them theirs. They are recognised by their text, and of several
+    with the same text by their place.
+    """
+    now: dict[str, str] = {}
+    last = {change.cell_id: change.after for change in changes}
+    strange = {cell.id: cell for cell in cells.all() if cell.id not in last}
+    for cell_id, state in last.items():
+        if state is None or cell_id in cells.ids():
+            continue
+        alike = [
+            cell
+            for cell in strange.values()
+            if (cell.type, cell.source) == (state.type, state.source)
+        ]
+        if alike:
+            found = min(alike, key=lambda cell: abs(cell.index - state.index))
+            now[cell_id] = strange.pop(found.id).id
+    return now
+
+
+def _renamed(change: Change, now: Mapping[str, str]) -> Change:
+    before = change.before
+    if before is not None:
+        above, below = ([now.get(key, key) for key in ids] for ids in (before.above, before.below))
+        before = replace(before, above=above, below=below)
+    return replace(change, cell_id=now.get(change.cell_id, change.cell_id), before=before)
 
 
 def order_before(order: Sequence[str], changes: Sequence[Change]) -> list[str]:

@@ -25,6 +25,8 @@ EDIT = "jupyter_agent: edit"
 """Origin of transactions that `Retraction` can take back."""
 RUN = "jupyter_agent: run"
 """Origin of transactions that write outputs."""
+FIRST_WITH_IDS = 5
+"""The minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
 EXACT = 2**53
 """Above this a float no longer holds every whole number."""
 
@@ -102,6 +104,12 @@ class SharedCells:
         """By id, with the value that it is of: of a large notebook few are ever made anew."""
         self._ids: list[str] | None = None
         self._subscription: Subscription | None = self._cells.observe_deep(self._changed)
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether cells have the same ids each time the notebook is opened: not before 4.5."""
+        meta: Map[Any] = self.document.ydoc.get("meta", type=Map)
+        return bool(meta.get("nbformat_minor", FIRST_WITH_IDS) >= FIRST_WITH_IDS)
 
     def close(self) -> None:
         """Stop following the document."""

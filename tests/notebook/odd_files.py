@@ -123,6 +123,7 @@ READ: dict[str, bytes] = {
     "format 3": third_format(),
     "format 4.0": dump(notebook(cell(id=...), cell(id=...), nbformat_minor=0)),
     "format 4.2, equal cells": dump(notebook(*[cell(id=...)] * 4, **FOUR)),
+    "4.4 with some ids": dump(notebook(cell(), cell(id=...), nbformat_minor=4)),
     "format 4.4": dump(notebook(cell(id=...), cell("raw", id=...), nbformat_minor=4)),
     "format 4.9, from the future": dump(notebook(cell(new={"a": 1}), nbformat_minor=9)),
     "format 4 without minor": dump(notebook(cell(id=...), nbformat_minor=...)),

@@ -6,9 +6,9 @@ import asyncio
 import difflib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from jupyter_agent.errors import Exists, InvalidInput, Locked, ToolError
 from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.notebook.changes import undo
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown, notebook_json
@@ -91,20 +92,41 @@ async def test_d17_a_real_notebook_keeps_every_other_line(
     notebook = await notebooks.get(name)
     cell = next(cell for cell in await notebook.read() if cell.source and not cell.locked)
     edit = await notebook.update(cell.id, source=cell.source + " # 1", base=cell.source)
-    assert "4.5" in edit.saved.note
-    upgraded = path.read_text(encoding="utf-8").splitlines()
-    without_ids = [line for line in upgraded if not re.fullmatch(r' {3}"id": "[0-9a-f]{8}",', line)]
-    differing = [
-        new.strip()
-        for before, new in zip(old.splitlines(), without_ids, strict=True)
-        if before != new
+    assert edit.saved.note == ""
+    gone, come = changed_lines(old, path.read_text(encoding="utf-8"))
+    assert (gone[0], come[0]) == ("-", "+")
+    assert " # 1" in come
+    await notebook.update(cell.id, old_string=" # 1", new_string="")
+    assert path.read_text(encoding="utf-8") == old
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
+async def test_a_turn_in_a_notebook_of_an_older_format_is_undone_to_the_byte(
+    notebooks: Notebooks, contents: Any, root: Path, name: str
+) -> None:
+    path = root / name
+    shutil.copy(SAMPLES / name, path)
+    before = path.read_bytes()
+    assert json.loads(before)["nbformat_minor"] < 5
+    notebook = await notebooks.get(name)
+    first, second, third = [cell.id for cell in await notebook.read() if not cell.locked][:3]
+    edits = [
+        await notebook.update(first, source="# new", base=notebook.peek(first).source),
+        await notebook.insert(source="new = 1", after=first),
+        await notebook.move(second, index=0),
+        await notebook.delete(third),
     ]
-    assert differing[1:] == ['"nbformat_minor": 5']
-    assert " # 1" in differing[0]
-    again = await notebook.update(cell.id, old_string=" # 1", new_string=" # 2")
-    assert again.saved.note == ""
-    edited = path.read_text(encoding="utf-8").splitlines()
-    assert sum(a != b for a, b in zip(upgraded, edited, strict=True)) == 1
+    text = path.read_text(encoding="utf-8")
+    nbformat.validate(json.loads(text))
+    assert '"id": ' not in text
+    changes = [change for edit in edits for change in edit.changes]
+    await notebooks.close()
+    again = Notebooks(contents, Tabs())  # another life of the server
+    undone = await undo(await again.get(name), changes)
+    assert undone.conflicts == []
+    assert undone.undone == [replace(change, undone=True) for change in changes]
+    assert path.read_bytes() == before
+    await again.close()
 
 
 async def test_d6_a_change_on_disk_is_taken_in(notebooks: Notebooks, write: Write) -> None:
@@ -229,9 +251,12 @@ async def test_d7_an_older_format_has_the_same_ids_at_each_loading(
         edit = await notebook.update(
             ids[0][0], source="x = 2", base=notebook.peek(ids[0][0]).source
         )
-        assert "4.5" in edit.saved.note
+        converted = name == "three.ipynb"  # Jupyter itself keeps format 4 only
+        assert ("4.5" in edit.saved.note) == converted
+        assert [cell.id for cell in await notebook.read()] == ids[0]
         await notebooks.close()
-        assert [cell["id"] for cell in cells_of(root / name)] == ids[0]
+        stored = ids[0] if converted else [None, None]
+        assert [cell.get("id") for cell in cells_of(root / name)] == stored
         nbformat.validate(json.loads((root / name).read_text(encoding="utf-8")))
 
 

@@ -18,6 +18,7 @@ import pytest
 from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.notebook.carriers import Notebooks, Place, Tabs, people, room, ydoc
 from jupyter_agent.notebook.carriers.ydoc import collaboration
+from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
 from tests.waiting import until
 
@@ -433,21 +434,30 @@ async def test_d5_a_notebook_deleted_through_the_server_is_not_resurrected(
     assert [cell.id for cell in await (await room_notebooks.get("a.ipynb")).read()] == ["n"]
 
 
-async def test_an_older_format_gets_its_ids_with_the_first_write(
+async def test_an_older_format_stays_and_a_turn_is_undone_to_the_byte(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
-    old: Any = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1", id="a")])
-    del old.cells[0]["id"]
+    old: Any = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(f"x = {number}") for number in range(3)],
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3"},
+            "language_info": {"name": "python"},
+        },
+    )
+    for cell in old.cells:
+        del cell["id"]
     old.nbformat_minor = 4
-    file.write_text(nbformat.writes(old))
+    nbformat.write(old, file)
     before = file.read_bytes()
     notebook = await room_notebooks.get("a.ipynb")
-    (cell,) = await notebook.read()
+    first, second, third = [cell.id for cell in await notebook.read()]
+    edits = [await notebook.update(first, old_string="0", new_string="3")]
+    assert edits[0].saved.saved
+    assert edits[0].saved.note == ""
+    assert file.read_bytes() == before.replace(b"x = 0", b"x = 3")
+    edits += [await notebook.move(third, index=0), await notebook.delete(second)]
+    await undo(notebook, [change for edit in edits for change in edit.changes])
     assert file.read_bytes() == before
-    edit = await notebook.update(cell.id, old_string="1", new_string="2")
-    assert "4.5" in edit.saved.note
-    assert [(cell.id, "x = 2")] == [(each["id"], each["source"]) for each in cells_of(file)]
-    nbformat.validate(nbformat.read(file, as_version=4))
 
 
 async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_saved(

@@ -10,10 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed
 from jupyter_agent.notebook.carriers import Notebooks, Place, TabLink, Tabs, replica
+from jupyter_agent.notebook.changes import undo
 from jupyter_agent.notebook.document import Notebook
 from tests.waiting import until
 
@@ -360,6 +363,37 @@ async def test_an_edit_is_unknown_when_the_tab_is_gone_for_good(
     edit = await notebook.update("a", old_string="1", new_string="5")
     assert "unsaved work of that tab is not in it" in edit.saved.note
     assert cells_of(file)[0]["source"] == "x = 5\ny = 2"
+
+
+async def test_a_turn_in_a_notebook_without_cell_ids_is_undone_in_a_page_that_opened_it_later(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, root: Path
+) -> None:
+    old: Any = new_notebook(cells=[new_code_cell(f"x = {n}") for n in (1, 1, 2, 3)])
+    old.nbformat_minor = 4
+    for cell in old.cells:
+        del cell["id"]
+    nbformat.write(old, root / "old.ipynb")
+    notebook = await notebooks.get("old.ipynb")
+    _, second, third, fourth = [cell.id for cell in await notebook.read()]
+    edits = [
+        await notebook.update(third, old_string="2", new_string="20"),
+        await notebook.insert(source="new", after=second),
+        await notebook.delete(fourth),
+    ]
+    first_page = await Tab(tabs, contents, "old.ipynb").open()
+    typed = first_page.ids()[0]
+    assert typed not in [edit.changes[0].cell_id for edit in edits]
+    first_page.type(typed, " # mine")
+    edits.append(await notebook.update(first_page.ids()[1], old_string="1", new_string="10"))
+    await notebooks.close()
+    first_page.cut()
+    page = await Tab(tabs, contents, "old.ipynb", client="page-2").open()  # every id is new
+    undone = await undo(notebook, [change for edit in edits for change in edit.changes])
+    assert notebook.carrier == "tab"
+    assert undone.conflicts == []
+    assert len(undone.undone) == 4
+    assert [page.source(id) for id in page.ids()] == ["x = 1 # mine", "x = 1", "x = 2", "x = 3"]
+    assert "id" not in cells_of(root / "old.ipynb")[0]
 
 
 async def test_a_tab_that_opens_takes_over_from_the_file_with_the_outputs_of_a_run(

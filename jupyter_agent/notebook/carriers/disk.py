@@ -25,6 +25,7 @@ from jupyter_agent.errors import Exists, Locked, NotebookNotFound, ToolError, Un
 from jupyter_agent.notebook.carriers import stored
 from jupyter_agent.notebook.carriers.renames import moved as renamed
 from jupyter_agent.notebook.carriers.stored import Identified, NoJson, Unusable
+from jupyter_agent.notebook.shared import FIRST_WITH_IDS
 from jupyter_agent.notebook.slices import set_aside
 
 LARGEST = 512 * 2**20
@@ -34,7 +35,7 @@ _LARGE = 8 * 2**20
 
 _READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What managers raise: those of their own, the storage's, and what odd JSON does to their code."""
-_OLDER = "The file had an older notebook format and is now saved as 4.5, with cell ids."
+_CONVERTED = "The file had an older notebook format and is now saved as 4.5, with cell ids."
 _REPAIRED = "Cells of the file that had no id of their own have got one."
 
 
@@ -56,16 +57,16 @@ class Contents(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A notebook file as it was at one moment, in format 4.5 or later."""
+    """A notebook file as it was at one moment, in format 4."""
 
     content: Mapping[str, Any]
-    """The notebook's JSON, without trust marks."""
+    """The notebook's JSON, without trust marks; cells have ids also where the format has none."""
     stamp: str
     """Differs whenever the content does."""
     writable: bool
     trusted: frozenset[str]
     """Ids of the code cells whose outputs this server signed."""
-    upgrade: str = ""
+    repair: str = ""
     """What the first write will do to it besides, as a sentence; empty for nothing."""
 
 
@@ -122,13 +123,13 @@ class Disk:
             raise UnreadableNotebook(
                 f"`{path}` cannot be worked on: {why}. It is left as it is."
             ) from why
-        upgrade = await asyncio.to_thread(self._upgrade, path, content, without)
+        repair = await asyncio.to_thread(self._identify, path, content, without)
         stamp = _hash(model)
         if stamp is None:
             stamp = await asyncio.to_thread(_digest, content)
         code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
         signed = frozenset(code) if trusted else frozenset[str]()
-        return Loaded(content, stamp, model["writable"] is not False, signed, upgrade)
+        return Loaded(content, stamp, model["writable"] is not False, signed, repair)
 
     async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> None:
         """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
@@ -139,6 +140,7 @@ class Disk:
         """
         if path in self._identified:
             self._identified[path] = stored.identified(content["cells"])
+        content = stored.as_stored(content)
         model = {"type": "notebook", "format": "json", "content": content}
         try:
             await ensure_async(self._contents.save(model, path))
@@ -230,17 +232,21 @@ class Disk:
         ]
         return model, content, all(marks), without
 
-    def _upgrade(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
-        """Bring it to format 4.5 in memory, and say what that will change."""
-        metadata = content.setdefault("metadata", {})
-        older = content["nbformat_minor"] < 5 or metadata.pop("orig_nbformat", None) is not None
-        content["nbformat_minor"] = max(5, content["nbformat_minor"])
+    def _identify(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
+        """Give ids to the cells without one, and say what that will change in the file."""
+        converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
+        older = content["nbformat_minor"] < FIRST_WITH_IDS
+        if older and len(without) < len(content["cells"]):  # some have ids all the same
+            content["nbformat_minor"] = FIRST_WITH_IDS
+            older, converted = False, True
         if not without:
             self._identified.pop(path, None)
-            return _OLDER if older else ""
+            return _CONVERTED if converted else ""
         stored.give_ids(content["cells"], without, self._identified.get(path, ()))
         self._identified[path] = stored.identified(content["cells"])
-        return _OLDER if older else _REPAIRED
+        if older:
+            return ""
+        return _CONVERTED if converted else _REPAIRED
 
     async def _get(
         self,

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from jupyter_ydoc import YNotebook
+from pycrdt import Map
 
 from jupyter_agent.errors import (
     Busy,
@@ -20,7 +21,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.notebook.carriers.base import Place, Saved
 from jupyter_agent.notebook.carriers.disk import Disk, Loaded
-from jupyter_agent.notebook.carriers.stored import Unusable, plain
+from jupyter_agent.notebook.carriers.stored import Unusable, as_stored, plain
 from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.notebook.shared import SharedCells, as_json, as_shared, shared_cell
 from jupyter_agent.notebook.slices import set_aside
@@ -95,9 +96,9 @@ class FileCarrier:
             return Saved(True, note)
         if not self._loaded.writable:
             return Saved(False, f"{note} The file is read-only.".strip())
-        upgrade = self._loaded.upgrade
+        repair = self._loaded.repair
         await self._write(content, self._loaded)
-        return Saved(True, f"{note} {upgrade}".strip())
+        return Saved(True, f"{note} {repair}".strip())
 
     async def save(self) -> Saved:
         return await self.confirm()
@@ -220,7 +221,7 @@ class FileCarrier:
         changed = await asyncio.to_thread(_changed, old, cells)
         self._loaded = loaded
         if before is None or not self._same_cells(before.content["cells"], cells):
-            await self._build(cells, old)
+            await self._build(loaded.content, old)
             settled = dict[str, Mapping[str, Any]]()
         else:
             now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
@@ -257,11 +258,14 @@ class FileCarrier:
         return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
 
     async def _build(
-        self, cells: Sequence[Mapping[str, Any]], old: Mapping[str, Mapping[str, Any]]
+        self, content: Mapping[str, Any], old: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """A new document with the file's cells; what was not changed there is as it was here."""
+        cells = content["cells"]
         now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
         document = YNotebook()
+        meta: Map[Any] = document.ydoc.get("meta", type=Map)
+        meta["nbformat_minor"] = float(content["nbformat_minor"])
         for start in range(0, len(cells), _BATCH):
             with document.ydoc.transaction():
                 document.ycells.extend(
@@ -331,7 +335,7 @@ def _rebased(
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
+    return json.dumps(as_stored(content), ensure_ascii=False, indent=1, sort_keys=True)
 
 
 def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:

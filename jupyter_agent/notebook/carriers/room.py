@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Doc, Map, Subscription, TransactionEvent
+from pycrdt import Doc, Subscription, TransactionEvent
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy
@@ -118,17 +118,13 @@ class RoomCarrier:
                 return Saved(True, note)
             if not self.writable:
                 return Saved(False, f"{note} The file is read-only.".strip())
-            if self._upgraded():
-                note += (
-                    " The file had an older notebook format and is now saved as 4.5, with cell ids."
-                )
             if not room.saves:
                 why = "which has unsaved changes: automatic saving is off."
             else:
                 why = await self._save(room)
             if why:
                 return Saved(False, f"{note} The edit is in the shared document, {why}".strip())
-            return Saved(True, note.strip())
+            return Saved(True, note)
 
     async def save(self) -> Saved:
         return await self.confirm()
@@ -227,15 +223,6 @@ class RoomCarrier:
         if not written:
             return "unless it was lost to a change of the file that came at the same moment."
         return ""
-
-    def _upgraded(self) -> bool:
-        """Give a document of an older format the first one that has cell ids in its file."""
-        meta: Map[Any] = self.cells.document.ydoc.get("meta", type=Map)
-        if meta.get("nbformat_minor", 5) >= 5:
-            return False
-        with self.cells.transaction():
-            meta["nbformat_minor"] = 5.0
-        return True
 
     @asynccontextmanager
     async def _patience(self) -> AsyncIterator[None]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, cast, get_args
 import nbformat
 
 from jupyter_agent.notebook.cell import CellType, version_of
-from jupyter_agent.notebook.shared import EXACT
+from jupyter_agent.notebook.shared import EXACT, FIRST_WITH_IDS
 
 DEEPEST = 200
 """Levels of nesting; copying takes several frames of Python's 1000 for each."""
@@ -58,7 +58,7 @@ def parse(text: str) -> dict[str, Any]:
         notebook = versions[major].to_notebook_json(content, minor=minor)
         if major < 4:
             notebook = nbformat.convert(notebook, 4)  # type: ignore[no-untyped-call]
-            notebook["nbformat_minor"] = 4
+            notebook["nbformat_minor"] = FIRST_WITH_IDS
             for cell in notebook["cells"]:
                 cell.pop("id", None)  # made up by the conversion, another one each time
             refuse_odd(notebook)
@@ -197,6 +197,14 @@ def _is_bundle(data: Any) -> bool:
 
 
 # ---- ids
+
+
+def as_stored(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The notebook as its file has it: before format 4.5 cells have ids in memory only."""
+    if content["nbformat_minor"] >= FIRST_WITH_IDS:
+        return dict(content)
+    cells = [{key: item for key, item in cell.items() if key != "id"} for cell in content["cells"]]
+    return {**content, "cells": cells}
 
 
 def without_id(cells: Iterable[Mapping[str, Any]]) -> set[int]:

@@ -41,3 +41,5 @@ class Moves:
             await self._moved(old, path)
         elif data["action"] == "delete":
             await self._notebooks.deleted(path)
+        elif data["action"] in ("save", "copy"):
+            self._notebooks.appeared(path)

@@ -100,6 +100,60 @@ async def test_d4_who_asks_for_the_old_path_gets_a_new_notebook_that_is_there(
     assert [cell.id for cell in await old.read()] == ["a"]
 
 
+@pytest.mark.parametrize("how", ["used", "saved", "renamed", "in a folder"])
+@pytest.mark.parametrize("by_jupyter", [True, False])
+async def test_a_rename_is_forgotten_once_another_notebook_was_at_the_old_path(
+    notebooks: Notebooks,
+    contents: Any,
+    write: Write,
+    root: Path,
+    moves: Any,
+    how: str,
+    by_jupyter: bool,
+) -> None:
+    folder = how == "in a folder"
+    path, there = ("old/a.ipynb", "new/a.ipynb") if folder else ("a.ipynb", "b.ipynb")
+    (root / path).parent.mkdir(exist_ok=True)
+    write(path, [code("a", "x = 1")])
+    await notebooks.get(path)
+    await ensure_async(contents.rename(*(("old", "new") if folder else (path, there))))
+    await moves()
+    assert (await notebooks.get(path)).path == there
+    (root / path).parent.mkdir(exist_ok=True)
+    if how == "saved":
+        content = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        model = {"type": "notebook", "format": "json", "content": content}
+        await ensure_async(contents.save(model, path))
+    elif how == "renamed":
+        write("c.ipynb", [code("n", "new")])
+        await ensure_async(contents.rename("c.ipynb", path))
+    else:
+        write(path, [code("n", "new")])
+        assert (await notebooks.get(path)).path == path
+    await moves()
+    if by_jupyter:
+        await ensure_async(contents.delete(path))
+    else:
+        (root / path).unlink()
+    await moves()
+    with pytest.raises(NotebookNotFound):
+        await (await notebooks.get(path)).read()
+    assert [cell.id for cell in await (await notebooks.get(there)).read()] == ["a"]
+
+
+async def test_a_notebook_that_is_renamed_back_and_forth_is_followed(
+    notebooks: Notebooks, contents: Any, write: Write, moves: Any
+) -> None:
+    write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    for old, new in (("a", "b"), ("b", "a"), ("a", "c")):
+        await ensure_async(contents.rename(f"{old}.ipynb", f"{new}.ipynb"))
+        await moves()
+        for name in "ab":
+            assert (await notebooks.get(f"{name}.ipynb")) is notebook
+        assert notebook.path == f"{new}.ipynb"
+
+
 async def test_d4_a_rename_between_our_look_and_our_write_is_followed(
     notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
 ) -> None:

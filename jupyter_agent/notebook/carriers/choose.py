@@ -74,9 +74,10 @@ class Notebooks:
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
         path = posixpath.normpath(path.strip("/"))
-        renamed = self._renames.now(path)
-        if renamed != path and not await self._disk.exists(path):
-            path = renamed
+        if self._renames.now(path) != path:
+            if await self._disk.exists(path):
+                self.appeared(path)
+            path = self._renames.now(path)
         entry = next((entry for entry in self._known if entry.notebook.path == path), None)
         if entry is None:
             entry = _Entry(path, self)
@@ -147,10 +148,17 @@ class Notebooks:
             if path := moved(entry.notebook.path, old, new):
                 entry.notebook.moved(path)
 
+    def appeared(self, path: str) -> None:
+        """There is a file at this path: whoever names it means that one, not another that was once
+        renamed from it.
+        """
+        self._renames.end(path)
+
     async def deleted(self, path: str) -> None:
         """Let go of what was deleted, or is another file now; a run that goes on there learns it
         at its next save.
         """
+        self.appeared(path)
         for entry in list(self._open):
             if moved(entry.notebook.path, path, path) and not entry.notebook.busy:
                 self._open.discard(entry)

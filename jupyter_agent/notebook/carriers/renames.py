@@ -9,7 +9,9 @@ MOST = 1000
 
 
 class Renames:
-    """The renames of files and folders, in order."""
+    """The renames of files and folders, in order. One ends for a path when there is something at
+    that path again.
+    """
 
     def __init__(self) -> None:
         self._renames: deque[tuple[str, str]] = deque(maxlen=MOST)
@@ -18,11 +20,20 @@ class Renames:
         """A file or folder has another path now."""
         self._renames.append((old, new))
 
+    def end(self, path: str) -> None:
+        """There is, or was until now, a file at this path: it is the one that the path means."""
+        if self.now(path) != path:
+            self._renames.append((path, path))
+
     def now(self, path: str) -> str:
         """Where the file is that once had this path; the path itself where it was not renamed."""
+        now = path
         for old, new in self._renames:
-            path = moved(path, old, new) or path
-        return path
+            if old == new and moved(path, old, new):
+                now = path
+            else:
+                now = moved(now, old, new) or now
+        return now
 
 
 def moved(path: str, old: str, new: str) -> str | None:

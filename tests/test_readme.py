@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import jupyter_agent
 from jupyter_agent.extension import JupyterAgent
 
 from .programs import SCRIPTS, Server, environment, jupyter_server
@@ -27,8 +28,21 @@ ASKING = [
 
 def test_the_readme_names_its_two_commands() -> None:
     assert 'pip install ".[lab]" && jupyter agent demo' in COMMANDS
-    assert 'python -m pip install ".[test]" && pytest' in COMMANDS
+    assert 'python -m pip install -e ".[test]" && pytest' in COMMANDS
     assert len(ASKING) == 3
+
+
+def test_programs_that_tests_start_import_the_files_that_are_tested(tmp_path: Path) -> None:
+    started = subprocess.run(
+        [SCRIPTS / "python", "-c", "import jupyter_agent; print(jupyter_agent.__file__)"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(started.stdout.strip()) == Path(jupyter_agent.__file__)
+    assert Path(jupyter_agent.__file__).is_relative_to(ROOT)
 
 
 def test_the_headless_demo_changes_and_runs_a_notebook(tmp_path: Path) -> None:

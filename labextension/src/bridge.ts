@@ -6,7 +6,7 @@ import type {
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
-import type { ServiceManager } from '@jupyterlab/services';
+import type { Contents, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { TabLink } from './tab';
 import type { ITabBridge } from './tokens';
@@ -28,9 +28,24 @@ export class TabBridge implements ITabBridge {
     for (const event of ['keydown', 'pointerdown']) {
       window.addEventListener(event, this._act, { capture: true, passive: true });
     }
+    this._renameInTurn(_services.contents);
     window.addEventListener('focus', this._act);
     window.addEventListener('online', this._reconnect);
     document.addEventListener('visibilitychange', this._reconnect);
+  }
+
+  /** A notebook's file is not saved while it, or a folder that it is in, is renamed. */
+  private _renameInTurn(contents: Contents.IManager): void {
+    const rename = contents.rename.bind(contents);
+    contents.rename = (path, newPath) => {
+      const links = [...this._links]
+        .filter(([context]) => context.path === path || context.path.startsWith(`${path}/`))
+        .map(([, link]) => link);
+      return links.reduceRight<() => Promise<Contents.IModel>>(
+        (work, link) => () => link.inTurn(work),
+        () => rename(path, newPath)
+      )();
+    };
   }
 
   private _link(_: INotebookTracker, panel: NotebookPanel): void {

@@ -16,7 +16,7 @@ import * as Y from 'yjs';
 import { LentCells } from './lentCells';
 import { reload } from './reload';
 import { followTrust } from './rooms';
-import { saveInTurn } from './saves';
+import { FileAccess } from './saves';
 import { trust } from './trust';
 
 const PROTOCOL = 1;
@@ -43,7 +43,7 @@ export class TabLink implements IDisposable {
       if (context.model.collaborative) {
         followTrust(context.model);
       } else {
-        this._isSaving = saveInTurn(context, _options.contents);
+        this._file = new FileAccess(context, _options.contents);
         this.connect();
       }
     });
@@ -70,6 +70,11 @@ export class TabLink implements IDisposable {
   ran(cell: string): void {
     this._lent.take(cell);
     this._send({ op: 'ran', cell });
+  }
+
+  /** Do something to the file of this notebook while it is neither saved nor loaded. */
+  inTurn<T>(work: () => Promise<T>): Promise<T> {
+    return this._file ? this._file.inTurn(work) : work();
   }
 
   /** Connect now, if there is no connection and this is not the business of a collaboration room. */
@@ -152,7 +157,9 @@ export class TabLink implements IDisposable {
         }
         break;
       case 'revert':
-        await reload(context);
+        if (this._file) {
+          await reload(context, this._options.contents, this._file, autosave);
+        }
         break;
       case 'trust': // the user approved the run, so its output counts as that of a cell they ran
         for (const model of context.model.cells) {
@@ -180,7 +187,7 @@ export class TabLink implements IDisposable {
     const notebook = this._options.view()?.content;
     return {
       dirty: context.model.dirty,
-      saving: this._isSaving(),
+      saving: this._file?.isBusy ?? false,
       hash,
       last_modified,
       writable,
@@ -232,7 +239,7 @@ export class TabLink implements IDisposable {
   }
 
   private readonly _lent = new LentCells();
-  private _isSaving = (): boolean => false;
+  private _file: FileAccess | null = null;
   private _socket: WebSocket | null = null;
   private _attempt = 0;
   private _timer = 0;

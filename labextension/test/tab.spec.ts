@@ -72,6 +72,7 @@ function open(options: { collaborative?: boolean } = {}) {
       )
     },
     saved: 0,
+    createCheckpoint: () => Promise.resolve(),
     save() {
       this.saved++;
       return Promise.resolve();

@@ -1,0 +1,275 @@
+"""Saves, renames and reloads of an open notebook, in every order: what is typed stays in the tab,
+and reaches its file.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Route
+
+from tests.ui.conftest import OpenPage
+from tests.ui.page import OpenNotebook, eventually
+
+RENAMES_IN_A_ROW = 10
+RENAMES = {
+    "notebook": "([path, name]) => void agentTest.panel(path).context.rename(name)",
+    "file browser": (
+        "([path, name]) => void jupyterapp.serviceManager.contents.rename(path, name)"
+    ),
+}
+
+
+@pytest.fixture
+def quiet(notebook: OpenNotebook) -> OpenNotebook:
+    """A linked notebook that nobody has unsaved work in."""
+    notebook.wait_until_linked()
+    notebook.wait_for_kernel()
+    notebook.save()
+    assert not notebook.dirty()
+    return notebook
+
+
+class Held:
+    """Requests of the page to the contents API that do not reach the server until `let_go`."""
+
+    def __init__(self, notebook: OpenNotebook, method: str, query: str = "") -> None:
+        self._routes: list[Route] = []
+        self._notebook = notebook
+        self._method, self._query = method, query
+        self.seen: list[str] = []
+        """The methods of all writing requests since, in order."""
+        notebook.page.route("**/api/contents/**", self._take)
+
+    def wait(self) -> None:
+        eventually(self.pump, lambda _: self._routes)
+
+    def pump(self) -> None:
+        """Lets playwright call `_take`."""
+        self._notebook.page.wait_for_timeout(10)
+
+    def let_go(self) -> None:
+        for route in self._routes:
+            route.continue_()
+        self._notebook.page.unroute("**/api/contents/**")
+
+    def _take(self, route: Route) -> None:
+        request = route.request
+        if request.method != "GET":
+            self.seen.append(request.method)
+        if not self._routes and request.method == self._method and self._query in request.url:
+            self._routes.append(route)
+        else:
+            route.continue_()
+
+
+def path_in_page(notebook: OpenNotebook) -> Any:
+    return notebook.page.evaluate(
+        "() => [...jupyterapp.shell.widgets('main')].find(w => w.context?.model.cells).context.path"
+    )
+
+
+@pytest.mark.parametrize("door", RENAMES)
+def test_a_rename_while_the_tab_saves_loses_nothing_and_leaves_no_second_file(
+    quiet: OpenNotebook, door: str
+) -> None:
+    old, new = quiet.path, f"renamed {quiet.path}"
+    quiet.edit("c1")
+    quiet.type("  # mine")
+    held = Held(quiet, "PUT")
+    quiet.page.keyboard.press("Control+s")
+    held.wait()
+    quiet.page.evaluate(RENAMES[door], [old, new])
+    quiet.type(" too")
+    for _ in range(20):
+        held.pump()
+    assert held.seen == ["PUT"]  # the rename waits
+    held.let_go()
+    eventually(lambda: path_in_page(quiet), lambda path: path == new)
+    quiet.path = new
+    quiet.lab.notebook(new)  # a mere look
+    edit = quiet.lab.edit(new, "c0", old_string="1", new_string="2")
+    assert edit["saved"] is True
+    text = "print('x is', x)  # mine too"
+    assert quiet.sources() == quiet.saved() == {"c0": "x = 2", "c1": text}
+    assert not (quiet.lab.root / old).exists()
+    assert quiet.dialogs() == []
+
+
+def test_a_save_while_the_notebook_is_renamed_goes_to_the_new_file(quiet: OpenNotebook) -> None:
+    old, new = quiet.path, f"renamed {quiet.path}"
+    held = Held(quiet, "PATCH")
+    quiet.page.evaluate(RENAMES["notebook"], [old, new])
+    held.wait()
+    quiet.edit("c1")
+    quiet.type("  # mine")
+    quiet.page.keyboard.press("Control+s")
+    with ThreadPoolExecutor(1) as threads:
+        edit = threads.submit(quiet.lab.edit, old, "c0", old_string="1", new_string="2")
+        eventually(quiet.sources, lambda cells: cells["c0"] == "x = 2")
+        for _ in range(20):
+            held.pump()
+        assert held.seen == ["PATCH"]
+        held.let_go()
+        eventually(held.pump, lambda _: edit.done())
+    assert edit.result()["saved"] is True
+    quiet.path = new
+    eventually(quiet.saved, lambda cells: cells["c1"].endswith("# mine"))
+    assert quiet.saved() == quiet.sources()
+    assert not (quiet.lab.root / old).exists()
+    assert quiet.dialogs() == []
+
+
+def test_a_notebook_that_is_renamed_again_and_again_while_everybody_works_in_it_keeps_every_word(
+    quiet: OpenNotebook, seed: int
+) -> None:
+    chance = random.Random(seed)
+    first, words, numbers = quiet.path, [], []
+    with ThreadPoolExecutor(1) as threads:
+        for turn in range(RENAMES_IN_A_ROW):
+            edit = threads.submit(
+                quiet.lab.call,
+                "PATCH",
+                f"notebooks/{quote(quiet.path)}/cells/c0",
+                {"old_string": "x = ", "new_string": f"n{turn} = 0\nx = "},
+            )
+            words.append(f"W{turn}Q")
+            quiet.edit("c1")
+            quiet.type(f" {words[-1]}")
+            quiet.page.wait_for_timeout(chance.choice((0, 20, 100, 300)))
+            new = f"{turn} {first}"
+            quiet.page.evaluate(RENAMES[chance.choice(list(RENAMES))], [quiet.path, new])
+            eventually(lambda: path_in_page(quiet), new.__eq__)
+            answer = edit.result()
+            quiet.path = new
+            if answer.status == 200:
+                numbers.append(f"n{turn} = 0")
+    quiet.save()
+    quiet.lab.notebook(quiet.path)
+    assert quiet.sources() == quiet.saved()
+    assert [word for word in words if word not in quiet.sources()["c1"]] == []
+    assert [line for line in numbers if line not in quiet.sources()["c0"]] == []
+    assert len(numbers) > RENAMES_IN_A_ROW // 2
+    assert [path.name for path in quiet.lab.root.glob(f"*{first}")] == [quiet.path]
+    assert quiet.dialogs() == []
+
+
+def put_back(file: Path, content: bytes, *, later: bool) -> None:
+    """Another program writes this into the file; `later` or as of an hour ago."""
+    now = file.stat().st_mtime
+    file.write_bytes(content)
+    when = now + 5 if later else now - 3600
+    os.utime(file, (when, when))
+
+
+def test_an_earlier_file_that_the_tab_itself_saved_is_saved_again(quiet: OpenNotebook) -> None:
+    file = quiet.lab.root / quiet.path
+    quiet.edit("c1")
+    quiet.type("  # one")
+    quiet.save()
+    earlier = file.read_bytes()
+    quiet.type(" two")
+    quiet.save()
+    put_back(file, earlier, later=False)
+    quiet.lab.notebook(quiet.path)
+    assert quiet.sources()["c1"] == "print('x is', x)  # one two"
+    eventually(lambda: quiet.saved()["c1"], lambda text: text.endswith("two"))
+    assert quiet.lab.edit(quiet.path, "c0", old_string="1", new_string="2")["saved"] is True
+    assert quiet.dialogs() == []
+
+
+@pytest.mark.parametrize(("own", "later"), [(True, True), (False, False)])
+def test_a_doubtful_file_is_neither_loaded_nor_written_over_but_left_to_the_user(
+    quiet: OpenNotebook, own: bool, later: bool
+) -> None:
+    file = quiet.lab.root / quiet.path
+    quiet.edit("c1")
+    quiet.type("  # one")
+    quiet.save()
+    content = file.read_bytes() if own else file.read_bytes().replace(b"# one", b"# other")
+    quiet.type(" two")
+    quiet.save()
+    put_back(file, content, later=later)
+    edit = quiet.lab.edit(quiet.path, "c0", old_string="1", new_string="2")
+    assert edit["saved"] is False
+    assert "Ask the user" in edit["note"]
+    assert quiet.sources() == {"c0": "x = 2", "c1": "print('x is', x)  # one two"}
+    assert file.read_bytes() == content
+    assert quiet.dirty()
+
+
+def test_a_later_file_of_somebody_else_is_loaded(quiet: OpenNotebook) -> None:
+    file = quiet.lab.root / quiet.path
+    put_back(file, file.read_bytes().replace(b"x is", b"x was"), later=True)
+    edit = quiet.lab.edit(quiet.path, "c0", old_string="1", new_string="2")
+    assert edit["saved"] is True
+    assert quiet.sources() == quiet.saved() == {"c0": "x = 2", "c1": "print('x was', x)"}
+
+
+DOINGS = {
+    "makes a cell": ["notebook:insert-cell-below", "notebook:enter-edit-mode"],
+    "splits it": ["notebook:split-cell-at-cursor"],
+    "moves it": ["notebook:move-cell-up"],
+    "deletes it": ["notebook:delete-cell"],
+    "retypes it": ["notebook:change-cell-to-markdown"],
+}
+
+
+@pytest.mark.parametrize("doing", DOINGS)
+def test_what_a_person_does_to_cells_while_the_file_is_loaded_again_stays(
+    quiet: OpenNotebook, doing: str
+) -> None:
+    file = quiet.lab.root / quiet.path
+    put_back(file, file.read_bytes().replace(b"x = 1", b"x = 5"), later=True)
+    held = Held(quiet, "GET", query="content=1")
+    quiet.edit("c1", at=6)
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(quiet.lab.call, "GET", f"notebooks/{quote(quiet.path)}")
+        held.wait()
+        for command in DOINGS[doing]:
+            quiet.page.evaluate("command => jupyterapp.commands.execute(command)", command)
+        if doing == "makes a cell":
+            quiet.type("mine = 3")
+        kinds = "agentTest.cells(path).map(cell => [cell.type, cell.sharedModel.getSource()])"
+        done = quiet._list(kinds)
+        held.let_go()
+        eventually(held.pump, lambda _: answer.done())
+    assert quiet._list(kinds) == done
+    assert [[cell["type"], cell["source"]] for cell in answer.result().body["cells"]] == done
+    assert quiet.dirty()
+    edit = quiet.lab.edit(quiet.path, "c0", old_string="1", new_string="2")
+    assert edit["saved"] is False
+    assert b"x = 5" in file.read_bytes()
+
+
+def test_what_is_typed_into_a_notebook_without_cell_ids_while_it_is_loaded_again_stays(
+    quiet: OpenNotebook, open_page: OpenPage
+) -> None:
+    path = f"old {quiet.path}"
+    file = quiet.lab.root / path
+    text = (quiet.lab.root / quiet.path).read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if '"id": "c' not in line]
+    old = "\n".join(lines).replace('"nbformat_minor": 5', '"nbformat_minor": 4') + "\n"
+    file.write_text(old, encoding="utf-8")
+    page = open_page(path=path)
+    page.wait_until_linked()
+    page.wait_for_kernel()
+    page.save()
+    put_back(file, file.read_bytes().replace(b"x = 1", b"x = 5"), later=True)
+    held = Held(page, "GET", query="content=1")
+    second = page.ids()[1]
+    page.edit(second)
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(page.lab.call, "GET", f"notebooks/{quote(path)}")
+        held.wait()
+        page.type("  # mine")
+        held.let_go()
+        eventually(held.pump, lambda _: answer.done())
+    assert page.sources()[second] == "print('x is', x)  # mine"
+    assert page.dirty()

@@ -25,6 +25,8 @@ class Tab(Page):
         super().__init__(path)
         self.client = client
         self.hash: str | None = None
+        self._modified: Any = None
+        self._saved = set[str | None]()
         self.editing = False
         self.behind = False
         """Frozen, or still at work on what came meanwhile."""
@@ -198,14 +200,27 @@ class Tab(Page):
         try:
             model = {"type": "notebook", "format": "json", "content": self.notebook.get()}
             await ensure_async(self._contents.save(model, self.path))
-            self.hash = await self._disk_hash()
+            self._know(await self._on_disk())
+            self._saved.add(self.hash)
         finally:
             self.saving = False
         self.notebook.dirty = False
 
     async def revert(self) -> None:
-        if not self.dirty:
+        """As `reload.ts` does it."""
+        if self.dirty:
+            return
+        file = await self._on_disk()
+        if self.dirty or file["hash"] == self.hash:
+            return
+        later = self._modified is None or file["last_modified"] > self._modified
+        own = file["hash"] in self._saved
+        if later and not own:
             await self._load()
+        elif own and not later:
+            await self.save()
+        else:
+            self.notebook.dirty = True
 
     async def _load(self) -> None:
         model = await ensure_async(
@@ -213,10 +228,13 @@ class Tab(Page):
         )
         self.notebook.set(model["content"])
         self.notebook.dirty = False
-        self.hash = model["hash"]
+        self._know(model)
 
-    async def _disk_hash(self) -> str:
-        model = await ensure_async(
+    async def _on_disk(self) -> Mapping[str, Any]:
+        model: Mapping[str, Any] = await ensure_async(
             self._contents.get(self.path, content=False, type="notebook", require_hash=True)
         )
-        return str(model["hash"])
+        return model
+
+    def _know(self, file: Mapping[str, Any]) -> None:
+        self.hash, self._modified = str(file["hash"]), file["last_modified"]

@@ -251,6 +251,25 @@ async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_call
 # ---- people in the room
 
 
+async def test_edits_beside_text_that_somebody_is_typing_are_done(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    person = await Person(room_server, "a.ipynb").open()
+    edit = notebook.update
+    for number in range(20):
+        call = asyncio.create_task(edit("a", old_string="y = 2", new_string=f"y = 2\nz{number}"))
+        for _ in range(5):
+            person.type("a", "\nmine")
+            person.type("a", "0", at=5)
+            await asyncio.sleep(0)
+        assert (await call).changes
+    await person.sync()
+    text = person.source("a")
+    assert [f"z{number}" for number in range(20) if f"\nz{number}\n" not in text] == []
+    await person.close()
+
+
 async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     room_server: RoomServer,
     room_notebooks: Notebooks,

@@ -6,18 +6,16 @@ people do, then its source as it is, then what its outputs show after `->`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_agent.errors import CellNotFound, InvalidInput
+from jupyter_agent.errors import CellNotFound
 from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.notebook.output_text import (
     images,
     legible,
     output_text,
-    plain,
     without_data,
 )
 from jupyter_agent.notebook.pictures import Picture, pictures_in, told
@@ -32,9 +30,9 @@ __all__ = [
     "images",
     "output_text",
     "pictures",
+    "readable",
     "render",
     "render_cells",
-    "search",
     "whole",
 ]
 
@@ -53,10 +51,6 @@ _PROSE_CHARS = 240
 _OUTPUT_CHARS = 2_000
 """Characters of one cell's outputs in the overview; `read_cells` shows more."""
 _LINE_CHARS = 80
-_HITS = 100
-_SEARCHED_CHARS = 400
-_REPEATS = re.compile(r"(?<!\\)[*+{]")
-_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +68,7 @@ def hidden(cell: Cell) -> bool:
 
 def whole(cell: Cell) -> bool:
     """Whether a cell is shown with every character of its source, so that it can be rewritten."""
-    return not (hidden(cell) or cell.withheld) and _readable(cell.source) == cell.source
+    return not (hidden(cell) or cell.withheld) and readable(cell.source) == cell.source
 
 
 def pictures(cell: Cell) -> list[Picture]:
@@ -148,30 +142,6 @@ def render_cells(cells: Sequence[Cell], *, output_from: int = 0, output_chars: i
     )
 
 
-def search(cells: Sequence[Cell], query: str, regex: bool) -> str:
-    """Lines of sources and outputs that contain the query, case aside, each under its cell's head.
-
-    Raises InvalidInput for an expression that is none, or that could take for ever.
-    """
-    pattern = _pattern(query, regex)
-    hits = 0
-    found: list[str] = []
-    for cell in cells:
-        if hidden(cell):
-            continue
-        lines = [
-            *_matches(_readable(cell.source), pattern, ""),
-            *_matches(_shown(cell), pattern, "-> "),
-        ]
-        if lines:
-            found += [head(cell, False), *lines[: max(_HITS - hits, 0)]]
-            hits += len(lines)
-        if hits > _HITS:
-            found.append(f"... more than {_HITS} lines: search for something narrower ...")
-            break
-    return "\n".join(found) or f"Nothing in the notebook matches {query!r}."
-
-
 def _outward(cells: Sequence[Cell], focus: str | None) -> list[Cell]:
     """The cells by distance from the focus; of two as far away the one above goes first."""
     places = {cell.id: place for place, cell in enumerate(cells)}
@@ -191,7 +161,7 @@ def head(cell: Cell, stale: bool = False) -> str:
     return f"[{' '.join(words)}]"
 
 
-def _readable(source: str) -> str:
+def readable(source: str) -> str:
     """A source without files that are spelled in it and characters that nobody can see."""
     return without_data(legible(source))
 
@@ -200,7 +170,7 @@ def _line(cell: Cell, stale: bool) -> str:
     """A cell in one line: its head, how its text begins, how much there is."""
     if hidden(cell):
         return f"{head(cell, False)} (hidden)"
-    lines = _readable(cell.source).strip().split("\n")
+    lines = readable(cell.source).strip().split("\n")
     begin = lines[0].strip()
     begin = begin if len(begin) <= _LINE_CHARS else f"{begin[:_LINE_CHARS]}..."
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
@@ -223,7 +193,7 @@ def _brief(cell: Cell) -> str:
 def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
     """The cell in the overview, and whether its whole source is in it."""
     outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
-    source = _readable(cell.source)
+    source = readable(cell.source)
     left = len(source) - _PROSE_CHARS
     if near or cell.type != "markdown" or left <= 0:
         return f"{_full(cell, stale, outputs)}\n", whole(cell)
@@ -234,7 +204,7 @@ def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
 def _full(cell: Cell, stale: bool, outputs: str, source: str | None = None) -> str:
     if hidden(cell):
         return _line(cell, False)
-    parts = [head(cell, stale), _readable(cell.source) if source is None else source]
+    parts = [head(cell, stale), readable(cell.source) if source is None else source]
     if cell.attachments:
         parts.append(f"(attached: {', '.join(_attached(cell.attachments))})")
     if outputs:
@@ -247,27 +217,3 @@ def _attached(attachments: Mapping[str, Any]) -> Iterator[str]:
     for name, data in attachments.items():
         kinds = data.items() if isinstance(data, Mapping) else ()
         yield " ".join([name, *(told(kind, "".join(value)) for kind, value in kinds)])
-
-
-def _shown(cell: Cell) -> str:
-    return output_text(cell.outputs, limit=1_000_000, rows=None)
-
-
-def _matches(text: str, pattern: re.Pattern[str], mark: str) -> Iterator[str]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if pattern.search(line[:_SEARCHED_CHARS]):
-            yield f"{mark}{number}: {plain(line[: 2 * _LINE_CHARS])}"
-
-
-def _pattern(query: str, regex: bool) -> re.Pattern[str]:
-    if not query:
-        raise InvalidInput("What to search for? `query` is empty.")
-    if not regex:
-        return re.compile(re.escape(query), re.IGNORECASE)
-    # An expression cannot be stopped once it matches; these shapes take exponential time.
-    if _REPEATED_GROUP.search(query) or len(_REPEATS.findall(query)) > 4:
-        raise InvalidInput("Too many repetitions in this expression; use a simpler one.")
-    try:
-        return re.compile(query, re.IGNORECASE)
-    except re.error as error:
-        raise InvalidInput(f"`{query}` is no regular expression: {error}.") from None

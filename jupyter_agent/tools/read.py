@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.notebook.pictures import fitting
-from jupyter_agent.notebook.render import MOST, pictures, render, render_cells, search, whole
+from jupyter_agent.notebook.render import MOST, pictures, render, render_cells, whole
+from jupyter_agent.notebook.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -99,7 +100,8 @@ class SearchNotebook(ReadTool):
         notebook = await work.notebook(self.notebook)
         cells = await notebook.read()
         shown = work.view(notebook, cells).cells(cells)
-        text = await asyncio.to_thread(search, shown, self.query, bool(self.regex))
+        async with work.searching:
+            text = await search(shown, self.query, regex=bool(self.regex))
         return Result(text=text, facts={"notebook": notebook.path})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -70,6 +71,8 @@ class Workspace:
     """The page from which the user talks: its tab of a notebook is preferred."""
     turn_id: str | None = None
     reads: Reads = field(default_factory=Reads)
+    searching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while something is searched for: however many a model wants, one at a time."""
     share: Share = "all"
     """What administrator and user let a model see; a notebook may say less."""
     approved: Mapping[str, str] | None = None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from jupyter_agent.errors import CellNotFound, InvalidInput
+from jupyter_agent.errors import CellNotFound
 from jupyter_agent.notebook.cell import Cell, Output
 from jupyter_agent.notebook.render import (
     images,
@@ -17,7 +16,6 @@ from jupyter_agent.notebook.render import (
     pictures,
     render,
     render_cells,
-    search,
 )
 
 
@@ -88,7 +86,6 @@ class TestNotebook:
         assert shown.text == "[1 code c0 In[ ]] (hidden)"
         assert shown.full == frozenset()
         assert render_cells([secret]) == shown.text
-        assert "Nothing" in search([secret], "secret|password", regex=True)
 
     def test_a_focus_that_is_not_there_is_answered_with_the_cells_that_are(self) -> None:
         with pytest.raises(CellNotFound, match="Cells now: c0"):
@@ -162,7 +159,6 @@ class TestNotebook:
             assert text.count("data:image/png;base64,<30 kB left out>") == 2
             assert "AAAA" not in text
             assert PNG not in text
-        assert "AAAA" not in search(cells, "and more", regex=False)
         assert "AAAA" not in render(cells, outline=True).text
         assert "AAAA" not in render(cells, focus="c0").text
         assert render(cells, focus="c1").full == {"c0", "c2"}
@@ -310,34 +306,3 @@ class TestOutputs:
                 break
             start = int(rest.partition("output_from=")[2].split()[0])
         assert "".join(parts) == text[1:]
-
-
-def found(cells: Sequence[Cell], query: str, regex: bool = False) -> list[str]:
-    return search(cells, query, regex).split("\n")
-
-
-class TestSearch:
-    def test_lines_of_sources_and_outputs_are_found_case_aside(self) -> None:
-        cells = [cell(0, "a\nPrice = 1"), cell(1, "b"), cell(2, "c", outputs=[stream("the price")])]
-        assert found(cells, "price") == [
-            "[1 code c0 In[ ]]",
-            "2: Price = 1",
-            "[3 code c2 In[ ]]",
-            "-> 1: the price",
-        ]
-
-    def test_a_plain_query_is_taken_as_it_stands(self) -> None:
-        assert found([cell(0, "f(x)\nfx")], "f(x)")[1:] == ["1: f(x)"]
-
-    def test_many_hits_are_cut(self) -> None:
-        told = found([cell(index, "x\n" * 30) for index in range(20)], "x")
-        assert "narrower" in told[-1]
-        assert len(told) < 120
-
-    @pytest.mark.parametrize("query", ["(a+)+$", "(a|a)*b", "(", ".*.*.*.*.*x"])
-    def test_an_expression_that_is_none_or_could_take_for_ever_is_refused(self, query: str) -> None:
-        with pytest.raises(InvalidInput):
-            search([cell(0, "a" * 100)], query, regex=True)
-
-    def test_nothing_found_says_so(self) -> None:
-        assert search([cell(0, "x")], "y", regex=False) == "Nothing in the notebook matches 'y'."

@@ -7,7 +7,8 @@ import pytest
 
 from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.notebook.output_text import output_text
-from jupyter_agent.notebook.render import render_cells, search
+from jupyter_agent.notebook.render import render_cells
+from jupyter_agent.notebook.search import search
 from jupyter_agent.notebook.tables import frame_text
 
 FRAME = pd.DataFrame(
@@ -71,10 +72,10 @@ def test_what_is_no_frame_is_left_to_others(page: str) -> None:
     assert frame_text(page) is None
 
 
-def test_all_rows_are_there_to_be_read_and_found() -> None:
+async def test_all_rows_are_there_to_be_read_and_found() -> None:
     data = {"text/plain": "shorter", "text/html": html(FRAME)}
     shown = [{"output_type": "execute_result", "data": data, "metadata": {}}]
     assert "... 38 rows ..." in output_text(shown)
     frame = Cell(id="c0", index=0, type="code", source="frame", outputs=shown)
     assert "town 25" in render_cells([frame])
-    assert "town 25" in search([frame], "town 25", regex=False)
+    assert "town 25" in await search([frame], "town 25")

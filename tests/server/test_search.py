@@ -1,0 +1,68 @@
+"""A search that takes for ever holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import calls, says
+from jupyter_agent.testing.script import Reply
+from tests.waiting import until
+
+from .conftest import Call
+
+EVIL = r"\s+\s+\s+\s+x"
+
+
+@pytest.fixture
+def spaces(jp_root_dir: Path) -> str:
+    """A notebook over which that expression takes longer than anybody lives."""
+    cells = [new_code_cell(" " * 20_000, id="a1"), new_code_cell("price = 1", id="b2")]
+    nbformat.write(new_notebook(cells=cells), jp_root_dir / "a.ipynb")
+    return "a.ipynb"
+
+
+def matching() -> list[psutil.Process]:
+    """The processes that match now."""
+    return [each for each in psutil.Process().children() if "matcher.py" in str(each.cmdline())]
+
+
+async def test_while_an_evil_search_runs_others_are_answered(call: Call, spaces: str) -> None:
+    clock = asyncio.get_running_loop().time
+    body = {"notebook": spaces, "input": {"query": EVIL, "regex": True}}
+    searches = [asyncio.create_task(call("POST", "tools", "search_notebook", body=body))]
+    slowest, answered = 0.0, 0
+    while not all(search.done() for search in searches):
+        began = clock()
+        assert (await call("GET", "notebooks", spaces)).status == 200
+        slowest, answered = max(slowest, clock() - began), answered + 1
+    for search in searches:
+        told = (await search).body
+        assert told["is_error"]
+        assert "took longer than 1 s" in told["text"]
+        assert "plain text" in told["text"]
+    assert answered > 5
+    assert slowest < 1.0
+    assert matching() == []
+
+
+async def test_a_search_ends_with_the_turn_that_is_stopped(
+    call: Call, agent: JupyterAgent, replies: list[Reply], spaces: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("jupyter_agent.notebook.search.SECONDS", 600)
+    replies += [[calls("search_notebook", query=EVIL, regex=True)] * 3, [says("Never said.")]]
+    message = {"role": "user", "content": "Search."}
+    body = {"id": "talk", "notebook": spaces, "messages": [message], "stream": False}
+    turn = asyncio.create_task(call("POST", "chat", body=body))
+    await until(matching)
+    stopped = (await call("POST", "chat", "talk", "stop")).body
+    assert stopped["state"] == "stopped"
+    assert matching() == []
+    assert (await turn).body["state"] == "stopped"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.notebook.render import render_cells, whole
+from jupyter_agent.tools.base import Need
 from jupyter_agent.workspace.shown import file_text, selection_text, variables_text
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -18,6 +19,8 @@ MOST_CHARACTERS = 20_000
 
 class _Attached(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+    needs: ClassVar[Need] = ("read", "contents")
 
 
 class CellAttached(_Attached):
@@ -62,11 +65,12 @@ class FileAttached(_Attached):
 class VariableAttached(_Attached):
     """A variable of the notebook's kernel."""
 
+    needs: ClassVar[Need] = ("execute", "kernels")
+
     type: Literal["variable"]
     name: str
 
     async def text(self, work: Workspace) -> str:
-        await work.need(("execute", "kernels"))
         return f"Attached variable:\n{await variables_text(work, None, [self.name])}"
 
 
@@ -80,6 +84,7 @@ async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> s
     texts = []
     for attachment in attachments:
         try:
+            await work.need(attachment.needs)
             texts.append(await attachment.text(work))
         except ToolError as error:
             texts.append(f"Attached {attachment.type}: not available. {error.message}")

@@ -219,6 +219,7 @@ class TurnRunner:
         )
 
     async def _undo_from(self, request: TurnRequest, question_id: str, work: Workspace) -> None:
+        await work.need(("write", "contents"))
         turns = await self.books.store.turns(request.owner, request.conversation_id)
         first = next(n for n, turn in enumerate(turns) if turn.question_id == question_id)
         for turn in reversed(turns[first:]):

@@ -30,6 +30,7 @@ async def situation(
     news: Sequence[News] = ()
     if request.notebook:
         try:
+            await work.need(("read", "contents"))
             notebook = await work.notebook()
             await notebook.read()
             place = notebook.place

@@ -42,6 +42,7 @@ async def _of_kernel(work: Workspace, path: str) -> News | None:
 
 async def _of_notebook(work: Workspace, path: str) -> News | None:
     try:
+        await work.need(("read", "contents"))
         notebook = await work.notebook(path)
         # What is typed in a tab or a room comes by itself; a file has to be looked at.
         cells = await notebook.read() if notebook.carrier == "file" else notebook.cells()

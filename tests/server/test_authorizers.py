@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 
 from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.testing import calls, says
+from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import Reply
 
 from .conftest import PATH, Call, ask, frames
@@ -174,6 +175,65 @@ async def test_s3_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
     done = {c["toolCallId"]: c["type"] for c in chunks if not c.get("preliminary")}
     assert [done[id] == "tool-output-available" for id in sorted(done)] == allowed
     assert set(done.values()) <= {"tool-output-available", "tool-output-denied"}
+
+
+class NoReadingOfContents(Recording):
+    def allows(self, action: str, resource: str) -> bool:
+        return (action, resource) != ("read", "contents")
+
+
+class NoWritingOfContents(Recording):
+    def allows(self, action: str, resource: str) -> bool:
+        return (action, resource) != ("write", "contents")
+
+
+CONTEXT: list[dict[str, str]] = [
+    {"type": "cell", "notebook": PATH, "cell_id": "b2"},
+    {"type": "file", "path": PATH},
+    {"type": "file", "path": "notes.txt"},
+    {"type": "selection", "notebook": PATH, "cell_id": "b2", "text": "x = SECRET"},
+]
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_s3_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, jp_root_dir: Path, replies: list[Reply],
+    fake: FakeAnthropic, notebook: Path, may: bool,
+) -> None:  # fmt: skip
+    notebook.write_text(notebook.read_text().replace("x = 1", "x = SECRET"))
+    (jp_root_dir / "notes.txt").write_text("SECRET")
+    replies += [[calls("get_notebook_state")], [says("Seen.")], [says("Attached.")]]
+    await call("POST", "chat", body=ask("Look."))
+    if not may:
+        jp_serverapp.web_app.settings["authorizer"] = NoReadingOfContents(parent=jp_serverapp)
+    notebook.write_text(notebook.read_text().replace("x is", "x is NEWS"))
+    body = ask("What is this?", context=CONTEXT)
+    body["messages"][0]["id"] = "u2"
+    assert (await call("POST", "chat", body=body)).status == 200
+    asked = json.dumps(fake.requests[-1]["messages"][-1:])
+    assert asked.count("SECRET") == (len(CONTEXT) if may else 0)
+    assert asked.count("You are not allowed to read contents") == (0 if may else len(CONTEXT))
+    assert ("NEWS" in asked) == may
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_s3_what_a_question_replaces_is_undone_as_the_user(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path,
+    may: bool,
+) -> None:  # fmt: skip
+    edit = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 'AGENT'")
+    replies += [[edit], [says("Done.")], [says("Undone.")]]
+    await call("POST", "chat", body=ask("Edit it."))
+    assert "AGENT" in notebook.read_text()
+    if not may:
+        jp_serverapp.web_app.settings["authorizer"] = NoWritingOfContents(parent=jp_serverapp)
+    again = await call("POST", "chat", body=ask("Edit it.", messageId="u1", undo=True))
+    assert again.status == (200 if may else 403)
+    assert ("AGENT" in notebook.read_text()) != may
+    if not may:
+        assert again.body["reason"] == "denied"
+        turns = (await call("GET", "conversations", "talk")).body["turns"]
+        assert len(turns) == 1, "the question stays as it was"
 
 
 async def test_s3_a_turn_is_authorized_as_its_user_after_the_request_is_gone(

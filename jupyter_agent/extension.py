@@ -39,6 +39,7 @@ from jupyter_agent.server.routes import routes
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.moves import Moves
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.sharing import SHARES
@@ -114,7 +115,8 @@ class JupyterAgent(ExtensionApp):
     rules = List(
         Dict(),
         config=True,
-        help="Rules before modes: [{verdict: deny|ask|allow, tool: pattern, notebook: pattern}].",
+        help="Rules before modes: [{verdict: deny|ask|allow, tool: pattern, notebook: pattern}]; "
+        "`notebook` is the path of a notebook, file or folder below the root.",
     )
     kernel_start_timeout = Float(
         60.0, min=1, config=True, help="Seconds that a kernel may take to start."
@@ -170,13 +172,14 @@ class JupyterAgent(ExtensionApp):
             announce=announcer(server.event_logger),
         )
         self.tabs = Tabs()
+        notebooks = Notebooks(
+            server.contents_manager,
+            self.tabs,
+            recovery=self.recovery.keep,
+            rooms=lambda: collaboration(server.web_app.settings),
+        )
         self.rooms = Rooms(
-            notebooks=Notebooks(
-                server.contents_manager,
-                self.tabs,
-                recovery=self.recovery.keep,
-                rooms=lambda: collaboration(server.web_app.settings),
-            ),
+            notebooks=notebooks,
             kernels=Kernels(
                 server.session_manager,
                 server.kernel_manager,
@@ -185,6 +188,7 @@ class JupyterAgent(ExtensionApp):
             ),
             runs=Runs(output_limit=self.output_limit, result_chars=self.result_chars),
             files=Files(server.contents_manager),
+            identities=Identities(server.contents_manager, notebooks.locate),
             fresh=FreshKernels(
                 server.session_manager,
                 server.kernel_manager,

@@ -20,6 +20,8 @@ class Approval:
     tool: str
     input: Mapping[str, Any]
     question: Question
+    notebook: str | None
+    """What rules know its notebook by; to people it is named as in the question."""
     group: str
     """The same for those that are one question to a person, such as an edit and its run."""
     rests_on: frozenset[str] = frozenset()

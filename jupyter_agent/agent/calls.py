@@ -265,6 +265,7 @@ class _Step:
             tool=item.call.name,
             input=item.call.input,
             question=question,
+            notebook=item.prepared.act.notebook,
             rests_on=frozenset(asking.rests_on(question)),
             group=asking.add(item.call.id, item.prepared, question),
             binding=item.prepared.binding(question),

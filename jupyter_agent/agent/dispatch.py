@@ -129,16 +129,11 @@ class Dispatcher:
         call_id: str | None = None,
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
-        tool = self._toolbox.parse(name, input)
-        path = tool.target or work.home
-        act = Act(
-            tool=name,
-            action=await tool.acts(work),
-            notebook=path,
-            elsewhere=path is not None and path != work.home and path not in policy.touched,
-        )
+        tool = await _located(self._toolbox.parse(name, input), work)
+        act = await _act(tool, work, policy)
         try:
             await work.need(*tool.needs)
+            await work.refuse_outside(tool.paths.values())
             decision = decide(act, policy)
         except NotPermitted as error:
             decision = Decision(verdict="deny", reason=error.message)
@@ -175,10 +170,9 @@ class Dispatcher:
     ) -> Result:
         """Act. Raises ToolError; Conflict where what a person saw and approved is no longer so."""
         try:
+            await self._still_allowed(prepared, work, policy)
             if prepared.decision.verdict == "ask":
                 work = await self._approved(prepared, work, policy, approved)
-            else:
-                await self._still_allowed(prepared, work, policy)
             await work.refuse_hidden(prepared.tool.target, prepared.tool.acts_on)
             result = await prepared.tool.run(work, progress and self._masking(progress))
         except ToolError as error:
@@ -193,11 +187,16 @@ class Dispatcher:
         return replace(result, text=self.told(result.text), facts=_masked(result.facts, self.mask))
 
     async def _still_allowed(self, prepared: Prepared, work: Workspace, policy: Policy) -> None:
-        action = await prepared.tool.acts(work)
-        if action == prepared.act.action:
+        """A link, a rename or another run may have made it another call since it was decided."""
+        await work.refuse_outside(prepared.tool.paths.values())
+        act = await _act(prepared.tool, work, policy)
+        if act == prepared.act:
             return
-        if decide(replace(prepared.act, action=action), policy).verdict != "run":
-            raise Conflict("Something else runs there by now, so nothing was done. Look again.")
+        decision = decide(act, policy)
+        if decision.verdict == "deny":
+            raise NotPermitted(decision.reason)
+        if decision.verdict == "ask" and prepared.decision.verdict == "run":
+            raise Conflict("Something else is there by now, so nothing was done. Look again.")
 
     async def _approved(
         self, prepared: Prepared, work: Workspace, policy: Policy, approved: Question | None
@@ -264,6 +263,30 @@ class Dispatcher:
                 why=why,
             )
         )
+
+
+async def _located(tool: Tool, work: Workspace) -> Tool:
+    """The same call with each of its paths as Jupyter spells it."""
+    named = {field: await work.identity(path) for field, path in tool.paths.items()}
+    return tool.model_copy(update={field: each.path for field, each in named.items() if each})
+
+
+async def _act(tool: Tool, work: Workspace, policy: Policy) -> Act:
+    """What the call does now, as far as permission depends on it."""
+    action = await tool.acts(work)
+    there = await work.identity(tool.target)
+    if there is None:
+        return Act(tool=tool.name, action=action, notebook=None)
+    home = await work.identity(None)
+    near = policy.touched if home is None else {home.name, *policy.touched}
+    return Act(
+        tool=tool.name,
+        action=action,
+        notebook=there.name,
+        path=there.path,
+        folds_case=there.folds_case,
+        elsewhere=there.name not in near,
+    )
 
 
 def _masked(value: Any, mask: Callable[[str], str]) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, get_args
+from unicodedata import normalize
 
 from jupyter_agent.tools.base import Action
 
@@ -44,6 +45,11 @@ class Act:
     tool: str
     action: Action
     notebook: str | None
+    """The notebook or file by its name in rules (`Identity.name`)."""
+    path: str | None = None
+    """How it is reached, which is another name where links lead to it."""
+    folds_case: bool = False
+    """Whether these names mean the same in another case."""
     elsewhere: bool = False
     """Whether the notebook is not the turn's own and nothing was changed there in this turn."""
 
@@ -56,14 +62,27 @@ class Act:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A verdict for the calls that match; `tool` and `notebook` are shell patterns."""
+    """A verdict for the calls that match; `tool` and `notebook` are shell patterns.
+
+    What holds for all that is in a folder (`exam/*`) holds for listing that folder, too. Through a
+    link two names match: of the link, and of what it leads to; only the latter is ever allowed.
+    """
 
     verdict: Literal["deny", "ask", "allow"]
     tool: str = "*"
     notebook: str = "*"
 
     def matches(self, act: Act) -> bool:
-        return fnmatchcase(act.tool, self.tool) and fnmatchcase(act.notebook or "", self.notebook)
+        if not fnmatchcase(act.tool, self.tool):
+            return False
+        names = {act.notebook, act.notebook if self.verdict == "allow" else act.path}
+        return any(self._covers(name or "", act.folds_case) for name in names)
+
+    def _covers(self, name: str, folds_case: bool) -> bool:
+        pattern = normalize("NFC", self.notebook).removeprefix("./").removeprefix("/")
+        if folds_case:
+            name, pattern = name.casefold(), pattern.casefold()
+        return fnmatchcase(name, pattern) or fnmatchcase(f"{name}/", pattern)
 
 
 @dataclass(kw_only=True)

@@ -93,7 +93,7 @@ def said(turn: TurnRecord, approval: Approval, answer: Answer) -> Deed:
         turn_id=turn.id,
         call_id=approval.call_id,
         tool=approval.tool,
-        notebook=approval.question.notebook,
+        notebook=approval.notebook,
         cell_id=approval.question.cell_id,
         decision=f"The user {'allowed' if answer.approved else 'declined'} it.{always}",
         outcome="answered",

@@ -24,10 +24,12 @@ async def find_instructions(
     """What applies to the workspace's own notebook, the most particular last.
 
     That is the root's file, then the one of the notebook's folder, then what the person wants
-    (`own`). `mask` takes secrets out. A file that cannot be read is left out.
+    (`own`). `mask` takes secrets out. A file that cannot be read is left out, and so is what is
+    reached through a link: nobody asked for it, and a cloned folder may link to a private key.
     """
     found = []
-    for folder in dict.fromkeys(["", posixpath.dirname(work.home or "")]):
+    home = posixpath.normpath((work.home or "").strip("/"))
+    for folder in dict.fromkeys(["", posixpath.dirname(home)]):
         if (instructions := await _in_folder(work, folder)) is not None:
             found.append(instructions)
     if own.strip():
@@ -48,6 +50,9 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
         path = posixpath.join(folder, name)
         try:
             await work.need(("read", "contents"))
+            named = await work.rooms.identities.of(path)
+            if named.linked or named.refusal:
+                raise ToolError(f"`{path}` is a link, or no regular file.")
             text = await work.rooms.files.read(path)
         except (NotebookNotFound, NotPermitted):
             continue

@@ -351,7 +351,7 @@ class TurnRunner:
         record = live.record
         await self.books.audit.add(said(record, each, answers[each.id]) for each in answered)
         for approval in answered:
-            notebook = approval.question.notebook
+            notebook = approval.notebook
             if answers[approval.id].remember == "conversation" and notebook is not None:
                 await self.books.rules.add(
                     record.owner, record.conversation_id, approval.tool, notebook

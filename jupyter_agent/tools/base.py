@@ -90,8 +90,14 @@ class Tool(BaseModel, ABC):
 
     @property
     def target(self) -> str | None:
-        """Path of the notebook that permission is asked for; None: the turn's own."""
+        """Path of the notebook or file that permission is asked for; None: the turn's own."""
         return self.notebook
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """The fields that name notebooks and files: `notebook`, and `path` where there is one."""
+        named = {field: getattr(self, field, None) for field in ("notebook", "path")}
+        return {field: path for field, path in named.items() if path is not None}
 
     @property
     def acts_on(self) -> Sequence[str]:

@@ -12,7 +12,17 @@ from jupyter_agent.workspace.workspace import Workspace
 MOST_CHARACTERS = 20_000
 
 
-class ListFiles(ReadTool):
+class FileTool(ReadTool):
+    """A tool that looks at a file or folder."""
+
+    path: str
+
+    @property
+    def target(self) -> str:
+        return self.path
+
+
+class ListFiles(FileTool):
     """Names and sizes in a folder."""
 
     name: ClassVar[str] = "list_files"
@@ -30,7 +40,7 @@ class ListFiles(ReadTool):
         return Result(text="\n".join(lines) or "Nothing there.", facts={"path": self.path})
 
 
-class ReadFile(ReadTool):
+class ReadFile(FileTool):
     """Lines of a text file."""
 
     name: ClassVar[str] = "read_file"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import posixpath
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ from jupyter_agent.notebook.document import Edit, Notebook
 from jupyter_agent.notebook.render import HIDDEN, hidden
 from jupyter_agent.notebook.stale import Executions
 from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.identity import Identities, Identity
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run, Runs
 from jupyter_agent.workspace.sharing import SHARES, HiddenCells, Share, View, shared_by, strictest
@@ -41,6 +43,7 @@ class Rooms:
     runs: Runs
     files: Files
     fresh: FreshKernels
+    identities: Identities
     executions: Executions = field(default_factory=Executions)
     hidden: HiddenCells = field(default_factory=HiddenCells)
     verify_seconds: float = 600.0
@@ -100,7 +103,25 @@ class Workspace:
         chosen = path if path is not None else self.home
         if not chosen or "\0" in chosen:
             raise InvalidInput("Which notebook? Name its path in `notebook`.")
-        return chosen.strip("/")
+        return posixpath.normpath(chosen.strip("/"))
+
+    async def identity(self, path: str | None) -> Identity | None:
+        """What a path means, that of the turn's own notebook without one; None if there is none.
+
+        Raises InvalidInput for what cannot be a path.
+        """
+        chosen = path if path is not None else self.home
+        return None if chosen is None else await self.rooms.identities.of(chosen)
+
+    async def refuse_outside(self, paths: Iterable[str]) -> None:
+        """Raises NotPermitted where one of the paths that a model names leads out of the root, or
+        to what is no file. The turn's own notebook was named by a person.
+        """
+        home = await self.identity(None)
+        for path in paths:
+            named = await self.rooms.identities.of(path)
+            if named.refusal and (home is None or named.name != home.name):
+                raise NotPermitted(named.refusal)
 
     # -- reading
 

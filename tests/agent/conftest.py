@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 import pytest
+from jupyter_server.services.contents.manager import ContentsManager
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.budget import Limits
@@ -31,11 +32,18 @@ from jupyter_agent.tools.base import (
     Tool,
     Toolbox,
 )
+from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.workspace import Rooms, Workspace
+
+
+async def as_it_is(path: str) -> str:
+    return path
 
 
 class Desk(Rooms):
     """What the tiny tools work on: cells by id, a log, and events that a test waits on."""
+
+    identities = Identities(ContentsManager(), as_it_is)
 
     def __init__(self) -> None:
         self.cells = {"a": "x = 1", "b": "y = 2"}

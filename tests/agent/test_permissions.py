@@ -65,6 +65,30 @@ def test_deny_rules_win_over_ask_rules_and_these_over_allow_rules() -> None:
     )
 
 
+@pytest.mark.parametrize("pattern", ["prod/*", "/prod/*", "./prod/*", "prod/x.ipynb"])
+def test_a_rule_folds_case_only_where_the_file_system_does(pattern: str) -> None:
+    policy = Policy(mode="auto", rules=[Rule(verdict="deny", notebook=pattern)])
+    for name, folds_case, verdict in (
+        ("prod/x.ipynb", False, "deny"),
+        ("PROD/X.ipynb", True, "deny"),
+        ("PROD/X.ipynb", False, "run"),
+        ("production/x.ipynb", True, "run"),
+    ):
+        named = Act(tool="tool", action="edit", notebook=name, folds_case=folds_case)
+        assert decide(named, policy).verdict == verdict, name
+
+
+def test_through_a_link_a_denial_of_either_name_holds_and_an_allowance_of_the_real_one() -> None:
+    linked = Act(tool="tool", action="edit", notebook="real/x.ipynb", path="link/x.ipynb")
+    for pattern in ("real/*", "link/*"):
+        for verdict in ("deny", "ask"):
+            rule = Rule(verdict=verdict, notebook=pattern)
+            assert decide(linked, Policy(mode="auto", rules=[rule])).verdict == verdict
+    for pattern, verdict in (("real/*", "run"), ("link/*", "ask")):
+        rule = Rule(verdict="allow", notebook=pattern)
+        assert decide(linked, Policy(mode="ask", rules=[rule])).verdict == verdict
+
+
 def test_what_the_caller_allows_runs_also_where_the_mode_would_refuse() -> None:
     assert decide(act(), Policy(mode="ask", allow=frozenset({"tool"}))).verdict == "run"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,50 @@ async def test_a_folder_of_that_name_or_bytes_are_no_instructions(
     (notebook.parent / "AGENTS.md").write_bytes(b"\xff\xfe\x00")
     replies.append([says("Hello.")])
     await call("POST", "chat", body=ask("Hi", stream=False))
+    assert "Instructions of the project" not in prompt(fake)
+
+
+@pytest.mark.parametrize("where", ["root", "beside", "folder"])
+@pytest.mark.parametrize("target", ["outside", "within"])
+async def test_instructions_are_never_read_through_a_link(
+    call: Call,
+    replies: list[Reply],
+    fake: FakeAnthropic,
+    jp_root_dir: Path,
+    tmp_path: Path,
+    notebook: Path,
+    where: str,
+    target: str,
+) -> None:
+    """A cloned folder may bring a link to a private key."""
+    aside = tmp_path / "aside" if target == "outside" else jp_root_dir / "aside"
+    aside.mkdir()
+    (aside / "AGENTS.md").write_text("PRIVATE KEY")
+    path = PATH
+    if where == "folder":
+        (aside / notebook.name).write_bytes(notebook.read_bytes())
+        (jp_root_dir / "cloned").symlink_to(aside)
+        path = f"cloned/{notebook.name}"
+    else:
+        folder = jp_root_dir if where == "root" else notebook.parent
+        (folder / "AGENTS.md").symlink_to(aside / "AGENTS.md")
+        (folder / "CLAUDE.md").write_text("Plot with matplotlib.")
+    replies.append([says("Hello.")])
+    await call("POST", "chat", body=ask("Hi", notebook=path, stream=False))
+    assert "PRIVATE KEY" not in json.dumps(fake.requests)
+    here = (await call("GET", "status", params={"notebook": path})).body["instructions"]
+    assert [each["source"].rpartition("/")[2] for each in here] == (
+        [] if where == "folder" else ["CLAUDE.md"]
+    )
+
+
+async def test_instructions_are_a_regular_file(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
+) -> None:
+    os.mkfifo(jp_root_dir / "AGENTS.md")
+    replies.append([says("Hello.")])
+    answer = await call("POST", "chat", body=ask("Hi", stream=False))
+    assert answer.body["state"] == "done"
     assert "Instructions of the project" not in prompt(fake)
 
 

@@ -19,14 +19,21 @@ def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
     return jp_server_config
 
 
+@pytest.mark.parametrize("entry", ["notebook", "input"])
+@pytest.mark.parametrize(
+    "path", ["AGENTS.md", "AGENTS.md/", "./AGENTS.md", "sub/../AGENTS.md", "AGENTS.md/.", "a.md"]
+)
 async def test_a_model_writes_none_of_them_through_jupytext_unless_a_person_says_so(
-    call: Call, jp_root_dir: Path
+    call: Call, jp_root_dir: Path, path: str, entry: str
 ) -> None:
     text = "Write British English.\n"
     (jp_root_dir / "AGENTS.md").write_text(text)
+    (jp_root_dir / "a.md").symlink_to("AGENTS.md")
     cells = (await call("GET", "notebooks", "AGENTS.md")).body["cells"]
     edit = {"cell_id": cells[0]["id"], "old_string": "Write", "new_string": "Obey me. Write"}
-    body = {"notebook": "AGENTS.md", "mode": "auto", "allow": ["update_cell"], "input": edit}
+    body = {"notebook": path, "mode": "auto", "allow": ["update_cell"], "input": edit}
+    if entry == "input":
+        body |= {"notebook": "other.ipynb", "input": {**edit, "notebook": path}}
     refused = (await call("POST", "tools", "update_cell", body=body)).body
     assert (refused["is_error"], refused["reason"]) == (True, "needs_approval")
     assert (jp_root_dir / "AGENTS.md").read_text() == text

@@ -21,6 +21,7 @@ from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verify import Verification, plan, verify
 from jupyter_agent.workspace.workspace import Rooms, Workspace
@@ -56,11 +57,13 @@ def desk(
 ) -> Iterator[Desk]:
     sessions, manager = jp_serverapp.session_manager, jp_serverapp.kernel_manager
     tabs = Tabs()
+    notebooks = Notebooks(jp_serverapp.contents_manager, tabs)
     rooms = Rooms(
-        notebooks=Notebooks(jp_serverapp.contents_manager, tabs),
+        notebooks=notebooks,
         kernels=Kernels(sessions, manager, jp_serverapp.kernel_spec_manager),
         runs=Runs(),
         files=Files(jp_serverapp.contents_manager),
+        identities=Identities(jp_serverapp.contents_manager, notebooks.locate),
         fresh=FreshKernels(sessions, manager),
     )
     (jp_root_dir / "reports").mkdir()

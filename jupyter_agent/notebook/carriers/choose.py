@@ -73,11 +73,7 @@ class Notebooks:
 
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
-        path = posixpath.normpath(path.strip("/"))
-        if self._renames.now(path) != path:
-            if await self._disk.exists(path):
-                self.appeared(path)
-            path = self._renames.now(path)
+        path = await self.locate(path)
         entry = next((entry for entry in self._known if entry.notebook.path == path), None)
         if entry is None:
             entry = _Entry(path, self)
@@ -93,6 +89,17 @@ class Notebooks:
                 self._open.discard(entry)
                 raise
         return entry.notebook
+
+    async def locate(self, path: str) -> str:
+        """Where the file or folder is that this path names: normalised, and followed where it was
+        renamed; the root is the empty path.
+        """
+        path = posixpath.normpath(path.strip("/"))
+        if self._renames.now(path) != path:
+            if await self._disk.exists(path):
+                self.appeared(path)
+            path = self._renames.now(path)
+        return "" if path == "." else path
 
     async def create(
         self,

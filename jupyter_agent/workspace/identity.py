@@ -1,0 +1,116 @@
+"""Which file a path means: one name for all the ways to spell it, and whether models may use it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jupyter_server.services.contents.filemanager import FileContentsManager
+from jupyter_server.services.contents.manager import ContentsManager
+from jupyter_server.utils import ensure_async
+
+from jupyter_agent.errors import InvalidInput
+
+_SYSTEM = (Path("/proc"), Path("/sys"))
+"""What Linux shows there looks like regular files, and tells of processes and their keys."""
+_REFUSAL = "`{}` {}; a person can open it."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What a path means."""
+
+    path: str
+    """Where to open it: normalised, and the new path of what was renamed."""
+    name: str
+    """What rules know it by, the same for each path of a file: links within the root followed, in
+    NFC. What a link leads to outside of the root is known by the path of the link."""
+    folds_case: bool = False
+    """Whether the file system takes `A` and `a` for the same."""
+    linked: bool = False
+    """Whether it is a link, or in a folder that is one."""
+    refusal: str = ""
+    """Why no model may name it, as a sentence; empty if one may."""
+
+
+class Identities:
+    """Finds out what paths mean. Only managers of plain files have links; what other managers make
+    of a path is up to them.
+    """
+
+    def __init__(self, contents: ContentsManager, locate: Callable[[str], Awaitable[str]]) -> None:
+        """`locate` normalises a path and follows renames (`Notebooks.locate`)."""
+        self._locate = locate
+        self._files = contents if isinstance(contents, FileContentsManager) else None
+
+    async def of(self, path: str) -> Identity:
+        """What this path means now. Raises InvalidInput for what cannot be a path."""
+        if "\0" in path:
+            raise InvalidInput("A path has no NUL in it.")
+        path = await self._locate(path)
+        if self._files is None:
+            return Identity(path=path, name=_composed(path))
+        root = Path(os.path.realpath(self._files.root_dir))
+        try:
+            found, inside = _look(root, path)
+        except ValueError:  # half a character, a drive of Windows
+            raise InvalidInput(f"{path!r} cannot be a path.") from None
+        if found.linked and not found.refusal and await self._hides(self._files, inside):
+            return replace(found, refusal=_REFUSAL.format(path, "is a link to a hidden file"))
+        return found
+
+    @staticmethod
+    async def _hides(files: FileContentsManager, path: str) -> bool:
+        asked = files.is_hidden(path)  # type: ignore[no-untyped-call]
+        return not files.allow_hidden and bool(await ensure_async(asked))
+
+
+def _look(root: Path, path: str) -> tuple[Identity, str]:
+    """What a path below the root means, and where below the root it leads."""
+    straight = root.joinpath(*path.split("/"))
+    real = Path(os.path.realpath(straight))
+    if not real.is_relative_to(root):
+        outside = path.split("/")[0] == ".."
+        why = "is outside of the folder" if outside else "is a link out of the folder"
+        refusal = _REFUSAL.format(path, why)
+        return Identity(path=path, name=_composed(path), linked=True, refusal=refusal), path
+    inside = "" if real == root else real.relative_to(root).as_posix()
+    found = Identity(
+        path=path,
+        name=_composed(inside),
+        folds_case=_folds_case(root),
+        linked=os.path.normcase(real) != os.path.normcase(straight),
+        refusal="" if _is_plain(real) else f"`{path}` is no regular file; no model may name it.",
+    )
+    return found, inside
+
+
+def _is_plain(real: Path) -> bool:
+    """Whether it is a file or a folder, or nothing yet: no pipe, device or part of the system."""
+    if any(real.is_relative_to(system) for system in _SYSTEM):
+        return False
+    try:
+        mode = real.stat().st_mode
+    except OSError:  # whoever opens it tells why that does not work
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def _folds_case(root: Path) -> bool:
+    """Whether the first name there that has letters is found in the other case as well."""
+    try:
+        with os.scandir(root) as entries:
+            name = next((each.name for each in entries if each.name.swapcase() != each.name), None)
+        if name is None:
+            return False
+        return os.path.samestat(os.lstat(root / name), os.lstat(root / name.swapcase()))
+    except OSError:
+        return False
+
+
+def _composed(path: str) -> str:
+    return unicodedata.normalize("NFC", path)

@@ -1,0 +1,304 @@
+"""Which file a path means: links, and the many ways to spell one path, for rules and for models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import Reply
+
+from .conftest import Call
+
+SECRET = "SALARY-4711"
+HOME = "home.ipynb"
+
+
+@pytest.fixture
+def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
+    jp_server_config["JupyterAgent"]["rules"] = [
+        {"verdict": "deny", "notebook": "prod/*"},
+        {"verdict": "deny", "notebook": "caf\u00e9/*"},
+        {"verdict": "allow", "tool": "update_cell", "notebook": "free/*"},
+    ]
+    return jp_server_config
+
+
+def write(path: Path, source: str = "x = 1") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(new_notebook(cells=[new_code_cell(source, id="a1")]), path)
+
+
+# -- links
+
+
+@pytest.fixture
+def links(jp_root_dir: Path, tmp_path: Path) -> Path:
+    """A folder as somebody may have cloned it: `home.ipynb`, and links to what is elsewhere."""
+    outside = tmp_path / "outside"
+    write(outside / "secret.ipynb", SECRET)
+    (outside / "id_rsa").write_text(SECRET)
+    (jp_root_dir / ".ssh").mkdir()
+    (jp_root_dir / ".ssh" / "id_rsa").write_text(SECRET)
+    write(jp_root_dir / HOME)
+    (jp_root_dir / "notes.txt").write_text("harmless notes")
+    (jp_root_dir / "sub").mkdir()
+    for name, target in {
+        "key.txt": outside / "id_rsa",
+        "folder": outside,
+        "again.txt": Path("key.txt"),
+        "sub/up": Path("../folder"),
+        "secret.ipynb": outside / "secret.ipynb",
+        "new.ipynb": outside / "made.ipynb",
+        "hidden.txt": Path(".ssh/id_rsa"),
+        "hidden": Path(".ssh"),
+        "within.txt": Path("notes.txt"),
+        "within": Path("sub"),
+    }.items():
+        (jp_root_dir / name).symlink_to(target)
+    if Path("/proc/self/environ").exists():
+        (jp_root_dir / "environ").symlink_to("/proc/self/environ")
+    os.mkfifo(jp_root_dir / "pipe")
+    return jp_root_dir
+
+
+LEADS_OUT: list[tuple[str, dict[str, Any]]] = [
+    ("read_file", {"path": "key.txt"}),
+    ("read_file", {"path": "again.txt"}),
+    ("read_file", {"path": "folder/id_rsa"}),
+    ("read_file", {"path": "sub/../folder/id_rsa"}),
+    ("read_file", {"path": "sub/up/id_rsa"}),
+    ("read_file", {"path": "secret.ipynb"}),
+    ("read_file", {"path": "folder/secret.ipynb"}),
+    ("read_file", {"path": "environ"}),
+    ("read_file", {"path": "hidden.txt"}),
+    ("read_file", {"path": "hidden/id_rsa"}),
+    ("read_file", {"path": "notes.txt", "notebook": "secret.ipynb"}),
+    ("list_files", {"path": "folder"}),
+    ("list_files", {"path": "hidden"}),
+    ("get_notebook_state", {"notebook": "secret.ipynb"}),
+    ("read_cells", {"notebook": "secret.ipynb", "cell_ids": ["a1"]}),
+    ("search_notebook", {"notebook": "folder/secret.ipynb", "query": "SALARY"}),
+    ("update_cell", {"notebook": "secret.ipynb", "cell_id": "a1", "source": "gone"}),
+    ("create_cell", {"notebook": "folder/secret.ipynb", "source": "more"}),
+    ("run_cells", {"notebook": "secret.ipynb"}),
+    ("verify_notebook", {"notebook": "secret.ipynb"}),
+    ("create_notebook", {"path": "folder/made.ipynb"}),
+    ("create_notebook", {"path": "new.ipynb"}),
+]
+
+
+@pytest.mark.parametrize("entry", ["tools", "chat"])
+async def test_what_a_model_names_stays_in_the_folder(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, links: Path, tmp_path: Path, entry: str
+) -> None:
+    outside = tmp_path / "outside"
+    before = {path.name: path.read_bytes() for path in outside.iterdir()}
+    if entry == "tools":
+        for tool, given in LEADS_OUT:
+            body = {"notebook": HOME, "mode": "auto", "input": given}
+            answer = (await call("POST", "tools", tool, body=body)).body
+            assert (answer["is_error"], answer.get("reason")) == (True, "denied"), (tool, given)
+            assert "link" in answer["text"], (tool, given)
+            assert "a person can open it" in answer["text"], (tool, given)
+            assert SECRET not in json.dumps(answer)
+    else:
+        replies += [[calls(tool, **given) for tool, given in LEADS_OUT], [says("Done.")]]
+        question = {"messages": [{"role": "user", "content": "Look."}], "mode": "auto"}
+        body = {"id": "talk", "notebook": HOME, **question, "stream": False}
+        turn = (await call("POST", "chat", body=body)).body
+        assert SECRET not in json.dumps(fake.requests)
+        audit = (await call("GET", "turns", turn["turn_id"])).body["audit"]
+        assert [entry["outcome"] for entry in audit] == ["refused"] * len(LEADS_OUT)
+    assert {path.name: path.read_bytes() for path in outside.iterdir()} == before
+
+
+async def test_what_is_no_regular_file_is_refused_at_once(call: Call, links: Path) -> None:
+    body = {"notebook": HOME, "input": {"path": "pipe"}}
+    answer = (await call("POST", "tools", "read_file", body=body)).body
+    assert (answer["is_error"], answer["reason"]) == (True, "denied")
+    assert "no regular file" in answer["text"]
+
+
+async def test_links_within_the_folder_are_followed(call: Call, links: Path) -> None:
+    body = {"notebook": HOME, "mode": "auto", "input": {"path": "within.txt"}}
+    assert (await call("POST", "tools", "read_file", body=body)).body["text"] == "harmless notes"
+    body["input"] = {"path": "within/made.ipynb"}
+    assert not (await call("POST", "tools", "create_notebook", body=body)).body["is_error"]
+    assert (links / "sub" / "made.ipynb").exists()
+
+
+async def test_a_link_that_a_person_opens_or_attaches_is_followed(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, links: Path
+) -> None:
+    body: dict[str, Any] = {"notebook": "secret.ipynb", "input": {}}
+    for given in ({}, {"notebook": "secret.ipynb"}, {"notebook": "./secret.ipynb"}):
+        body["input"] = given
+        answer = (await call("POST", "tools", "get_notebook_state", body=body)).body
+        assert SECRET in answer["text"], given
+    replies.append([says("Seen.")])
+    context = [{"type": "file", "path": "key.txt"}]
+    message = {"role": "user", "content": "What is in it?"}
+    body = {"id": "talk", "notebook": HOME, "context": context, "messages": [message]}
+    await call("POST", "chat", body={**body, "stream": False})
+    assert SECRET in json.dumps(fake.requests[0]["messages"])
+
+
+async def test_a_link_that_is_put_in_place_while_a_person_is_asked_is_not_followed(
+    call: Call, replies: list[Reply], links: Path, tmp_path: Path
+) -> None:
+    replies += [[calls("create_notebook", path="sub/made.ipynb")], [says("Done.")]]
+    message = {"role": "user", "content": "Make one."}
+    body = {"id": "talk", "notebook": HOME, "mode": "ask", "messages": [message], "stream": False}
+    (approval,) = (await call("POST", "chat", body=body)).body["approvals"]
+    (links / "sub" / "up").unlink()
+    (links / "sub").rmdir()
+    (links / "sub").symlink_to(tmp_path / "outside")
+    answers = {"approvals": [{"id": approval["id"], "approved": True}], "wait": 60}
+    done = (await call("POST", "chat", "talk", "approvals", body=answers)).body
+    assert done["state"] == "done"
+    assert not (tmp_path / "outside" / "made.ipynb").exists()
+
+
+# -- spellings
+
+SPELLINGS = [
+    "{0}/x.ipynb",
+    "/{0}/x.ipynb",
+    "./{0}/x.ipynb",
+    "a/../{0}/x.ipynb",
+    "{0}/../{0}/./x.ipynb",
+    "{0}//x.ipynb",
+    "//{0}/x.ipynb/",
+    "{0}/x.ipynb/.",
+    "{0}-link/x.ipynb",
+    "{0}-link.ipynb",
+    "{0}-was/x.ipynb",
+]
+SPELLED = {
+    "deny": [
+        *(spelling.format("prod") for spelling in SPELLINGS),
+        *(spelling.format("cafe\u0301") for spelling in SPELLINGS[:8]),
+    ],
+    "allow": [spelling.format("free") for spelling in SPELLINGS],
+}
+"""Each path of a notebook below a rule, in every way."""
+TOOLS: list[tuple[str, dict[str, Any]]] = [
+    ("get_notebook_state", {}),
+    ("read_cells", {"cell_ids": ["a1"]}),
+    ("search_notebook", {"query": "x"}),
+    ("inspect_variables", {}),
+    ("create_cell", {"source": "y"}),
+    ("update_cell", {"cell_id": "a1", "source": "x = 2"}),
+    ("delete_cell", {"cell_id": "a1"}),
+    ("run_cell", {"cell_id": "a1"}),
+    ("verify_notebook", {}),
+    ("restart_kernel", {}),
+]
+
+
+@pytest.fixture
+def spelled(
+    jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop, jp_serverapp: Any, call: Call
+) -> Path:
+    """`prod`, `free` and `café` have a notebook each, former names, and links that lead there."""
+    write(jp_root_dir / HOME)
+    write(jp_root_dir / "cafe\u0301" / "x.ipynb")  # as a Mac spells it
+
+    async def rename(name: str) -> None:
+        await jp_serverapp.contents_manager.rename(f"{name}-was", name)
+        while (await call("GET", "notebooks", f"{name}-was/x.ipynb")).status != 200:
+            await asyncio.sleep(0)  # until the news of it has arrived
+
+    for name in ("prod", "free"):
+        write(jp_root_dir / f"{name}-was" / "x.ipynb")
+        jp_asyncio_loop.run_until_complete(rename(name))
+        (jp_root_dir / f"{name}-link").symlink_to(name)
+        (jp_root_dir / f"{name}-link.ipynb").symlink_to(f"{name}/x.ipynb")
+    return jp_root_dir
+
+
+def denied(answer: dict[str, Any], tool: str) -> bool:
+    return answer["is_error"] and answer["text"] == f"A rule forbids `{tool}` here."
+
+
+@pytest.mark.parametrize("spelling", SPELLED["deny"])
+async def test_every_spelling_of_a_path_is_denied_alike(
+    call: Call, replies: list[Reply], spelled: Path, spelling: str
+) -> None:
+    named = [(tool, {**given, "notebook": spelling}) for tool, given in TOOLS]
+    named += [
+        ("read_file", {"path": spelling}),
+        ("create_notebook", {"path": spelling.replace("x.ipynb", "new.ipynb")}),
+    ]
+    if "link.ipynb" not in spelling:
+        folder = spelling.replace("/x.ipynb", "")
+        named.append(("list_files", {"path": folder}))
+    else:
+        named.pop()
+    for tool, given in named:
+        body = {"notebook": HOME, "mode": "auto", "input": given}
+        answer = (await call("POST", "tools", tool, body=body)).body
+        assert denied(answer, tool), (tool, given, answer)
+    for tool, given in TOOLS:
+        body = {"notebook": spelling, "mode": "auto", "input": given}
+        answer = (await call("POST", "tools", tool, body=body)).body
+        assert denied(answer, tool), (tool, answer)
+
+    message = {"role": "user", "content": "Do it."}
+    body = {"id": "talk", "mode": "auto", "messages": [message], "stream": False}
+    for home, asked in ((HOME, named), (spelling, TOOLS)):
+        replies += [[calls(tool, **given) for tool, given in asked], [says("Done.")]]
+        turn = (await call("POST", "chat", body={**body, "notebook": home})).body
+        audit = (await call("GET", "turns", turn["turn_id"])).body["audit"]
+        assert [entry["why"] for entry in audit] == [
+            f"A rule forbids `{tool}` here." for tool, _ in asked
+        ]
+
+
+@pytest.mark.parametrize("spelling", SPELLED["allow"])
+async def test_every_spelling_of_a_path_is_allowed_alike(
+    call: Call, spelled: Path, spelling: str
+) -> None:
+    given = {"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2"}
+    for home, input in ((HOME, {**given, "notebook": spelling}), (spelling, given)):
+        write(spelled / "free" / "x.ipynb")
+        body = {"notebook": home, "mode": "ask", "input": input}
+        answer = (await call("POST", "tools", "update_cell", body=body)).body
+        assert not answer["is_error"], answer
+        assert "x = 2" in (spelled / "free" / "x.ipynb").read_text()
+
+
+async def test_a_rule_for_what_is_in_a_folder_leaves_the_folder_beside_it_alone(
+    call: Call, spelled: Path
+) -> None:
+    write(spelled / "production" / "y.ipynb")
+    for path in ("", ".", "/", "production", "free"):
+        body = {"notebook": HOME, "input": {"path": path}}
+        answer = (await call("POST", "tools", "list_files", body=body)).body
+        assert not answer["is_error"], (path, answer)
+    body = {"notebook": HOME, "input": {"path": "production/y.ipynb"}}
+    assert not (await call("POST", "tools", "read_file", body=body)).body["is_error"]
+
+
+async def test_always_allow_here_holds_for_the_notebook_however_it_is_spelled(
+    call: Call, replies: list[Reply], spelled: Path
+) -> None:
+    message = {"role": "user", "content": "Do it."}
+    body = {"id": "talk", "mode": "ask", "messages": [message], "notebook": HOME, "stream": False}
+    replies += [[calls("create_cell", notebook="./free-link.ipynb", source="y")], [says("Done.")]]
+    (approval,) = (await call("POST", "chat", body=body)).body["approvals"]
+    assert approval["notebook"] == "free-link.ipynb"
+    answer = {"id": approval["id"], "approved": True, "remember": "conversation"}
+    await call("POST", "chat", "talk", "approvals", body={"approvals": [answer], "wait": 60})
+    for spelling in SPELLED["allow"]:
+        replies += [[calls("create_cell", notebook=spelling, source="y")], [says("Done.")]]
+        turn = (await call("POST", "chat", body=body)).body
+        assert turn["state"] == "done", spelling

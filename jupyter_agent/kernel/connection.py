@@ -74,6 +74,8 @@ class Connection:
         self._inboxes: dict[str, Inbox] = {}
         self._late: OrderedDict[str, Callable[[Received], None]] = OrderedDict()
         self._running: dict[str, float] = {}
+        self._announced = set[str]()
+        """Of what runs: requests whose code the kernel told to all its clients."""
         self._probes: dict[str, asyncio.Event] = {}
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
@@ -134,6 +136,14 @@ class Connection:
         if self._running:
             return min(self._running.values())
         return None if self._free.is_set() else self._opened
+
+    @property
+    def runs_silently(self) -> bool:
+        """Whether something runs, and all of it was sent as silent. A kernel tells its clients what
+        a person runs (`execute_input`), and not what extensions ask it without showing it:
+        https://jupyter-client.readthedocs.io/en/stable/messaging.html#execute
+        """
+        return bool(self._running) and self._announced.isdisjoint(self._running)
 
     async def free(self) -> None:
         """Return when nothing runs: a person's own cells go first."""
@@ -232,6 +242,9 @@ class Connection:
         """Follow what the kernel does, for whomever: what runs, and its last words."""
         if kind == "shutdown_reply":  # somebody asked; a kernel that dies has no time for it
             self._told("restarted")
+        if kind == "execute_input":
+            self._announced.intersection_update(self._running)
+            self._announced.add(parent.get("msg_id", ""))
         if kind != "status":
             return
         if (probe := self._probes.pop(parent.get("msg_id", ""), None)) is not None:

@@ -94,6 +94,11 @@ class Kernel:
         return time.monotonic() - since
 
     @property
+    def looked_into(self) -> bool:
+        """Whether it is busy with nothing but what other extensions ask it, and with no cell."""
+        return self._connection is not None and self._connection.runs_silently
+
+    @property
     def life(self) -> str:
         """Names the process: when it is another, the variables are lost."""
         return f"{self.id}/{self.generation}"

@@ -28,7 +28,8 @@ async def variables(
     list. `without` are names that are not listed. Raises KernelUnavailable.
     """
     # Before it is connected the kernel manager tells, afterwards the kernel itself.
-    if kernel.state == "busy" or (await kernel.connect()).busy_since is not None:
+    busy = kernel.state == "busy" or (await kernel.connect()).busy_since is not None
+    if busy and not kernel.looked_into:
         return _busy(kernel)
     if kernel.language == "python":
         return (await _summarised(kernel, names, without))[:_CHARS]
@@ -68,4 +69,5 @@ async def _inspected(kernel: Kernel, name: str) -> str:
 def _busy(kernel: Kernel) -> str:
     seconds = kernel.busy_seconds
     since = "" if seconds is None else f" for {seconds:.0f} s"
-    return f"The kernel is busy: a cell has been running{since}. Ask again when it has ended."
+    what = "another extension's code" if kernel.looked_into else "a cell"
+    return f"The kernel is busy: {what} has been running{since}. Ask again when it has ended."

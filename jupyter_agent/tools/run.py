@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ WAIT = 60.0
 """Seconds after which a run goes on without its caller."""
 PATIENCE = 1.0
 """Seconds for which a queued run is waited for before it is told what the kernel is busy with."""
+_WHOSE = {"user": "the user's own", "extension": "another extension's"}
 REACTION = 5.0
 """Seconds that interrupted code has to end before it is told to be still busy."""
 
@@ -198,7 +199,7 @@ async def follow(
 ) -> None:
     """Waits for the end of a run, at most so many seconds, and tells what comes meanwhile.
 
-    Behind what the kernel is busy with it is waited for no longer than `patience`.
+    Behind other runs, and what the user runs, it is waited for no longer than `patience`.
     """
     if progress is not None and run.blocked():
         await progress({"text": "", **run.describe()})
@@ -267,7 +268,7 @@ def _head(run: Run) -> str:
         return f"Cell `{run.cell_id}` {number}: {run.status}, {run.seconds:.1f} s.{note}"
     if run.status == "queued":
         return (
-            f"Cell `{run.cell_id}` is queued, run_id `{run.id}`.{_waits_for(run.blocked())} It"
+            f"Cell `{run.cell_id}` is queued, run_id `{run.id}`.{_waits_for(run)} It"
             " starts by itself, and nothing is interrupted for it: answer, read or edit meanwhile,"
             f" or ask again with wait_for_run.{note}"
         )
@@ -278,14 +279,17 @@ def _head(run: Run) -> str:
     )
 
 
-def _waits_for(blocked: Mapping[str, Any]) -> str:
+def _waits_for(run: Run) -> str:
+    blocked = run.blocked()
     if not blocked:
+        if run.kernel.state == "idle":
+            return (
+                " The kernel has not begun with it: another extension may be asking it something."
+            )
         return " The kernel is starting."
     cells = ", ".join(f"`{cell_id}`" for cell_id in blocked["busy_cells"])
     what = f"cell {cells}" if cells else "code"
-    whose = (
-        "the user's own" if blocked["blocked_by"] == "user" else f"run `{blocked['blocked_by']}`"
-    )
+    whose = _WHOSE.get(blocked["blocked_by"], f"run `{blocked['blocked_by']}`")
     queued = ", ".join(f"`{run_id}`" for run_id in blocked["queued"])
     before = f" Queued before it: {queued}." if queued else ""
     seconds = blocked["busy_seconds"]

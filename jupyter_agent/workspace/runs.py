@@ -158,22 +158,23 @@ class Run:
     async def begins(self, seconds: float, patience: float) -> bool:
         """Wait for the kernel to begin with it, or for its end, at most so many seconds.
 
-        False as soon as `patience` seconds have passed and the kernel is busy with something else.
+        False as soon as `patience` seconds have passed and the kernel is busy with another run or
+        with what the user runs; what other extensions ask it between is waited for.
         """
         until = asyncio.get_running_loop().time() + seconds
         while (left := until - asyncio.get_running_loop().time()) > 0:
             await _first(self._cell.began, self._over, seconds=min(left, patience))
             if self._over.is_set() or self.started is not None:
                 return True
-            if self.blocked():
+            if self.blocked().get("blocked_by", "extension") != "extension":
                 return False
         return False
 
     def blocked(self) -> dict[str, Any]:
         """What a queued run waits for; empty where the kernel is not busy.
 
-        `blocked_by` is a run's id or `user`, `busy_seconds` for how long that has been running,
-        `busy_cells` where, `queued` the ids of the runs that come before this one.
+        `blocked_by` is a run's id, `user` or `extension`, `busy_seconds` for how long that has been
+        running, `busy_cells` where, `queued` the ids of the runs that come before this one.
         """
         ahead = [run for run in self._ahead if run.ended is None]
         busy = self.kernel.busy_seconds
@@ -187,6 +188,8 @@ class Run:
             cells = [cell.id for cell in self.notebook.cells() if cell.running]
             cells = [cell_id for cell_id in cells if cell_id not in ours]
             blocked_by = ahead[-1].id if ahead and busy is None else "user"
+            if blocked_by == "user" and self.kernel.looked_into:
+                blocked_by, cells = "extension", []
         return {
             "blocked_by": blocked_by,
             "busy_seconds": round(busy or 0.0, 1),

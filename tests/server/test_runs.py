@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import nbformat
@@ -45,11 +46,7 @@ async def change(call: Call, cell_id: str, source: str) -> None:
 @asynccontextmanager
 async def persons_cell(call: Call, agent: JupyterAgent, gate: Path) -> AsyncIterator[Any]:
     """A cell that a person runs in a browser until the file `gate` is there; gives its reply."""
-    await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
-    (session,) = await agent.serverapp.session_manager.list_sessions()
-    client = agent.serverapp.kernel_manager.get_kernel(session["kernel"]["id"]).client()
-    client.start_channels(stdin=False, hb=False)
-    await client.wait_for_ready(timeout=60)
+    client = await client_of(call, agent)
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     reply = asyncio.ensure_future(client.execute(code, reply=True, timeout=60))
     kernel = await agent.rooms.kernels.get(PATH)
@@ -57,6 +54,131 @@ async def persons_cell(call: Call, agent: JupyterAgent, gate: Path) -> AsyncIter
     yield reply
     gate.touch()
     await reply
+    client.stop_channels()
+
+
+async def client_of(call: Call, agent: JupyterAgent) -> Any:
+    """A second client of the notebook's kernel, which is started."""
+    await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
+    (session,) = await agent.serverapp.session_manager.list_sessions()
+    client = agent.serverapp.kernel_manager.get_kernel(session["kernel"]["id"]).client()
+    client.start_channels(stdin=False, hb=False)
+    await client.wait_for_ready(timeout=60)
+    return client
+
+
+class Inspector:
+    """What another extension does that looks into the kernel: at each code that somebody runs it
+    sends a request of its own, which takes longer than a run waits for a person's cell.
+    """
+
+    def __init__(self, client: Any, kind: str) -> None:
+        self.looks = 0
+        self._client = client
+        self._kind = kind
+        self._stopping = False
+        self._task = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while not self._stopping:
+            try:
+                message = await self._client.get_iopub_msg(timeout=0.1)
+            except Empty:
+                continue
+            mine = message["parent_header"].get("session") == self._client.session.session
+            if message["msg_type"] == "execute_input" and not mine:
+                self.looks += 1
+                if self._kind == "silent":
+                    self._client.execute("import time; time.sleep(1.5)", silent=True)
+                else:
+                    content = {"comm_id": str(self.looks), "target_name": "looks", "data": {}}
+                    self._client.shell_channel.send(self._client.session.msg("comm_open", content))
+
+    async def stop(self) -> None:
+        self._stopping = True
+        await self._task
+        self._client.stop_channels()
+
+
+@asynccontextmanager
+async def inspector(call: Call, agent: JupyterAgent, kind: str) -> AsyncIterator[Inspector]:
+    client = await client_of(call, agent)
+    registered = (
+        "import time\nget_ipython().kernel.comm_manager.register_target("
+        "'looks', lambda comm, message: time.sleep(1.5))"
+    )
+    await client.execute(registered, silent=True, reply=True, timeout=60)
+    inspector = Inspector(client, kind)
+    try:
+        yield inspector
+    finally:
+        await inspector.stop()
+
+
+@pytest.mark.parametrize("kind", ["silent", "comm"])
+@pytest.mark.parametrize("entry", ["tools", "chat", "rest"])
+async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_kernel(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path,
+    entry: str, kind: str,
+) -> None:  # fmt: skip
+    await call("POST", "notebooks", PATH, "cells", body={"source": "print('last', x)"})
+    async with inspector(call, agent, kind) as peer, asyncio.timeout(60):
+        if entry == "rest":
+            cells = (await call("POST", "notebooks", PATH, "run")).body["cells"]
+            assert [cell["status"] for cell in cells] == ["ok"] * 3
+        elif entry == "tools":
+            body = {"notebook": PATH, "mode": "auto", "input": {}}
+            told = (await call("POST", "tools", "run_cells", body=body)).body
+            assert [cell["status"] for cell in told["cells"]] == ["ok"] * 3
+            one = {**body, "input": {"cell_id": "b2"}}
+            assert (await call("POST", "tools", "run_cell", body=one)).body["status"] == "ok"
+        else:
+            replies += [[calls("run_cell", cell_id="b2")], [calls("run_cells")], [says("Done.")]]
+            await call("POST", "chat", body=ask("Run all."))
+            assert all("queued" not in json.dumps(request) for request in fake.requests)
+        assert peer.looks >= 3
+    last = nbformat.read(notebook, as_version=4).cells[-1]
+    assert last.outputs[0].text == "last 1\n"
+
+
+async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_what(
+    call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
+) -> None:
+    client = await client_of(call, agent)
+    kernel = await agent.rooms.kernels.get(PATH)
+    await kernel.connect()
+    gates = [tmp_path / "first", tmp_path / "second"]
+    waits = [
+        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+        for gate in gates
+    ]
+    client.execute(waits[0], silent=True)
+    await until(lambda: kernel.state == "busy")
+    body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2", "wait": 1.5}}
+    first = (await call("POST", "tools", "run_cell", body=body)).body
+    assert (first["status"], first["blocked_by"]) == ("queued", "extension")
+    assert "The kernel has been running code (another extension's) for" in first["text"]
+
+    body["input"] = {"run_id": first["run_id"]}
+    waiting = asyncio.create_task(call("POST", "tools", "wait_for_run", body={**body}))
+    looking = call("POST", "tools", "inspect_variables", body={**body, "input": {}})
+    looking = asyncio.create_task(looking)
+    gates[0].touch()
+    assert (await waiting).body["status"] == "ok"
+    assert "x: int" in (await looking).body["text"]
+
+    client.execute(waits[0].replace("first", "third"), silent=True)
+    await until(lambda: kernel.state == "busy")
+    reply = asyncio.ensure_future(client.execute(waits[1], reply=True, timeout=60))
+    body["input"] = {"cell_id": "c3", "wait": 60.0}
+    second = asyncio.create_task(call("POST", "tools", "run_cell", body=body))
+    await until(lambda: len(runs(agent)) == 2)
+    (tmp_path / "third").touch()
+    async with asyncio.timeout(30):  # the person's own cell came before it: that is told at once
+        assert (await second).body["blocked_by"] == "user"
+    gates[1].touch()
+    assert (await reply)["content"]["status"] == "ok"
+    assert await runs(agent)[1].wait(60)
     client.stop_channels()
 
 

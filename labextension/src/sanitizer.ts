@@ -1,14 +1,13 @@
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { RenderMimeRegistry, standardRendererFactories } from '@jupyterlab/rendermime';
 import type { ITranslator } from '@jupyterlab/translation';
+import { restyle } from './styles';
+import { asideTypesetter } from './typesetter';
 
 /** What a person would fill in or press: in an untrusted text, always somebody else's. */
 const CONTROLS =
   'form, fieldset, button, select, optgroup, option, datalist, textarea, input:not([type=checkbox]), label, menu, command';
 const LOADED = 'video, audio, picture, source, track, [src], [srcset], [poster], [background]';
-/** Of CSS: a value that loads something, and properties that put a thing where it does not belong. */
-const LOADING = /url|image|src|\\/i;
-const PLACING = ['position', 'z-index', 'inset', 'top', 'right', 'bottom', 'left', 'cursor'];
 
 /**
  * Renders what a model or an output says, with Lab's own renderers only: those of other extensions (a Vega chart
@@ -22,7 +21,7 @@ export function untrusting(
   const { latexTypesetter, linkHandler, markdownParser, sanitizer } = rendermime;
   return new RenderMimeRegistry({
     initialFactories: standardRendererFactories,
-    latexTypesetter: latexTypesetter ?? undefined,
+    latexTypesetter: latexTypesetter ? asideTypesetter(latexTypesetter, disarm) : undefined,
     linkHandler: linkHandler ?? undefined,
     markdownParser: markdownParser ? withoutDiagrams(markdownParser) : undefined,
     sanitizer: withoutRemoteContent(sanitizer),
@@ -50,14 +49,17 @@ export function withoutRemoteContent(sanitizer: IRenderMime.ISanitizer): IRender
         sanitizer.sanitize(dirty, options),
         'text/html'
       );
-      body
-        .querySelectorAll(CONTROLS)
-        .forEach(control => control.replaceWith(...control.childNodes));
-      body.querySelectorAll(LOADED).forEach(unload);
-      body.querySelectorAll('*').forEach(quiet);
+      disarm(body);
       return body.innerHTML;
     }
   };
+}
+
+/** The last step before anything enters the page: nothing below the root loads, acts or covers. */
+function disarm(root: HTMLElement): void {
+  root.querySelectorAll(CONTROLS).forEach(control => control.replaceWith(...control.childNodes));
+  root.querySelectorAll(LOADED).forEach(unload);
+  root.querySelectorAll('*').forEach(quiet);
 }
 
 /** A link in the place of what would load by itself. */
@@ -75,7 +77,7 @@ function unload(element: Element): void {
   }
 }
 
-/** No command of Lab, no shortcut key, no address but of the web, no style that loads or covers something. */
+/** No command of Lab, no shortcut key, no address but of the web, no style but of words. */
 function quiet(element: Element): void {
   for (const { name } of [...element.attributes]) {
     if (name.startsWith('data-commandlinker') || name === 'accesskey' || name === 'usemap') {
@@ -85,14 +87,7 @@ function quiet(element: Element): void {
   if (element instanceof HTMLAnchorElement && element.hasAttribute('href') && !isWeb(element)) {
     element.removeAttribute('href');
   }
-  if (element instanceof HTMLElement && element.hasAttribute('style')) {
-    const { style } = element;
-    for (const name of Array.from(style, (_, index) => style.item(index))) {
-      if (LOADING.test(style.getPropertyValue(name)) || PLACING.includes(name)) {
-        style.removeProperty(name);
-      }
-    }
-  }
+  restyle(element);
 }
 
 function isWeb(link: HTMLAnchorElement): boolean {

@@ -175,11 +175,73 @@ LEAKING = r"""
 <LEAK>
 LEAK
 """
+TYPESET = r"""
+$\unicode[Arial;background:url(LEAK)]{x41}$
+$$\unicode[Arial;background:url(LEAK)]{x41}$$
+\\(\unicode[Arial;background:url(LEAK)]{x41}\\)
+\\[\unicode[Arial;background:url(LEAK)]{x41}\\]
+\begin{align}\unicode[Arial;background:url(LEAK)]{x41}\end{align}
+$\unicode[Arial;list-style-image:url(LEAK);display:list-item]{x41}$
+$\unicode[Arial;border-image:url("LEAK") 1;border:9px solid]{x41}$
+$\unicode[Arial;background:u\72l(LEAK)]{x41}$
+$\unicode[Arial;background:\75\72\6c(LEAK)]{x41}$
+$\unicode[Arial;b\61 ckground:url(LEAK)]{x41}$
+$\unicode[Arial;background:image-set('LEAK' 1x)]{x41}$
+$\unicode[Arial;background:-webkit-image-set(url(LEAK) 1x)]{x41}$
+$\unicode[Arial;background:cross-fade(url(LEAK),url(LEAK),50%)]{x41}$
+$\unicode[Arial;mask-image:url(LEAK)]{x41}$
+$\unicode[Arial;content:url(LEAK)]{x41}$
+$\unicode[Arial;display:block;shape-outside:url(LEAK);float:left]{x41}$
+$\unicode[Arial;--x:url(LEAK);background:var(--x)]{x41}$
+$\unicode[Arial;background:/**/url(LEAK)/**/]{x41}$
+$\unicode[.5,.5][Arial;background:url(LEAK)]{x41}$
+$\unicode [ .5 , .5 ] [Arial;background:url(LEAK)]{x41}$
+$\unicode{x41}\unicode[][Arial]{x42}\unicode[Arial;background:url(LEAK)]{x43}$
+$&#92;unicode[Arial;background:url(LEAK)]{x41}$
+$\uni<wbr>code[Arial;background:url(LEAK)]{x41}$
+$\uni<!-- -->code[Arial;background:url(LEAK)]{x41}$
+<code class="mathjax_process">$\unicode[Arial;background:url(LEAK)]{x41}$</code>
+<pre class="mathjax_process">$\unicode[Arial;background:url(LEAK)]{x41}$</pre>
+| **$\unicode[Arial;background:url(LEAK)]{x41}$** |
+# [$\unicode[Arial;background:url(LEAK)]{x41}$](x)
+$\text{\unicode[Arial;background:url(LEAK)]{x41}}$
+$\begin{array}{c}\unicode[Arial;background:url(LEAK)]{x41}\end{array}$
+$\let\x=\unicode\x[Arial;background:url(LEAK)]{x41}$
+$\let\x\unicode\let\y\x\y[Arial;background:url(LEAK)]{x41}$
+$\def\x{\unicode}\x[Arial;background:url(LEAK)]{x41}$
+$\def\x#1{\unicode[#1]{x41}}\x{Arial;background:url(LEAK)}$
+$\def\x#1{\uni#1}\x{code[Arial;background:url(LEAK)]{x41}}$
+$\newcommand{\x}[1]{\unicode[Arial;background:url(LEAK)]{x#1}}\x{41}$
+$\newcommand\x[2][LEAK]{\unicode[Arial;background:url(#1)]{#2}}\x{x41}$
+$\renewcommand{\aleph}{\unicode[Arial;background:url(LEAK)]{x41}}\aleph$
+$\def\beth{\unicode[Arial;background:url(LEAK)]{x41}}$ then $\beth$
+$\newenvironment{x}{\unicode[Arial;background:url(LEAK)]{x41}}{}\begin{x}\end{x}$
+$\DeclareMathOperator{\x}{\unicode[Arial;background:url(LEAK)]{x41}}\x$
+$\require{unicode}\unicode[Arial;background:url(LEAK)]{x41}$
+$\style{background:url(LEAK)}{x}$
+$\style{background:u\72l(LEAK)}{\class{jp-Dialog}{\cssId{x}{x}}}$
+$\bbox[background:url(LEAK)]{x}$
+$\bbox[5px,background:image-set('LEAK' 1x)]{x}$
+$\mmlToken{mi}[style="background:url(LEAK)"]{x}$
+$\mmlToken{mglyph}[src="LEAK"]{x}$
+$\fcolorbox{red;background:url(LEAK)}{red}{x}$
+$\colorbox{red;background:url(LEAK)}{x}$
+$\color{red;background:url(LEAK)}{x}$
+$\definecolor{x}{named}{red;background:url(LEAK)}\colorbox{x}{x}$
+$\enclose{box}[mathbackground="url(LEAK)",style="background:url(LEAK)"]{x}$
+$\begin{array}{c}\rowcolor{url(LEAK)}\cellcolor{red;background:url(LEAK)}x\end{array}$
+$\rule[0em;background:url(LEAK)]{1em}{1em}\hspace{1em;background:url(LEAK)}$
+$\text{<img src="LEAK">}\tag{<img src="LEAK">}$
+$\includegraphics[width=1em]{LEAK}\htmlStyle{background:url(LEAK)}{x}$
+"""
 MANY_LINES = (
     '[click][1]\n\n[1]: javascript:JS "title"',
     "![x][1]\n\n[1]: LEAK",
     "| a |\n|---|\n| <img src=x onerror=JS> |\n| ![x](LEAK) |\n| [x](javascript:JS) |",
     '```"><img/src=x/onerror=JS>\ncode\n```',
+    "$\\unicode%\n[Arial;background:url(LEAK)]\n{x41}$",
+    "$$\n\\unicode[Arial;background:url(LEAK)]{x41}\n$$",
+    "<span>$\\unicode[Arial;\nbackground:url(LEAK)]{x41}$</span>",
     "```html <img src=x onerror=JS>\n<img src=x onerror=JS>\n```",
     '~~~"onmouseover="JS\ncode\n~~~',
     "```mermaid\ngraph TD; A[<img src=x onerror=JS>] --> B\nclick A href \"javascript:JS\"\n```",
@@ -226,7 +288,12 @@ JSON_BUNDLES = (
 
 def payloads() -> list[str]:
     """All that is text, still with `JS`, `LEAK` and `HOST` in it."""
-    return [*_lines(RUNNING), *_lines(LEAKING), *MANY_LINES]
+    return [*_lines(RUNNING), *_lines(LEAKING), *MANY_LINES, *formulas()]
+
+
+def formulas() -> list[str]:
+    """Those that MathJax turns into something else than text."""
+    return list(_lines(TYPESET))
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from jupyter_agent.testing import Scripted, calls, says, thinks
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
-from tests.ui.payloads import BUNDLES, JSON_BUNDLES, payloads
+from tests.ui.payloads import BUNDLES, JSON_BUNDLES, formulas, payloads
 from tests.ui.stranger import Stranger, stranger
 
 CANARY = "window.canaries = []; window.canary = () => window.canaries.push(Error().stack);"
@@ -27,6 +27,9 @@ from IPython.display import display
 shown = json.load(open("payloads.json"))
 for html in shown["texts"]:
     display({"text/html": html, "text/plain": html}, raw=True)
+for text in shown["formulas"]:
+    for media_type in ("text/latex", "text/markdown"):
+        display({media_type: text, "text/plain": text}, raw=True)
 for media_type, data in shown["bundles"]:
     display({media_type: data, "text/plain": "a bundle"}, raw=True)
 print("\\n".join(shown["texts"]))
@@ -140,7 +143,8 @@ def test_s8_nothing_that_is_shown_runs_or_loads(
     bundles += [
         [kind, json.loads(_armed(json.dumps(data), strange))] for kind, data in JSON_BUNDLES
     ]
-    (lab.root / "payloads.json").write_text(json.dumps({"texts": texts, "bundles": bundles}))
+    shown = {"texts": texts, "formulas": texts[-len(formulas()) :], "bundles": bundles}
+    (lab.root / "payloads.json").write_text(json.dumps(shown))
     _other(lab, texts)
     panel = Panel(page).open("auto")
     names = texts[:12]
@@ -148,6 +152,7 @@ def test_s8_nothing_that_is_shown_runs_or_loads(
     panel.ask("\n".join(texts))
     expect(panel.button("Send")).to_be_visible()
     expect(panel.log.locator(".jp-Agent-markdown")).to_have_count(len(texts))
+    expect(panel.log.locator("mjx-container").first).to_be_attached()  # MathJax is there
     panel.log.get_by_role("button", name="Thought").click()
     _nothing(watched, panel, "said")
 
@@ -230,6 +235,45 @@ def test_s8_the_same_page_without_our_care_runs_and_loads_them(
     eventually(watched.happened, lambda seen: len(seen) == 4, timeout=60)
     eventually(watched.happened, lambda seen: len(seen["scripts"]) > 20, timeout=60)
     eventually(watched.happened, lambda seen: len(seen["visits"]) > 10, timeout=60)
+
+
+def test_s8_labs_own_typesetter_would_load_them(watched: Watched, texts: list[str]) -> None:
+    assert watched.happened() == {}
+    watched.page.evaluate(
+        """async ([path, texts]) => {
+            for (const text of texts.filter(text => text.startsWith('$'))) {
+                const place = document.createElement('div');
+                document.body.append(place);
+                place.textContent = text;
+                await agentTest.notebook(path).rendermime.latexTypesetter.typeset(place);
+            }
+        }""",
+        [NAME, texts[-len(formulas()) :]],
+    )
+    eventually(watched.happened, lambda seen: len(set(seen.get("visits", []))) > 24, timeout=60)
+
+
+def test_s8_what_an_answer_defines_holds_nowhere_else(
+    watched: Watched, replies: Replies, strange: Stranger
+) -> None:
+    panel = Panel(watched.page).open("read")
+    define = r"$\def\gimel{\unicode[Arial;background:url(LEAK)]{x41}}\let\daleth=\frac$"
+    replies.append([says(_armed(rf"{define} and $\daleth12$" + "\n\n$x$", strange))])
+    panel.ask("Define.")
+    expect(panel.log.locator("mjx-container")).to_have_count(1)
+    typeset = watched.page.evaluate(
+        """async path => {
+            const place = document.createElement('div');
+            document.body.append(place);
+            place.textContent = '$\\\\gimel$ $\\\\daleth12$';
+            await agentTest.notebook(path).rendermime.latexTypesetter.typeset(place);
+            return place.innerHTML;
+        }""",
+        NAME,
+    )
+    assert "mfrac" not in typeset
+    watched.settle()
+    assert watched.happened() == {}
 
 
 def _armed(text: str, strange: Stranger, number: int = 0) -> str:

@@ -290,7 +290,11 @@ class LiveTurn:
             self._answering -= answers.keys()
         if not self.questions:
             self.state = "running"
-        given = [{"id": id, "approved": answer.approved} for id, answer in answers.items()]
+        given = [
+            {"id": id, "approved": answer.approved}
+            | ({"reason": answer.reason} if answer.reason else {})
+            for id, answer in answers.items()
+        ]
         await self.tell(Notice(kind="answered", text="", facts={"approvals": given}))
         return [question[0] for question in asked if question is not None]
 

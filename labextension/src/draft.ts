@@ -48,7 +48,7 @@ export class Draft {
 
   get isEmpty(): boolean {
     const { text, attached, pictures } = this._state;
-    return !text && !attached.length && !pictures.length;
+    return !text.trim() && !attached.length && !pictures.length;
   }
 
   /** All that goes along: of the place first, then what was attached by hand. */

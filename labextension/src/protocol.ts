@@ -93,7 +93,7 @@ export interface INotice {
   text: string;
   approval?: IApproval;
   /** Questions that are answered: no tab asks them any more. */
-  approvals?: { id: string; approved: boolean }[];
+  approvals?: { id: string; approved: boolean; reason?: string }[];
 }
 
 /** The result of running a cell. */

@@ -77,6 +77,28 @@ async def test_answers_are_taken_all_or_none(
     assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
 
 
+async def test_the_reason_of_a_denial_is_part_of_the_conversation(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[EDIT, RUN], [says("As you like.")]]
+    edit, run = await asked(call)
+    why = {"approved": False, "reason": "Use y."}
+    done = await answer(call, {"id": edit["id"], **why}, {"id": run["id"], "approved": False})
+    stored = (await call("GET", "conversations", "talk")).body["messages"][-1]
+    for message in (done.body["message"], stored):
+        (notice,) = [
+            part["data"]
+            for part in message["parts"]
+            if part["type"] == "data-notice" and part["data"]["kind"] == "answered"
+        ]
+        assert notice["approvals"] == [
+            {"id": edit["id"], **why},
+            {"id": run["id"], "approved": False},
+        ]
+        denied = [part for part in message["parts"] if part.get("state") == "output-denied"]
+        assert [part["approval"].get("reason") for part in denied] == ["Use y.", None]
+
+
 async def test_all_cells_with_one_more_are_asked_about_when_it_is_there(
     call: Call, replies: list[Reply], notebook: Path
 ) -> None:
@@ -198,7 +220,7 @@ async def test_the_diff_shows_line_ends_that_change(
     source = "x = 1\r\ny\u2028= 2\n"
     replies += [
         [calls("read_cells", cell_ids=["b2"])],
-        [calls("update_cell", cell_id="b2", source=source)],
+        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string=source)],
     ]
     replies += [[says("As you like.")]]
     (edit,) = await asked(call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, Page, expect
 
 from jupyter_agent.testing import calls, says
-from tests.ui.conftest import OpenPage
+from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
@@ -171,6 +171,60 @@ def test_edits_are_allowed_for_a_turn_and_who_allows_them_all_is_offered_the_mod
     eventually(notebook.sources, lambda now: now == {"c0": "x = 5"})
     assert notebook.prompt("c0") == "[1]:"
     expect(panel.region.get_by_label("Mode", exact=True)).to_have_value("ask")
+
+
+SHOW = """async path => {
+  await jupyterapp.commands.execute('docmanager:open', {path});
+  await agentTest.panel(path).context.ready;
+}"""
+
+
+def show(page: Page, path: str) -> None:
+    """Bring a notebook to the front, as with a double click on its name."""
+    page.evaluate(SHOW, path)
+
+
+def test_a_reason_is_the_persons_message_and_leaves_the_draft_empty(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(cells=["x = 1"])
+    page = notebook.page
+    panel = Panel(page).open("ask")
+    replies.append(
+        [
+            calls("update_cell", cell_id="c0", old_string="1", new_string="10"),
+            calls("run_cell", cell_id="c0"),
+        ]
+    )
+    replies.append([says("As you like.")])
+    panel.ask("Change and run.")
+    question(panel, "Edit and run cell 1?")
+    instead = panel.region.get_by_role("textbox", name="What to do instead")
+    instead.press_sequentially("Use <b>y</b>.")
+    instead.press("Enter")
+    expect(panel.log).to_contain_text("As you like.")
+    expect(panel.message).to_be_focused()
+    expect(panel.message).to_have_value("")
+    said = panel.log.get_by_role("article", name="Your answer")
+    expect(said).to_have_text("Use <b>y</b>.")
+    other = new_file(lab, "other_in_front", ["y = 1"])
+    show(page, other)
+    panel.message.focus()
+    page.keyboard.press("Shift+Enter")  # nothing but a line feed is no draft
+    chips = panel.region.locator(".jp-Agent-composer .jp-Agent-chip")
+    expect(chips.first).to_contain_text(other)
+    show(page, notebook.path)
+    expect(chips.first).to_contain_text(notebook.path)
+    show(page, other)
+    expect(chips.first).to_contain_text(other)
+    replies.append([says("This one.")])
+    panel.ask("Which one?")
+    expect(panel.log).to_contain_text("This one.")
+    assert other in str(lab.fake.requests[-1]["messages"][-1])
+    notebook.reload()
+    panel.open()
+    expect(panel.log).to_contain_text("This one.")
+    expect(said).to_have_text("Use <b>y</b>.")
 
 
 def edit(number: int) -> dict[str, object]:

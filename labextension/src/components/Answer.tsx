@@ -108,8 +108,23 @@ function Thinking({ text, live }: { text: string; live: boolean }): React.JSX.El
   );
 }
 
-function Notice({ notice: { kind, text } }: { notice: INotice }): React.JSX.Element | null {
+function Notice({ notice }: { notice: INotice }): React.JSX.Element | null {
+  const { kind, text, approvals = [] } = notice;
+  if (kind === 'answered') {
+    const reasons = new Set(approvals.flatMap(({ reason }) => reason ?? []));
+    return reasons.size ? <Reply text={[...reasons].join('\n\n')} /> : null;
+  }
   return kind === 'approval' || !text ? null : <p className="jp-Agent-notice">{text}</p>;
+}
+
+/** What the person said to a question of the assistant. */
+function Reply({ text }: { text: string }): React.JSX.Element {
+  const { trans } = useServices();
+  return (
+    <article className="jp-Agent-question" aria-label={trans.__('Your answer')}>
+      <p>{text}</p>
+    </article>
+  );
 }
 
 /** Where the next words will appear, while nothing else shows that the assistant is at work. */

@@ -27,20 +27,37 @@ interface IPhraseOptions {
   output?: unknown;
   /** "cell 5", or "a cell" where its position is not known. */
   cell: string;
+  /** The path of its notebook, where that has to be named. */
+  notebook: string | null;
   locate: Locate;
   trans: TranslationBundle;
 }
 
-/** What a tool does, in a colleague's words. */
+/** What a tool does, in a colleague's words: "Edited cell 5", "Edited cell 5 in sales.ipynb". */
 export function phrase(options: IPhraseOptions): Phrase {
-  const { tool, input, cell, locate, trans } = options;
+  const { tool, notebook, trans } = options;
+  const words = plainly(options);
+  const named = !notebook || NAMED.includes(tool);
+  return named ? words : (words.map(word => trans.__('%1 in %2', word, notebook)) as Phrase);
+}
+
+/** Tools whose words say which file they are about, or that are about none. */
+const NAMED = [
+  'get_notebook_state',
+  'verify_notebook',
+  'read_file',
+  'list_files',
+  'create_notebook',
+  'wait_for_run'
+];
+
+function plainly(options: IPhraseOptions): Phrase {
+  const { tool, input, cell, notebook, locate, trans } = options;
   switch (tool) {
-    case 'get_notebook_state':
-      return [
-        trans.__('Read the notebook'),
-        trans.__('Reading the notebook'),
-        trans.__('Read the notebook')
-      ];
+    case 'get_notebook_state': {
+      const it = notebook ?? trans.__('the notebook');
+      return [trans.__('Read %1', it), trans.__('Reading %1', it), trans.__('Read %1', it)];
+    }
     case 'read_cells': {
       const cells = listOf(input.cell_ids ?? [], locate, trans);
       return [
@@ -169,7 +186,8 @@ interface IVerification {
 }
 
 /** "Checked the notebook: 2 differ, 1 failed". */
-function verifying({ output, locate, trans }: IPhraseOptions): Phrase {
+function verifying({ output, notebook, locate, trans }: IPhraseOptions): Phrase {
+  const it = notebook ?? trans.__('the notebook');
   const { running, ok, cells = [] } = (output ?? {}) as IVerification;
   const count = (wanted: string): number => cells.filter(({ status }) => status === wanted).length;
   const place = running ? locate(running) : null;
@@ -180,9 +198,9 @@ function verifying({ output, locate, trans }: IPhraseOptions): Phrase {
         .filter(Boolean)
         .join(', ');
   return [
-    trans.__('Run a copy of the notebook from the top'),
-    place ? trans.__('Checking the notebook, cell %1', place) : trans.__('Checking the notebook'),
-    found ? trans.__('Checked the notebook: %1', found) : trans.__('Checked the notebook')
+    trans.__('Run a copy of %1 from the top', it),
+    place ? trans.__('Checking %1, cell %2', it, place) : trans.__('Checking %1', it),
+    found ? trans.__('Checked %1: %2', it, found) : trans.__('Checked %1', it)
   ];
 }
 

@@ -38,20 +38,36 @@ export function currentCall(parts: readonly AgentPart[]): CallPart | undefined {
   return live.findLast(({ state }) => state === 'input-streaming') ?? live[0];
 }
 
-/** Say what a call does, did, or would do; `held` while others have to be done, or answered, before it. */
+interface ICallContext {
+  /** Whether others have to be done, or answered, before it. */
+  held?: boolean;
+  /** Its notebook, where that is to be named. */
+  notebook?: string | null;
+}
+
+/** Say what a call does, did, or would do. */
 export function describeCall(
   call: CallPart,
   changes: readonly IChange[],
   locate: Locate,
   trans: TranslationBundle,
-  held = false
+  { held = false, notebook = null }: ICallContext = {}
 ): IWords {
   const input = (call.input ?? {}) as IInput;
   const runs = runsOf(call.output);
   const cellId = changes[0]?.cell_id ?? input.cell_id ?? null;
   const cell = nameOf(cellId, changes[0], locate, trans);
   const { toolName: tool, output } = call;
-  const [todo, doing, done] = phrase({ tool, input, runs, output, cell, locate, trans });
+  const [todo, doing, done] = phrase({
+    tool,
+    input,
+    runs,
+    output,
+    cell,
+    notebook: notebook && legible(notebook),
+    locate,
+    trans
+  });
   switch (call.state) {
     case 'approval-requested':
       return { text: todo, note: trans.__('waiting for you'), cellId };
@@ -66,14 +82,16 @@ export function describeCall(
   }
 }
 
-/** "Run cell 7": what would happen; characters that do not show are spelt out. */
+/** "Run cell 7", `named` with its notebook: what would happen; characters that do not show are spelt out. */
 export function describeQuestion(
-  { tool, input, cell_id }: IApproval,
+  { tool, input, cell_id, notebook }: IApproval,
   locate: Locate,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  named = false
 ): string {
   const cell = nameOf(cell_id, undefined, locate, trans);
-  const [todo] = phrase({ tool, input, runs: [], cell, locate, trans });
+  const where = named ? notebook : null;
+  const [todo] = phrase({ tool, input, runs: [], cell, notebook: where, locate, trans });
   return legible(todo);
 }
 
@@ -81,17 +99,29 @@ export function describeQuestion(
 export function describeQuestions(
   approvals: readonly IApproval[],
   locate: Locate,
+  trans: TranslationBundle,
+  named = false
+): string {
+  const [first] = approvals;
+  if (approvals.length === 1) {
+    return describeQuestion(first, locate, trans, named);
+  }
+  const notebooks = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
+  const words = together(approvals, locate, trans);
+  return named ? legible(trans.__('%1 in %2', words, [...notebooks].join(', '))) : words;
+}
+
+function together(
+  approvals: readonly IApproval[],
+  locate: Locate,
   trans: TranslationBundle
 ): string {
   const [first] = approvals;
   const edits = approvals.filter(isEdit);
-  if (approvals.length === 1) {
-    return describeQuestion(first, locate, trans);
-  }
   if (edits.length === approvals.length) {
     return trans._n('Make 1 change', 'Make %1 changes', edits.length);
   }
-  if (new Set(approvals.map(({ cell_id }) => cell_id)).size === 1) {
+  if (new Set(approvals.map(({ notebook, cell_id }) => `${notebook}\0${cell_id}`)).size === 1) {
     return trans.__('Edit and run %1', nameOf(first.cell_id, undefined, locate, trans));
   }
   return trans._n('Make 1 change and run', 'Make %1 changes and run', edits.length);

@@ -75,8 +75,8 @@ describe('describeCall', () => {
       input: { cell_id: 'b2' },
       state: 'input-available'
     } as CallPart;
-    expect(describeCall(call, [], locate, trans, true).text).toBe('Run cell 2');
-    expect(describeCall(call, [], locate, trans, false).text).toBe('Running cell 2…');
+    expect(describeCall(call, [], locate, trans, { held: true }).text).toBe('Run cell 2');
+    expect(describeCall(call, [], locate, trans).text).toBe('Running cell 2…');
   });
 
   it('says how a run ended and how long it took', () => {
@@ -126,6 +126,50 @@ describe('describeQuestions', () => {
   ])('says %s', (words, approvals) =>
     expect(describeQuestions(approvals, locate, trans)).toBe(words)
   );
+});
+
+describe('the notebook', () => {
+  const call = (tool: string, input: object, rest: object = {}): string => {
+    const part = {
+      type: 'dynamic-tool',
+      toolName: tool,
+      input,
+      state: 'output-available',
+      ...rest
+    };
+    return describeCall(part as CallPart, [], locate, trans, { notebook: 'a\u202e.ipynb' }).text;
+  };
+
+  it.each([
+    ['update_cell', { cell_id: 'b2' }, 'Edited cell 2 in a⟨U+202E⟩.ipynb'],
+    ['create_cell', { after: 'b2' }, 'Added a cell after 2 in a⟨U+202E⟩.ipynb'],
+    ['run_cells', {}, 'Ran all cells in a⟨U+202E⟩.ipynb'],
+    ['get_notebook_state', {}, 'Read a⟨U+202E⟩.ipynb'],
+    ['verify_notebook', {}, 'Checked a⟨U+202E⟩.ipynb'],
+    ['create_notebook', { path: 'b.ipynb' }, 'Created b.ipynb'],
+    ['read_file', { path: 'b.csv' }, 'Read b.csv']
+  ])('is named in what %s did with %j', (tool, input, words) => {
+    expect(call(tool, input)).toBe(words);
+  });
+
+  it('is named in a question', () => {
+    const ask = (id: string, tool: string, notebook: string): IApproval => ({
+      id,
+      call_id: id,
+      tool,
+      input: { cell_id: 'b2' },
+      notebook,
+      cell_id: 'b2',
+      expires: ''
+    });
+    const edit = ask('1', 'update_cell', 'a.ipynb');
+    const others = [ask('2', 'run_cell', 'b.ipynb'), ask('3', 'run_cell', 'a.ipynb')];
+    const words = (...approvals: IApproval[]): string =>
+      describeQuestions(approvals, locate, trans, true);
+    expect(words(edit)).toBe('Edit cell 2 in a.ipynb');
+    expect(words(edit, others[1])).toBe('Edit and run cell 2 in a.ipynb');
+    expect(words(edit, others[0])).toBe('Make 1 change and run in a.ipynb, b.ipynb'); // two cells of one id
+  });
 });
 
 describe('duration', () => {

@@ -184,6 +184,66 @@ def show(page: Page, path: str) -> None:
     page.evaluate(SHOW, path)
 
 
+def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    sales = new_file(lab, "two_sales", ["s = 1", "t = 1"])
+    notebook = open_page(cells=["c = 1", "d = 1"])
+    costs = notebook.path
+    page = notebook.page
+    panel = Panel(page).open("ask")
+    show(page, sales)
+    show(page, costs)
+    replies.append(
+        [
+            calls("update_cell", cell_id="c0", old_string="1", new_string="2"),
+            calls("update_cell", notebook=sales, cell_id="c1", old_string="1", new_string="2"),
+        ]
+    )
+    replies.append(
+        [calls("update_cell", notebook=sales, cell_id="c0", old_string="1", new_string="3")]
+    )
+    replies.append([says("Both.")])
+    panel.ask("Change both.")
+    question(panel, f"Make 2 changes in {costs}, {sales}?")
+    acts = panel.region.locator(".jp-Agent-act")
+    expect(acts).to_have_text([f"Edit cell 1 in {costs}", f"Edit cell 2 in {sales}"])
+    panel.button("Allow").click()
+    question(panel, f"Edit cell 1 in {sales}?")  # the only one, but not the one in front
+    panel.button("Allow").click()
+    expect(panel.log).to_contain_text("Both.")
+    for words in (
+        f"Edited cell 1 in {costs}",
+        f"Edited cell 2 in {sales}",
+        f"Edited cell 1 in {sales}",
+    ):
+        expect(panel.call(words)).to_be_visible()
+    panel.button("Review").click()
+    reviews = panel.log.locator(".jp-Agent-cellReview")
+    expect(reviews).to_have_count(3)
+    for words in (f"Cell 1 in {costs}", f"Cell 2 in {sales}", f"Cell 1 in {sales}"):
+        expect(panel.log.get_by_role("group", name=words, exact=True)).to_be_visible()
+
+
+def test_a_notebook_is_named_while_another_is_in_front(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(cells=["x = 1"])
+    page = notebook.page
+    panel = Panel(page).open("ask")
+    replies.append([calls("update_cell", cell_id="c0", old_string="1", new_string="2")])
+    replies.append([says("Done.")])
+    panel.ask("Change it.")
+    question(panel, "Edit cell 1?")
+    other = new_file(lab, "in_front", ["y = 1"])
+    show(page, other)
+    question(panel, f"Edit cell 1 in {notebook.path}?")
+    panel.button("Allow").click()
+    expect(panel.call(f"Edited cell 1 in {notebook.path}")).to_be_visible()
+    show(page, notebook.path)
+    expect(panel.call("Edited cell 1")).to_be_visible()
+
+
 def test_a_reason_is_the_persons_message_and_leaves_the_draft_empty(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:

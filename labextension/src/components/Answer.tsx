@@ -3,7 +3,7 @@ import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../protocol';
 import { currentCall, isLive } from '../words';
 import { Boundary } from './Boundary';
-import { Call } from './Call';
+import { Call, notebookOf } from './Call';
 import { Markdown } from './Markdown';
 import { TurnEnd } from './Review';
 import { Sent } from './Sent';
@@ -35,6 +35,8 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
   const abandoned = abandonedParts(parts, running);
   const asking = parts.some(isAsking);
   const current = currentCall(parts);
+  const home = metadata?.notebook ?? null;
+  const several = new Set(notebooksOf(parts, own, home)).size > 1;
   return (
     <article className="jp-Agent-answer" data-turn={turnId}>
       {parts.map((part, index) => (
@@ -43,7 +45,8 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
             <Part
               part={part}
               changes={own}
-              notebook={metadata?.notebook ?? null}
+              notebook={home}
+              several={several}
               turnId={turnId}
               recent={recent}
               running={running}
@@ -68,6 +71,8 @@ interface IPartProps {
   /** By the call that made them. */
   changes: ReadonlyMap<string | null, readonly IChange[]>;
   notebook: string | null;
+  /** Whether it is about more notebooks than one. */
+  several: boolean;
   turnId: string;
   recent: boolean;
   running: boolean;
@@ -140,6 +145,17 @@ function Caret({ parts }: { parts: readonly AgentPart[] }): React.JSX.Element | 
 
 function isAsking(part: AgentPart): boolean {
   return part.type === 'dynamic-tool' && part.state === 'approval-requested';
+}
+
+/** The notebooks that the calls of an answer are about. */
+function notebooksOf(
+  parts: readonly AgentPart[],
+  changes: ReadonlyMap<string | null, readonly IChange[]>,
+  home: string | null
+): (string | null)[] {
+  return parts.flatMap(part =>
+    part.type === 'dynamic-tool' ? notebookOf(part, changes.get(part.toolCallId) ?? NONE, home) : []
+  );
 }
 
 /** What an answer tells of its changes, as the very arrays: a call that stays as it is is not rendered again. */

@@ -1,10 +1,10 @@
 import * as React from 'react';
-import { legible, pieces } from '../characters';
+import { pieces } from '../characters';
 import { parseDiff } from '../diff';
 import type { IApproval, IApprovalAnswer } from '../protocol';
 import { describeQuestion, describeQuestions, isEdit } from '../words';
 import { Code, Diff } from './Code';
-import { useAssistant, useConversation, useDraft, useModeOffer, useServices } from './services';
+import { useAssistant, useConversation, useFront, useModeOffer, useServices } from './services';
 
 /** The question that the turn waits for, with exactly what would happen. */
 export function Approvals(): React.JSX.Element | null {
@@ -25,7 +25,7 @@ interface ICardProps {
 function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const { notebooks, focusMessage, offer, trans } = useServices();
   const { conversation, mode } = useAssistant();
-  const { place } = useDraft();
+  const front = useFront();
   const offered = useModeOffer();
   const [reason, setReason] = React.useState('');
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
@@ -38,18 +38,19 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   };
   const deny = (): void => answer({ approved: false, reason: reason.trim() || undefined });
   const locate = locateIn(approvals, notebooks);
-  const words = trans.__('%1?', describeQuestions(approvals, locate, trans));
-  const elsewhere = new Set(approvals.map(({ notebook }) => notebook ?? place?.notebook));
-  elsewhere.delete(place?.notebook);
+  const concerned = new Set(approvals.map(({ notebook }) => notebook ?? front));
+  const named = concerned.size > 1 || !concerned.has(front);
+  const words = trans.__('%1?', describeQuestions(approvals, locate, trans, named));
   const asks = mode === 'ask' && approvals.some(isEdit);
   return (
     <div role="group" aria-label={words} className="jp-Agent-approval">
       <div className="jp-Agent-callHead">
         <strong>{words}</strong>
-        <span className="jp-Agent-note">
-          {legible([...elsewhere].join(', '))}{' '}
-          {others > 0 && trans._n('and 1 more question', 'and %1 more questions', others)}
-        </span>
+        {others > 0 && (
+          <span className="jp-Agent-note">
+            {trans._n('and 1 more question', 'and %1 more questions', others)}
+          </span>
+        )}
       </div>
       <Tricks approvals={approvals} />
       <div
@@ -58,7 +59,7 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
         aria-label={trans.__('What would happen')}
       >
         {approvals.map(approval => (
-          <Act key={approval.id} approval={approval} named={approvals.length > 1} />
+          <Act key={approval.id} approval={approval} one={approvals.length === 1} named={named} />
         ))}
       </div>
       {asks && offered && <Offer answer={answer} />}
@@ -102,8 +103,16 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   );
 }
 
+interface IActProps {
+  approval: IApproval;
+  /** Whether it is the only one, and the question says what it does. */
+  one: boolean;
+  /** Whether it says in which notebook. */
+  named: boolean;
+}
+
 /** What one call would do: the code that would run, or the lines that would change. */
-function Act({ approval, named }: { approval: IApproval; named: boolean }): React.JSX.Element {
+function Act({ approval, one, named }: IActProps): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { notebook, cell_id, code, cells, diff, input } = approval;
   const locate = locateIn([approval], notebooks);
@@ -111,7 +120,7 @@ function Act({ approval, named }: { approval: IApproval; named: boolean }): Reac
   const runs = cells && cells.length > 1 ? cells : code ? [{ cell_id: '', code }] : [];
   return (
     <>
-      {named && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans)}</p>}
+      {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans, named)}</p>}
       {runs.map(run => (
         <React.Fragment key={run.cell_id}>
           {run.cell_id && (

@@ -1,3 +1,4 @@
+import { PathExt } from '@jupyterlab/coreutils';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { IDiffLine } from '../diff';
@@ -9,7 +10,7 @@ import { describeCall, isAtWork } from '../words';
 import { Code, Diff } from './Code';
 import { Outputs } from './Outputs';
 import { Review } from './Review';
-import { useSeconds, useServices } from './services';
+import { useFront, useSeconds, useServices } from './services';
 
 interface ICallProps {
   call: CallPart;
@@ -24,20 +25,27 @@ interface ICallProps {
   running: boolean;
   /** Whether it stands behind a question about another call. */
   held: boolean;
+  /** Whether the answer is about several notebooks, so that each call says which. */
+  several: boolean;
 }
 
 /** One thing the assistant does, said in words, at its place in the answer. */
 export const Call = React.memo(function Call(props: ICallProps) {
   const { call, changes, recent, held } = props;
   const { notebooks, trans } = useServices();
+  const front = useFront();
   const [chosen, setOpen] = React.useState<boolean | null>(null);
   const [details, setDetails] = React.useState(false);
   const live = isAtWork(call, held);
   const seconds = useSeconds(live);
-  const notebook = notebookOf(call) ?? props.notebook;
+  const notebook = notebookOf(call, changes, props.notebook);
   const locate = (cell_id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id }) : null;
-  const words = describeCall(call, changes, locate, trans, held);
+  const named = props.several || notebook !== front;
+  const words = describeCall(call, changes, locate, trans, {
+    held,
+    notebook: named ? notebook : null
+  });
   const cell = notebook && words.cellId ? { notebook, cell_id: words.cellId } : null;
   const lines = changedLines(call, changes);
   const { type } = (call.input ?? {}) as IInput;
@@ -131,8 +139,15 @@ interface IEditInput {
   new_string?: string;
 }
 
-function notebookOf(call: CallPart): string | undefined {
-  return (call.input as IEditInput | undefined)?.notebook;
+/** The notebook that a call is about: as the server resolved it, or as the model spells it; by default the turn's. */
+export function notebookOf(
+  { input, output }: CallPart,
+  changes: readonly IChange[],
+  home: string | null
+): string | null {
+  const resolved = changes[0]?.notebook ?? (output as IEditInput | undefined)?.notebook;
+  const spelt = (input as IEditInput | undefined)?.notebook;
+  return resolved ?? (spelt ? PathExt.normalize(spelt).replace(/^\//, '') : home);
 }
 
 /** What the call changed; before it has, what it is about to write. */

@@ -2,11 +2,12 @@ import * as React from 'react';
 import { isLive, describeCall } from '../words';
 import { Answer } from './Answer';
 import { Failure } from './Failure';
+import { notebookOf } from './Call';
 import { OutOfDate } from './OutOfDate';
 import { PendingReview } from './Review';
 import { Question } from './Question';
 import { Welcome } from './Welcome';
-import { useAssistant, useConversation, useServices } from './services';
+import { useAssistant, useConversation, useFront, useServices } from './services';
 
 /** The messages of the conversation in front. */
 export function Log(): React.JSX.Element {
@@ -124,11 +125,14 @@ function Announcement(): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { messages, progress } = useConversation();
   const last = messages.at(-1);
-  const call = last?.parts.findLast(part => part.type === 'dynamic-tool' && !isLive(part));
-  const notebook = last?.metadata?.notebook ?? null;
+  const front = useFront();
+  const calls = last?.parts.filter(part => part.type === 'dynamic-tool') ?? [];
+  const call = calls.findLast(part => !isLive(part));
+  const notebook = call ? notebookOf(call, [], last?.metadata?.notebook ?? null) : null;
   const locate = (cell_id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id }) : null;
-  const did = call?.type === 'dynamic-tool' ? describeCall(call, [], locate, trans) : null;
+  const named = { notebook: notebook === front ? null : notebook };
+  const did = call && describeCall(call, [], locate, trans, named);
   const text = progress === 'running' ? [did?.text, did?.note].filter(Boolean).join(', ') : '';
   return (
     <div role="status" className="jp-Agent-hidden">

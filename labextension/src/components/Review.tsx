@@ -1,12 +1,13 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
+import { legible } from '../characters';
 import { describeConflict } from '../conflicts';
 import { diffLines } from '../diff';
 import type { OpenNotebooks } from '../notebooks';
 import type { ICellRef, IChange, IUndone } from '../protocol';
 import { Diff } from './Code';
 import { LineCount } from './Call';
-import { useAssistant, useConversation, usePending, useServices } from './services';
+import { useAssistant, useConversation, useFront, usePending, useServices } from './services';
 
 interface IReviewProps {
   turnId: string;
@@ -48,7 +49,9 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
   const { conversation } = useAssistant();
   const [reviewing, setReviewing] = React.useState(false);
   const [undone, setUndone] = React.useState<IUndone | null>(null);
+  const front = useFront();
   const cells = byCell(changes.filter(isEdit));
+  const several = new Set(cells.map(([{ notebook }]) => notebook)).size > 1;
   if (!cells.length) {
     return null;
   }
@@ -84,18 +87,30 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
       </div>
       {undone && <Undone undone={undone} />}
       {reviewing &&
-        cells.map(cell => <CellReview key={cell[0].cell_id} turnId={turnId} changes={cell} />)}
+        cells.map(cell => {
+          const [{ notebook, cell_id }] = cell;
+          return (
+            <CellReview
+              key={`${notebook}\0${cell_id}`}
+              turnId={turnId}
+              changes={cell}
+              named={several || notebook !== front}
+            />
+          );
+        })}
     </div>
   );
 }
 
 /** What a turn did to one cell, all its steps taken together. */
-function CellReview({ turnId, changes }: IReviewProps): React.JSX.Element {
+function CellReview(props: IReviewProps & { named: boolean }): React.JSX.Element {
+  const { turnId, changes, named } = props;
   const { notebooks, trans } = useServices();
   const { notebook, cell_id, before } = changes[0];
   const after = changes[changes.length - 1].after;
   const lines = diffLines(before?.source ?? '', after?.source ?? '');
-  const name = nameOfCell({ notebook, cell_id }, notebooks, trans);
+  const place = nameOfCell({ notebook, cell_id }, !after, notebooks, trans);
+  const name = named ? trans.__('%1 in %2', place, legible(notebook)) : place;
   return (
     <div role="group" aria-label={name} className="jp-Agent-cellReview">
       <div className="jp-Agent-callHead">
@@ -120,6 +135,7 @@ function CellReview({ turnId, changes }: IReviewProps): React.JSX.Element {
 
 function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Element {
   const { notebooks, trans } = useServices();
+  const front = useFront();
   return (
     <div role="status" className="jp-Agent-undone">
       <p>
@@ -130,7 +146,12 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
       {conflicts.map(conflict => (
         <p key={`${conflict.notebook} ${conflict.cell_id}`}>
           <button className="jp-Agent-link" onClick={() => void notebooks.reveal(conflict)}>
-            {describeConflict(conflict, notebooks.position(conflict), trans)}
+            {describeConflict(
+              conflict,
+              notebooks.position(conflict),
+              trans,
+              conflict.notebook !== front
+            )}
           </button>
         </p>
       ))}
@@ -176,9 +197,17 @@ export function PendingReview(): React.JSX.Element | null {
   );
 }
 
-function nameOfCell(cell: ICellRef, notebooks: OpenNotebooks, trans: TranslationBundle): string {
+function nameOfCell(
+  cell: ICellRef,
+  deleted: boolean,
+  notebooks: OpenNotebooks,
+  trans: TranslationBundle
+): string {
   const position = notebooks.position(cell);
-  return position ? trans.__('Cell %1', position) : trans.__('Deleted cell');
+  if (position) {
+    return trans.__('Cell %1', position);
+  }
+  return deleted ? trans.__('Deleted cell') : trans.__('Cell'); // of a notebook that is not open
 }
 
 function isOpen(change: IChange): boolean {

@@ -110,6 +110,19 @@ export function useModeOffer(): boolean {
   return useModel(useServices().offer, atOnce);
 }
 
+/** The path of the notebook in front, or null where none of our server is. */
+export function useFront(): string | null {
+  const { notebooks } = useServices();
+  const subscribe = React.useCallback(
+    (render: () => void) => {
+      notebooks.moved.connect(render);
+      return () => void notebooks.moved.disconnect(render);
+    },
+    [notebooks]
+  );
+  return React.useSyncExternalStore(subscribe, () => notebooks.place?.notebook ?? null);
+}
+
 /** How much models get to see. */
 export function useSharing(): ISharing {
   return useModel(useServices().sharing, eachFrame);

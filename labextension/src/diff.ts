@@ -4,7 +4,12 @@ import { structuredPatch } from 'diff';
 export interface IDiffLine {
   sign: ' ' | '+' | '-' | '…';
   text: string;
+  /** Of how many empty lines it is the sum. */
+  empty?: number;
 }
+
+/** Empty lines in a row from which on they are folded. */
+export const MANY_EMPTY = 4;
 
 /** Unchanged lines shown around each change. */
 const CONTEXT = 2;
@@ -16,11 +21,12 @@ export function diffLines(before: string, after: string): IDiffLine[] {
   return parseDiff(hunks.flatMap(hunk => ['@@', ...hunk.lines]).join('\n'));
 }
 
-/** The lines of a unified diff, without its heads. */
+/** The lines of a unified diff, without its heads; what stands before them, or in place of them, is a gap's. */
 export function parseDiff(diff: string): IDiffLine[] {
   const lines = diff.split('\n');
-  const start = lines.findIndex(line => line.startsWith('@@'));
-  const shown = lines.slice(0, Math.max(start, 0)).filter(line => !/^(---|\+\+\+)/.test(line));
+  const first = lines.findIndex(line => line.startsWith('@@'));
+  const start = first < 0 ? lines.length : first;
+  const shown = lines.slice(0, start).filter(line => line && !/^(---|\+\+\+)/.test(line));
   const result: IDiffLine[] = shown.map(text => ({ sign: '…', text }));
   for (const line of lines.slice(start + 1)) {
     const sign = line[0];
@@ -33,10 +39,31 @@ export function parseDiff(diff: string): IDiffLine[] {
   return result;
 }
 
+/** The lines with many empty ones in a row as one, so that they push nothing out of view. */
+export function foldEmpty(lines: readonly IDiffLine[]): IDiffLine[] {
+  const folded: IDiffLine[] = [];
+  for (let start = 0, end = 0; start < lines.length; start = end) {
+    const { sign } = lines[start];
+    end = start;
+    while (lines[end]?.sign === sign && isEmpty(lines[end].text)) {
+      end++;
+    }
+    end = Math.max(end, start + 1);
+    const run = lines.slice(start, end);
+    folded.push(...(run.length < MANY_EMPTY ? run : [{ sign, text: '', empty: run.length }]));
+  }
+  return folded;
+}
+
 /** How many lines were added and removed. */
 export function countLines(lines: readonly IDiffLine[]): { added: number; removed: number } {
   return {
     added: lines.filter(line => line.sign === '+').length,
     removed: lines.filter(line => line.sign === '-').length
   };
+}
+
+/** Whether a line has nothing to read; a character that does not show is not nothing. */
+export function isEmpty(line: string): boolean {
+  return /^[ \t]*\n?$/.test(line);
 }

@@ -1,6 +1,8 @@
 import { splitBlocks } from '../src/blocks';
-import { countLines, diffLines, parseDiff } from '../src/diff';
+import { nullTranslator } from '@jupyterlab/translation';
+import { countLines, diffLines, foldEmpty, parseDiff } from '../src/diff';
 import { partialObject } from '../src/json';
+import { foldEmptyLines } from '../src/marks';
 
 describe('partialObject', () => {
   const whole = { source: 'a = "\\n"\n\té\\', n: [1, { deep: 'x' }], ok: true, none: null };
@@ -86,5 +88,48 @@ describe('diffs', () => {
       { sign: '+', text: '++y' },
       { sign: '+', text: 'z' }
     ]);
+  });
+
+  it('shows what the server says of a change without lines', () => {
+    expect(parseDiff('type: code -> raw\n')).toEqual([{ sign: '…', text: 'type: code -> raw' }]);
+    expect(parseDiff('move after b2')).toEqual([{ sign: '…', text: 'move after b2' }]);
+  });
+});
+
+describe('many empty lines in a row', () => {
+  const empty = (count: number): string => '\n'.repeat(count);
+
+  it('are one line of a diff, which counts them', () => {
+    const lines = parseDiff(`@@\n+a\n${'+\n'.repeat(60)}+b\n-\n-\n-\n-c`);
+    expect(foldEmpty(lines)).toEqual([
+      { sign: '+', text: 'a' },
+      { sign: '+', text: '', empty: 60 },
+      { sign: '+', text: 'b' },
+      { sign: '-', text: '' },
+      { sign: '-', text: '' },
+      { sign: '-', text: '' },
+      { sign: '-', text: 'c' }
+    ]);
+  });
+
+  it.each([
+    [['a\n', empty(60), 'b'], ['60 empty lines']],
+    [[`${empty(60)}a`], ['60 empty lines']],
+    [[`a\n${empty(4)}b\n${' \t\n'.repeat(5)}c`], ['4 empty lines', '5 empty lines']],
+    [['a', `${empty(5)}b`], ['4 empty lines']],
+    [['a', `${empty(4)}b`], []],
+    [[`a\n${'\u200b\n'.repeat(9)}b`], []],
+    [[`a\n${' '.repeat(100000)}b`], []]
+  ])('are one line of code, and the text stays what it is: %j', (tokens, labels) => {
+    const code = document.createElement('code');
+    for (const token of tokens) {
+      const part = document.createElement('span');
+      part.textContent = token;
+      code.append(part);
+    }
+    foldEmptyLines(code, nullTranslator.load('jupyter_agent'));
+    expect(code.textContent).toBe(tokens.join(''));
+    const marks = [...code.querySelectorAll('.jp-Agent-empty')];
+    expect(marks.map(mark => mark.getAttribute('aria-label'))).toEqual(labels);
   });
 });

@@ -99,6 +99,24 @@ async def test_the_reason_of_a_denial_is_part_of_the_conversation(
         assert [part["approval"].get("reason") for part in denied] == ["Use y.", None]
 
 
+async def test_a_question_has_every_line(call: Call, replies: list[Reply], notebook: Path) -> None:
+    source = "\n".join(f"line_{number} = {number}" for number in range(1_500))
+    replies += [
+        [calls("create_cell", source=source)],
+        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string=source)],
+        [RUN],
+        [says("As you like.")],
+    ]
+    (create,) = await asked(call)
+    (update,) = (await answer(call, {"id": create["id"], "approved": False})).body["approvals"]
+    for approval in (create, update):
+        added = [line[1:] for line in approval["diff"].split("\n") if line.startswith("+")]
+        assert "\n".join(added) == source
+    (run,) = (await answer(call, {"id": update["id"], "approved": True})).body["approvals"]
+    assert run["code"] == source
+    await answer(call, {"id": run["id"], "approved": False})
+
+
 async def test_all_cells_with_one_more_are_asked_about_when_it_is_there(
     call: Call, replies: list[Reply], notebook: Path
 ) -> None:

@@ -32,3 +32,11 @@ class Panel:
 
     def button(self, name: str) -> Locator:
         return self.region.get_by_role("button", name=name, exact=True)
+
+    def allow(self) -> None:
+        """Read what is asked about to its end, and allow it."""
+        more, allow = self.button("Show the rest"), self.button("Allow")
+        expect(more.or_(allow)).to_be_visible()
+        while more.is_visible():
+            more.click()
+        allow.click()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
-from jupyter_agent.testing import calls, says
+from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage, new_file
+from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
@@ -52,7 +53,7 @@ def test_s12_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
     shown = card.locator(".jp-Agent-code").last
     assert shown.evaluate("code => code.textContent") == code
     assert copied(panel.page, shown) == code
-    panel.button("Allow").click()
+    panel.allow()
     expect(panel.log).to_contain_text("It ran.")
     assert notebook.sources()["c0"] == code
     assert [cell.source for cell in notebook.on_disk().cells] == [code]
@@ -182,6 +183,138 @@ SHOW = """async path => {
 def show(page: Page, path: str) -> None:
     """Bring a notebook to the front, as with a double click on its name."""
     page.evaluate(SHOW, path)
+
+
+LONG = "\n".join(f"step_{n} = {n}" for n in range(1, 40)) + "\nlast = 'evil'"
+FREER = ("Allow edits this turn", "Always allow here")
+
+
+def in_view(box: Locator, text: str) -> bool:
+    """Whether the last line that has this text can be read: nothing of it is out of the box."""
+    return bool(
+        box.evaluate(
+            """(box, text) => {
+                const range = document.createRange();
+                const nodes = document.createTreeWalker(box, NodeFilter.SHOW_TEXT);
+                while (nodes.nextNode()) {
+                    if (nodes.currentNode.data.includes(text)) range.selectNode(nodes.currentNode);
+                }
+                const [line, seen] = [range, box].map(one => one.getBoundingClientRect());
+                return line.height && line.top >= seen.top - 1 && line.bottom <= seen.bottom + 1;
+            }""",
+            text,
+        )
+    )
+
+
+def test_nothing_is_allowed_before_its_end_was_in_view(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(cells=["x = 1"])
+    panel = Panel(notebook.page).open("ask")
+    source = f"{LONG.replace('step_9 = 9', 'def f():' + chr(10) * 61 + '    return 9')}"
+    replies.append([calls("create_cell", source=source)])
+    replies.append([says("Added.")])
+    panel.ask("Add it.")
+    question(panel, "Add a cell?")
+    box = panel.region.get_by_role("group", name="What would happen")
+    for line in (*LONG.split("\n")[:8], "def f():", "60 empty lines", "return 9", "last = 'evil'"):
+        expect(box).to_contain_text(line)
+    expect(panel.button("Show all")).to_have_count(0)
+    expect(panel.button("Allow")).to_have_count(0)
+    for name in FREER:
+        expect(panel.button(name)).to_be_disabled()
+    assert not in_view(box, "evil")
+    more = panel.button("Show the rest")
+    more.dblclick()  # a press too many
+    expect(panel.button("Allow")).to_be_focused()
+    assert in_view(box, "evil")
+    assert notebook.ids() == ["c0"]
+    for name in FREER:
+        expect(panel.button(name)).to_be_enabled()
+    panel.button("Allow").click()
+    expect(panel.log).to_contain_text("Added.")
+    assert list(notebook.sources().values()) == ["x = 1", source]
+
+
+def test_what_is_asked_about_is_read_and_allowed_with_keys_alone(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(cells=["x = 1", "y = 2"])
+    page = notebook.page
+    panel = Panel(page).open("ask")
+    long = "\n".join(f"line_{n} = {n}" for n in range(60))
+    replies.append(
+        [
+            calls(
+                "update_cell", cell_id="c0", old_string="x = 1", new_string=f"{long}\nlast_x = 7"
+            ),
+            calls(
+                "update_cell", cell_id="c1", old_string="y = 2", new_string=f"{long}\nlast_y = 8"
+            ),
+        ]
+    )
+    replies.append([says("Both.")])
+    panel.ask("Change both.")
+    question(panel, "Make 2 changes?")
+    box = panel.region.get_by_role("group", name="What would happen")
+    box.focus()
+    box.evaluate("box => { box.scrollTop = box.scrollHeight }")  # not past the end of the first
+    eventually(lambda: in_view(box, "last_y"), bool)
+    expect(panel.button("Allow")).to_have_count(0)
+    page.keyboard.press("Tab")
+    expect(panel.button("Show the rest")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert in_view(box, "last_x")
+    expect(panel.button("Allow")).to_be_focused()
+    page.evaluate(
+        """() => document.activeElement.dispatchEvent(new KeyboardEvent(
+            'keydown', {key: 'Enter', repeat: true, bubbles: true, cancelable: true}))"""
+    )
+    assert notebook.sources() == {"c0": "x = 1", "c1": "y = 2"}
+    page.keyboard.press("Enter")
+    expect(panel.log).to_contain_text("Both.")
+    assert notebook.sources() == {"c0": f"{long}\nlast_x = 7", "c1": f"{long}\nlast_y = 8"}
+    expect(panel.message).to_have_value("")
+
+
+def test_what_comes_while_the_panel_is_hidden_counts_as_unseen(
+    open_page: OpenPage, replies: Replies, gate: Gate
+) -> None:
+    notebook = open_page(cells=["x = 1"])
+    page = notebook.page
+    panel = Panel(page).open("ask")
+    blocks = [says("Wait."), calls("create_cell", source=LONG)]
+    replies.append(Scripted(blocks=blocks, stop_after=4, then="wait", gate=gate))
+    panel.ask("Add it.")
+    expect(panel.log).to_contain_text("Wait.")
+    page.evaluate("() => jupyterapp.shell.collapseRight()")
+    gate.set()
+    expect(page.locator(".jp-Agent-approval")).to_be_attached()
+    page.evaluate("() => jupyterapp.shell.expandRight()")
+    expect(panel.button("Show the rest")).to_be_visible()
+    expect(panel.button("Allow")).to_have_count(0)
+
+
+def test_what_runs_is_shown_whole_and_blank_lines_push_nothing_away(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    code = "x = 1" + "\n" * 61 + "last = 'evil'"
+    notebook = open_page(cells=[code])
+    panel = Panel(notebook.page).open("ask")
+    replies.append([calls("run_cell", cell_id="c0")])
+    replies.append([says("It ran.")])
+    panel.ask("Run it.")
+    question(panel, "Run cell 1?")
+    box = panel.region.get_by_role("group", name="What would happen")
+    expect(box.get_by_label("60 empty lines")).to_be_visible()
+    expect(panel.button("Allow")).to_be_visible()  # all of it fits
+    assert in_view(box, "evil")
+    shown = box.locator(".jp-Agent-code")
+    assert shown.evaluate("code => code.textContent") == code
+    assert copied(panel.page, shown) == code
+    panel.button("Allow").click()
+    expect(panel.log).to_contain_text("It ran.")
 
 
 def test_each_change_names_its_notebook_where_more_than_one_is_concerned(

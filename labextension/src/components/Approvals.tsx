@@ -2,6 +2,7 @@ import * as React from 'react';
 import { pieces } from '../characters';
 import { parseDiff } from '../diff';
 import type { IApproval, IApprovalAnswer } from '../protocol';
+import { Reading } from '../reading';
 import { describeQuestion, describeQuestions, isEdit } from '../words';
 import { Code, Diff } from './Code';
 import { useAssistant, useConversation, useFront, useModeOffer, useServices } from './services';
@@ -28,6 +29,9 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const front = useFront();
   const offered = useModeOffer();
   const [reason, setReason] = React.useState('');
+  const [read, setRead] = React.useState(false);
+  const [reading] = React.useState(() => new Reading(setRead));
+  React.useLayoutEffect(reading.look);
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
     focusMessage(); // not the next question, which one more Enter would answer unread
     void conversation.answer(approvals.map(({ id }) => ({ id, ...how })));
@@ -54,22 +58,30 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
       </div>
       <Tricks approvals={approvals} />
       <div
+        role="group"
         className="jp-Agent-approvalBody"
         tabIndex={0}
         aria-label={trans.__('What would happen')}
+        ref={reading.attach}
+        onScroll={reading.look}
       >
         {approvals.map(approval => (
           <Act key={approval.id} approval={approval} one={approvals.length === 1} named={named} />
         ))}
       </div>
-      {asks && offered && <Offer answer={answer} />}
+      {asks && offered && <Offer read={read} answer={answer} />}
       <div className="jp-Agent-buttons">
-        <button className="jp-Agent-button jp-mod-primary" onClick={allow}>
-          {trans.__('Allow')}
+        <button
+          className="jp-Agent-button jp-mod-primary"
+          onKeyDown={event => event.repeat && event.preventDefault()}
+          onClick={read ? event => event.detail < 2 && allow() : reading.showMore}
+        >
+          {read ? trans.__('Allow') : trans.__('Show the rest')}
         </button>
         {asks && (
           <button
             className="jp-Agent-button"
+            disabled={!read}
             title={trans.__('Allow this; the rest of this turn edits without asking')}
             onClick={() => answer({ approved: true, remember: 'turn' })}
           >
@@ -78,6 +90,7 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
         )}
         <button
           className="jp-Agent-button"
+          disabled={!read}
           onClick={() => answer({ approved: true, remember: 'conversation' })}
         >
           {trans.__('Always allow here')}
@@ -119,7 +132,7 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
   const mimeType = notebooks.mimeType(notebook, cell_id, input.type);
   const runs = cells && cells.length > 1 ? cells : code ? [{ cell_id: '', code }] : [];
   return (
-    <>
+    <div>
       {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans, named)}</p>}
       {runs.map(run => (
         <React.Fragment key={run.cell_id}>
@@ -128,11 +141,11 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
               {trans.__('Cell %1', locate(run.cell_id) ?? run.cell_id)}
             </p>
           )}
-          <Code text={run.code} mimeType={mimeType} />
+          <Code text={run.code} mimeType={mimeType} folded />
         </React.Fragment>
       ))}
-      {diff && <Diff lines={parseDiff(diff)} mimeType={mimeType} />}
-    </>
+      {diff && <Diff lines={parseDiff(diff)} mimeType={mimeType} whole />}
+    </div>
   );
 }
 
@@ -151,7 +164,11 @@ function Tricks({ approvals }: { approvals: readonly IApproval[] }): React.JSX.E
 }
 
 /** Offers the mode in which edits need no answer, to those who allow them all. */
-function Offer(props: { answer: (how: Omit<IApprovalAnswer, 'id'>) => void }): React.JSX.Element {
+function Offer(props: {
+  /** Whether all that is asked about was seen. */
+  read: boolean;
+  answer: (how: Omit<IApprovalAnswer, 'id'>) => void;
+}): React.JSX.Element {
   const { assistant, offer, trans } = useServices();
   const accept = (): void => {
     assistant.setMode('edit');
@@ -163,7 +180,7 @@ function Offer(props: { answer: (how: Omit<IApprovalAnswer, 'id'>) => void }): R
       {trans.__(
         'You allowed each of these. In mode Edit cells change without a question, and only runs are asked about; Undo turn takes any turn back.'
       )}{' '}
-      <button className="jp-Agent-link" onClick={accept}>
+      <button className="jp-Agent-link" disabled={!props.read} onClick={accept}>
         {trans.__('Allow, and use Edit')}
       </button>{' '}
       <button className="jp-Agent-link" onClick={() => offer.close()}>

@@ -1,6 +1,7 @@
 import * as React from 'react';
 import type { IDiffLine } from '../diff';
-import { markTricks } from '../marks';
+import { foldEmpty } from '../diff';
+import { foldEmptyLines, markTricks } from '../marks';
 import { useServices } from './services';
 
 /** Lines shown before "Show all". */
@@ -9,13 +10,15 @@ const MOST_LINES = 12;
 interface ICodeProps {
   text: string;
   mimeType: string;
+  /** Whether many empty lines in a row are shown as one, so that they push nothing out of view. */
+  folded?: boolean;
 }
 
 /** Code as it stands, coloured. */
-export function Code({ text, mimeType }: ICodeProps): React.JSX.Element {
+export function Code(props: ICodeProps): React.JSX.Element {
   return (
     <pre className="jp-Agent-code" onCopy={copyExactly}>
-      <Coloured text={text} mimeType={mimeType} />
+      <Coloured {...props} />
     </pre>
   );
 }
@@ -30,23 +33,36 @@ function copyExactly(event: React.ClipboardEvent): void {
   }
 }
 
-/** A unified diff, coloured; long ones are cut until asked for. */
-export function Diff(props: { lines: readonly IDiffLine[]; mimeType: string }): React.JSX.Element {
+interface IDiffProps {
+  lines: readonly IDiffLine[];
+  mimeType: string;
+  /** Whether all of it is there from the start, with many empty lines in a row as one. */
+  whole?: boolean;
+}
+
+/** A unified diff, coloured; long ones are cut until asked for, where nothing is decided on them. */
+export function Diff({ lines, mimeType, whole = false }: IDiffProps): React.JSX.Element {
   const { trans } = useServices();
   const [all, setAll] = React.useState(false);
-  const { lines, mimeType } = props;
-  const shown = all ? lines : lines.slice(0, MOST_LINES);
+  const cut = all ? lines : lines.slice(0, MOST_LINES);
+  const shown = whole ? foldEmpty(lines) : cut;
   return (
     <div className="jp-Agent-diff">
       <pre className="jp-Agent-code">
-        {shown.map(({ sign, text }, index) => (
+        {shown.map(({ sign, text, empty = 0 }, index) => (
           <div key={index} className="jp-Agent-diffLine" data-sign={sign}>
             <span className="jp-Agent-sign">{sign}</span>
-            <Coloured text={text} mimeType={mimeType} />
+            {empty ? (
+              <span className="jp-Agent-note">
+                {trans._n('1 empty line', '%1 empty lines', empty)}
+              </span>
+            ) : (
+              <Coloured text={text} mimeType={mimeType} />
+            )}
           </div>
         ))}
       </pre>
-      {shown.length < lines.length && (
+      {!whole && shown.length < lines.length && (
         <button className="jp-Agent-link" onClick={() => setAll(true)}>
           {trans.__('Show all %1 lines', lines.length)}
         </button>
@@ -56,7 +72,7 @@ export function Diff(props: { lines: readonly IDiffLine[]; mimeType: string }): 
 }
 
 /** What does not show, or reads as something else, is marked from the start, before there are colours. */
-const Coloured = React.memo(function Coloured({ text, mimeType }: ICodeProps) {
+const Coloured = React.memo(function Coloured({ text, mimeType, folded = false }: ICodeProps) {
   const { languages, trans } = useServices();
   const paint = React.useCallback(
     (host: HTMLElement | null) => {
@@ -65,6 +81,9 @@ const Coloured = React.memo(function Coloured({ text, mimeType }: ICodeProps) {
       }
       const show = (painted: HTMLElement): void => {
         markTricks(painted, trans);
+        if (folded) {
+          foldEmptyLines(painted, trans);
+        }
         host.replaceChildren(...painted.childNodes);
       };
       const plain = document.createElement('code');
@@ -74,7 +93,7 @@ const Coloured = React.memo(function Coloured({ text, mimeType }: ICodeProps) {
       const language = languages.findByMIME(mimeType);
       void languages.highlight(text, language, aside).then(() => show(aside));
     },
-    [text, mimeType, languages, trans]
+    [text, mimeType, folded, languages, trans]
   );
   return <code ref={paint} />;
 });

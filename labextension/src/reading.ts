@@ -1,0 +1,58 @@
+/** Whether all of a box that scrolls was in view: the end of each of its parts, and of each piece of code in them. */
+export class Reading {
+  /** @param _tell - Called with true once all of it was, and with false when there is something new to read. */
+  constructor(private readonly _tell: (done: boolean) => void) {}
+
+  readonly attach = (box: HTMLElement | null): void => {
+    this._observer.disconnect();
+    this._box = box;
+    if (box) {
+      this._observer.observe(box);
+    }
+  };
+
+  /** Look which ends are in view now. */
+  readonly look = (): void => {
+    const box = this._box;
+    if (!box?.getClientRects().length) {
+      return; // hidden: nobody sees any of it
+    }
+    const { top, bottom } = box.getBoundingClientRect();
+    for (const part of this._parts) {
+      const end = part.getBoundingClientRect().bottom;
+      if (end >= top && end <= bottom + SLACK) {
+        this._seen.add(part);
+      }
+    }
+    this._tell(!this._unseen());
+  };
+
+  /** Scroll on towards the first end that nobody has seen, so far that no line is skipped. */
+  readonly showMore = (): void => {
+    const part = this._unseen();
+    if (part && this._box) {
+      const { bottom } = this._box.getBoundingClientRect();
+      const left = part.getBoundingClientRect().bottom - bottom;
+      const page = Math.max(this._box.clientHeight - OVERLAP, OVERLAP);
+      this._box.scrollBy({ top: Math.min(left, page), behavior: 'instant' });
+      this.look();
+    }
+  };
+
+  private _unseen(): Element | undefined {
+    return this._parts.find(part => !this._seen.has(part));
+  }
+
+  private get _parts(): Element[] {
+    return [...(this._box?.querySelectorAll(':scope > *, pre') ?? [])];
+  }
+
+  private readonly _observer = new ResizeObserver(() => this.look());
+  private readonly _seen = new WeakSet<Element>();
+  private _box: HTMLElement | null = null;
+}
+
+/** Pixels that browsers round away at the end of a box that scrolls. */
+const SLACK = 2;
+/** Pixels of a page that are shown again on the next one: about two lines. */
+const OVERLAP = 40;

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 
 from jupyter_agent.conversations.compaction import open_transcript
 from jupyter_agent.conversations.presence import Presence
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.errors import StoreUnavailable
-from jupyter_agent.events import Event, TurnFailed, TurnStarted, Usage
+from jupyter_agent.events import (
+    CallDenied,
+    CallInvalid,
+    Event,
+    TextEnded,
+    ThinkingEnded,
+    TurnFailed,
+    TurnStarted,
+    Usage,
+)
 
 log = logging.getLogger(__name__)
+
+_CUT_OFF = "The server stopped before the input was complete; nothing was done."
 
 
 class Interrupted:
@@ -50,9 +64,12 @@ class Interrupted:
 
     async def _end(self, record: TurnRecord) -> None:
         await (await open_transcript(self._store, record)).finish()
+        told = await self._store.events(record.id)
         seq = await self._store.last_seq(record.id)
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
-        events: list[Event] = [] if seq else [started(record)]
+        events: list[Event] = [started(record)]
+        if told:
+            events = _closing(event for _, event in told)
         events.append(TurnFailed(error=error))
         await self._store.end(
             record.id,
@@ -73,3 +90,41 @@ def started(turn: TurnRecord) -> TurnStarted:
         model=turn.request["model"],
         notebook=turn.request["notebook"],
     )
+
+
+def _closing(events: Iterable[Event]) -> list[Event]:
+    """Ends what pages would show for ever as being written or asked.
+
+    A call that was running gets no outcome: nobody knows how it ended.
+    """
+    ends: dict[str, Event] = {}
+    """By part or call: how it ends if nothing more is said of it."""
+    inputs: defaultdict[str, list[str]] = defaultdict(list)
+    asked: dict[str, str] = {}
+    """The call of each approval."""
+    for event in events:
+        match event.type:
+            case "text_started":
+                ends[event.part_id] = TextEnded(part_id=event.part_id)
+            case "thinking_started":
+                ends[event.part_id] = ThinkingEnded(part_id=event.part_id)
+            case "text_ended" | "thinking_ended":
+                ends.pop(event.part_id, None)
+            case "call_started":
+                ends[event.call_id] = CallInvalid(
+                    call_id=event.call_id, tool=event.tool, input="", error=_CUT_OFF
+                )
+            case "call_input_delta":
+                inputs[event.call_id].append(event.delta)
+            case "approval_requested":
+                asked[event.approval_id] = event.call_id
+                ends[event.call_id] = CallDenied(call_id=event.call_id)
+            case "notice" if event.kind == "answered":
+                for approval in event.facts["approvals"]:
+                    ends.pop(asked.get(approval["id"], ""), None)
+            case "call_ready" | "call_invalid" | "call_output" | "call_failed" | "call_denied":
+                ends.pop(event.call_id, None)
+    return [
+        replace(end, input="".join(inputs[end.call_id])) if isinstance(end, CallInvalid) else end
+        for end in ends.values()
+    ]

@@ -141,12 +141,26 @@ class ChatHandler(TurnAnswers):
         self, body: ChatBody, conversation_id: str, key: str | None
     ) -> tuple[LiveTurn, int]:
         """The turn that this question starts or this answer lets go on, and its last old event."""
-        waiting = self.live_in(conversation_id)
-        if waiting is not None and (replies := _stock_replies(body.messages, waiting)):
-            after = waiting.last_seq
-            await self.runner.answer(waiting, _answers(replies))
-            return waiting, after
+        if body.trigger == "submit-message" and (replies := _stock_replies(body.messages)):
+            return await self._answer_of_stock(conversation_id, replies)
         return await self.runner.start(await self._request(body, conversation_id, key)), 0
+
+    async def _answer_of_stock(
+        self, conversation_id: str, replies: Sequence[Reply]
+    ) -> tuple[LiveTurn, int]:
+        """Answers what is still open: a stock client repeats what it answered before.
+
+        Raises RequestError 409 where nothing of it is; it never counts as a question.
+        """
+        turn = self.live_in(conversation_id)
+        open_ids = {approval.id for approval in turn.questions} if turn is not None else set()
+        wanted = [reply for reply in replies if reply.id in open_ids]
+        if turn is None or not wanted:
+            message = "No question waits for that answer: it is answered or expired. Ask again."
+            raise RequestError(409, "approval_closed", message)
+        after = turn.last_seq
+        await self.runner.answer(turn, _answers(wanted))
+        return turn, after
 
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
@@ -339,20 +353,28 @@ def _is_data(url: str) -> bool:
     return head.startswith("data:") and head.endswith(";base64") and bool(data)
 
 
-def _stock_replies(messages: list[dict[str, Any]], turn: LiveTurn) -> list[Reply]:
-    """The answers that a stock client put into the last assistant message."""
-    if not messages or messages[-1].get("role") != "assistant":
+def _stock_replies(messages: list[dict[str, Any]]) -> list[Reply]:
+    """The answers that a stock client put into the assistant's message, where that is the last.
+
+    Raises RequestError for an answer that is neither yes nor no.
+    """
+    last = messages[-1] if messages else {}
+    parts = last.get("parts")
+    if last.get("role") != "assistant" or not isinstance(parts, list):
         return []
-    open_ids = {approval.id for approval in turn.questions}
-    replies = []
-    for part in messages[-1].get("parts") or ():
-        approval = part.get("approval") if isinstance(part, dict) else None
-        if not isinstance(approval, dict) or part.get("state") != "approval-responded":
-            continue
-        if approval.get("id") in open_ids and isinstance(approval.get("approved"), bool):
-            reason = str(approval.get("reason") or "")
-            replies.append(Reply(id=approval["id"], approved=approval["approved"], reason=reason))
-    return replies
+    return [
+        _stock_reply(part.get("approval"))
+        for part in parts
+        if isinstance(part, dict) and part.get("state") == "approval-responded"
+    ]
+
+
+def _stock_reply(approval: Any) -> Reply:
+    match approval:
+        case {"id": str(id), "approved": bool(approved)}:
+            return Reply(id=id, approved=approved, reason=str(approval.get("reason") or ""))
+    message = "The `approval` of an answered part has an `id`, and `approved`: true or false."
+    raise RequestError(400, "invalid_body", message)
 
 
 def _turn_of(turns: list[TurnRecord], message_id: str | None) -> TurnRecord | None:

@@ -40,6 +40,7 @@ class Chat extends AbstractChat {
         body: { notebook, on_approval: 'end', ...body }
       }),
       sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+      onError: () => this.whenFailed?.(),
       onFinish: ({ isAbort, isError }) => (this.ended = { isAbort, isError })
     });
     this.watched = state;
@@ -72,10 +73,15 @@ tell('plain', plain);
 const careful = new Chat('careful', { mode: 'ask' });
 await careful.sendMessage({ text: 'Set x.' });
 tell('asked', careful);
+const old = new Chat('careful', { mode: 'ask' }, structuredClone(careful.messages));
 const asking = careful.lastMessage.parts.find(part => part.state === 'approval-requested');
 await careful.addToolApprovalResponse({ id: asking.approval.id, approved: true });
 await careful.until(said('It is set.'));
 tell('approved', careful);
+const failed = new Promise(resolve => (old.whenFailed = resolve));
+await old.addToolApprovalResponse({ id: asking.approval.id, approved: true });
+await failed;
+tell('late', old);
 
 const left = new Chat('left', { mode: 'auto' });
 const sent = left.sendMessage({ text: 'Take your time.' });

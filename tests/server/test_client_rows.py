@@ -206,6 +206,11 @@ async def test_c7_c8_a_question_waits_over_a_reload_and_unanswered_is_denied(
     await turn.task
     late = await answer_to(call, approval["id"])
     assert late.status in (404, 409)
+    given = {"id": approval["id"], "approved": True}
+    part = {"type": "dynamic-tool", "state": "approval-responded", "approval": given}
+    stock = {"role": "assistant", "parts": [part]}
+    late = await call("POST", "chat", body={**body, "messages": [*body["messages"], stock]})
+    assert (late.status, late.body["reason"]) == (409, "approval_closed")
     state = (await call("GET", "turns", turn.record.id)).body
     assert state["state"] == "done"
     assert [made["state"] for made in state["calls"]] == ["refused"]

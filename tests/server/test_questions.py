@@ -10,10 +10,10 @@ import nbformat
 import pytest
 
 from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import Reply
 
-from .conftest import PATH, Call, ask
+from .conftest import PATH, Call, ask, frames
 
 EDIT = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
 RUN = calls("run_cell", cell_id="b2")
@@ -30,6 +30,24 @@ async def asked(call: Call, **more: Any) -> list[dict[str, Any]]:
 async def answer(call: Call, *replies: dict[str, Any]) -> Any:
     body = {"approvals": list(replies), "wait": 60}
     return await call("POST", "chat", "talk", "approvals", body=body)
+
+
+def posted(approvals: list[dict[str, Any]], *, approved: Any = True, **more: Any) -> dict[str, Any]:
+    """The answers as a stock client posts them: in the assistant's message, at the end."""
+    parts = [
+        {
+            "type": "dynamic-tool",
+            "toolName": approval["tool"],
+            "toolCallId": approval["call_id"],
+            "state": "approval-responded",
+            "input": approval["input"],
+            "approval": {"id": approval["id"], "approved": approved},
+        }
+        for approval in approvals
+    ]
+    body = ask("Go.", mode="ask", stream=False, **more)
+    answered = {"id": "m1", "role": "assistant", "parts": [{"type": "step-start"}, *parts]}
+    return {**body, "messages": [*body["messages"], answered]}
 
 
 async def test_edit_and_run_are_one_question_answered_at_once(
@@ -244,3 +262,127 @@ async def test_the_diff_shows_line_ends_that_change(
     (edit,) = await asked(call)
     assert edit["diff"] == "@@ -1 +1,3 @@\n-x = 1\n+x = 1\r\n+y\u2028= 2\n+"
     await answer(call, {"id": edit["id"], "approved": False})
+
+
+# -- answers that a stock client posts again
+
+
+async def closed(call: Call, body: dict[str, Any]) -> None:
+    """The server refuses that answer."""
+    again = await call("POST", "chat", body=body)
+    assert (again.status, (again.body or {}).get("reason")) == (409, "approval_closed"), again.text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("approved", [True, False])
+async def test_an_answer_that_is_posted_again_after_the_turn_does_nothing(
+    call: Call,
+    replies: list[Reply],
+    fake: FakeAnthropic,
+    notebook: Path,
+    stream: bool,
+    approved: bool,
+) -> None:
+    replies += [[calls("create_cell", source="y = 1"), RUN], [says("Done.")], [says("Hello.")]]
+    body = {**posted(await asked(call), approved=approved), "stream": stream}
+    assert (await call("POST", "chat", body=body)).status == 200
+    for _ in range(2):
+        await closed(call, body)
+    assert len(nbformat.read(notebook, as_version=4).cells) == 3 + approved
+    assert len(fake.requests) == 2
+    (turn,) = (await call("GET", "conversations")).body["conversations"]
+    assert turn["state"] == "done"
+    after = await call("POST", "chat", body=ask("And now?", stream=False))
+    assert after.body["message"]["parts"][-1]["text"] == "Hello."
+
+
+async def test_an_answer_that_is_posted_again_while_the_turn_goes_on_does_nothing(
+    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    gate = asyncio.Event()
+    writing = Scripted(blocks=[says("Done.")], stop_after=1, then="wait", gate=gate)
+    replies += [[EDIT], writing]
+    body = posted(await asked(call))
+    first = asyncio.ensure_future(call("POST", "chat", body=body))
+    turn = agent.runner.live_in("local", "talk")
+    assert turn is not None
+    while turn.state == "waiting":
+        await asyncio.sleep(0)
+    await closed(call, body)
+    gate.set()
+    assert (await first).body["state"] == "done"
+    assert len(fake.requests) == 2
+
+
+async def test_of_two_answers_at_once_one_is_taken(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[calls("create_cell", source="y = 1")], [says("Done.")]]
+    body = posted(await asked(call))
+    both = await asyncio.gather(*(call("POST", "chat", body=body) for _ in range(5)))
+    assert sorted(answer.status for answer in both) == [200, 409, 409, 409, 409]
+    assert {a.body["reason"] for a in both if a.status == 409} == {"approval_closed"}
+    assert len(nbformat.read(notebook, as_version=4).cells) == 4
+    assert len(fake.requests) == 2
+
+
+async def test_an_answer_to_what_is_open_is_taken_beside_one_that_was_given_before(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[EDIT, calls("delete_cell", cell_id="c3")], [says("Done.")]]
+    approvals = await asked(call)
+    assert (await call("POST", "chat", body=posted(approvals[:1]))).body["state"] == "waiting"
+    assert (await call("POST", "chat", body=posted(approvals))).body["state"] == "done"
+    assert [cell.id for cell in nbformat.read(notebook, as_version=4).cells] == ["a1", "b2"]
+
+
+async def test_an_answer_that_comes_after_a_stop_does_nothing(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[EDIT]]
+    body = posted(await asked(call))
+    await call("POST", "chat", "talk", "stop")
+    await closed(call, body)
+    await call("DELETE", "conversations", "talk")
+    await closed(call, body)
+    assert len(fake.requests) == 1
+
+
+async def test_an_answer_that_says_neither_yes_nor_no_is_refused_and_the_question_stays(
+    call: Call, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[EDIT], [says("Done.")]]
+    approvals = await asked(call)
+    vague = await call("POST", "chat", body=posted(approvals, approved="yes"))
+    assert (vague.status, vague.body["reason"]) == (400, "invalid_body")
+    assert "`approved`" in vague.body["message"]
+    assert (await call("POST", "chat", body=posted(approvals))).body["state"] == "done"
+
+
+async def test_a_question_asked_again_is_no_answer_whatever_its_messages_say(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[EDIT], [says("First.")], [says("Second.")]]
+    body = posted(await asked(call))
+    await call("POST", "chat", body=body)
+    again = await call("POST", "chat", body={**body, "trigger": "regenerate-message"})
+    assert again.body["message"]["parts"][-1]["text"] == "Second."
+
+
+async def test_an_answer_with_the_key_of_its_question_joins_that_turn(
+    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
+) -> None:
+    replies += [[EDIT], [says("Done.")]]
+    keyed = {**jp_auth_header, "Idempotency-Key": "k1"}
+    question = ask("Go.", mode="ask", stream=False)
+    waiting = (await call("POST", "chat", body=question, headers=keyed)).body
+    body = posted(waiting["approvals"])
+    other = {**jp_auth_header, "Idempotency-Key": "k2"}
+    done = (await call("POST", "chat", body=body, headers=other)).body
+    assert (done["turn_id"], done["state"]) == (waiting["turn_id"], "done")
+    repeated = await call("POST", "chat", body=question, headers=keyed)
+    assert repeated.body["turn_id"] == done["turn_id"]
+    joined = await call("POST", "chat", body={**body, "stream": True}, headers=keyed)
+    assert frames(joined.text)[-1] == {"type": "[DONE]"}
+    assert (await call("POST", "chat", body=body, headers=other)).status == 409
+    assert len(fake.requests) == 2

@@ -59,6 +59,8 @@ def test_a_turn_that_a_kill_cut_off_is_interrupted_and_can_be_followed_by_anothe
         turn = second.request("GET", f"turns/{waiting['turn_id']}")
         assert turn["state"] == "interrupted"
         assert turn["approvals"] == []
+        cut_off = second.request("GET", "conversations/talk")["messages"][1]
+        assert "approval-requested" not in {part.get("state") for part in cut_off["parts"]}
         with pytest.raises(urllib.error.HTTPError) as refused:
             second.request(
                 "POST",
@@ -67,6 +69,18 @@ def test_a_turn_that_a_kill_cut_off_is_interrupted_and_can_be_followed_by_anothe
             )
         with refused.value as answer:
             assert answer.code == 409
+        given = {"id": waiting["approvals"][0]["id"], "approved": True}
+        part = {"type": "dynamic-tool", "state": "approval-responded", "approval": given}
+        stock = [
+            {"role": "user", "content": "show me"},
+            {"id": waiting["message"]["id"], "role": "assistant", "parts": [part]},
+        ]
+        for stream in (True, False):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                second.request("POST", "chat", question("", messages=stock, stream=stream))
+            with refused.value as answer:
+                assert answer.code == 409
+                assert json.load(answer)["reason"] == "approval_closed"
         after = second.request("POST", "chat", question("run all", mode="auto"))
         assert after["state"] == "done"
         sources = [cell["source"] for cell in notebook["cells"]]

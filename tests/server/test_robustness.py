@@ -19,12 +19,26 @@ import pytest
 
 from jupyter_agent import tools
 from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.interrupted import Interrupted
 from jupyter_agent.conversations.presence import Presence
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.errors import StoreUnavailable
-from jupyter_agent.events import CallReady, Event, TextDelta, Usage
+from jupyter_agent.events import (
+    ApprovalRequested,
+    CallInputDelta,
+    CallReady,
+    CallStarted,
+    Event,
+    Notice,
+    TextDelta,
+    TextStarted,
+    ThinkingEnded,
+    ThinkingStarted,
+    Usage,
+)
 from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.server import wire
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import Reply, Script
@@ -491,6 +505,51 @@ async def test_n3_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
     await ended(store, "t1")
     states = {made["call_id"]: made["state"] for made in await store.calls("t1")}
     assert states == {"asked": "refused", "running": "unknown"}
+
+
+async def test_l18_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_more(
+    store: ConversationStore, tmp_path: Path
+) -> None:
+    events: list[Event] = [
+        ThinkingStarted(part_id="1-0"),
+        ThinkingEnded(part_id="1-0"),
+        TextStarted(part_id="1-1"),
+        TextDelta(part_id="1-1", delta="May"),
+        ThinkingStarted(part_id="1-2"),
+        CallStarted(call_id="written", tool="run_cell"),
+        CallInputDelta(call_id="written", delta='{"cell_id": "a'),
+    ]
+    for id in ("asked", "answered", "running"):
+        events.append(CallStarted(call_id=id, tool="run_cell"))
+        events.append(CallReady(call_id=id, tool="run_cell", input={"cell_id": id}))
+    for id in ("asked", "answered"):
+        events.append(ApprovalRequested(approval_id=f"?{id}", call_id=id, approval={}))
+    given = [{"id": "?answered", "approved": True}]
+    events.append(Notice(kind="answered", text="", facts={"approvals": given}))
+    await store.begin(new_turn(1))
+    await store.add_events("t1", list(enumerate(events, start=1)))
+    presence = Presence(tmp_path / "servers")
+    await Interrupted(store, presence).end()
+    presence.close()
+
+    told = await store.events("t1")
+    parts = wire.message("m1", [event for _, event in told])["parts"]
+    assert [part.get("state") for part in parts if part["type"] != "data-notice"] == [
+        "done",
+        "done",
+        "done",
+        "output-error",
+        "output-denied",
+        "approval-responded",
+        "input-available",
+    ]
+    assert parts[3]["input"] == '{"cell_id": "a'
+    states = {made["call_id"]: made["state"] for made in await store.calls("t1")}
+    assert states == {
+        "written": "failed", "asked": "refused", "answered": "unknown", "running": "unknown"
+    }  # fmt: skip
+    assert [seq for seq, _ in told] == list(range(1, len(told) + 1))
+    assert told[-1][1].type == "turn_failed"
 
 
 async def test_n3_calls_of_a_last_step_end_as_failed(

@@ -89,6 +89,11 @@ async def test_a_stock_client_asks_answers_leaves_comes_back_and_is_stopped(
     assert [call["state"] for call in part(approved, "dynamic-tool")] == ["output-available"]
     assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 2"
 
+    late = await told("late")
+    assert late["status"] == "error"
+    assert json.loads(late["error"])["reason"] == "approval_closed"
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 2"
+
     assert (await told("left"))["status"] == "ready"
     resumed = await told("resumed")
     assert resumed["status"] == "streaming"

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from jupyter_agent.models.base import Block
-from jupyter_agent.testing.script import Script, Scripted
+from jupyter_agent.testing.script import Reply, Script, Scripted
+
+Limit: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
+_FIELDS = {
+    "model", "messages", "stream", "stream_options", "tools", "tool_choice", "max_tokens",
+    "max_completion_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort",
+}  # fmt: skip
 
 
 class ChatCompletions:
-    """Refuses histories that the real API refuses, and else sends the next scripted reply."""
+    """Refuses requests that the real API refuses, and else sends the next scripted reply.
 
-    def __init__(self, replies: Iterable[Sequence[Block]]) -> None:
+    A Scripted reply with another status than 200 is an error: its `body`, or its `error` in
+    OpenAI's form.
+    """
+
+    def __init__(
+        self,
+        replies: Iterable[Reply],
+        *,
+        limit: Limit | None = None,
+        more_fields: Collection[str] = (),
+    ) -> None:
+        """`limit`: the only name of the token limit that it takes; both where none is given.
+        `more_fields`: what it takes besides OpenAI's own fields.
+        """
         self.script = Script(replies)
+        self.limit = limit
+        self.fields = _FIELDS.union(more_fields)
         self.requests: list[dict[str, Any]] = []
         self.refusals: list[str] = []
         self.url = ""
@@ -30,18 +50,35 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
     class Completions(RequestHandler):
         def post(self) -> None:
             body = json.loads(self.request.body)
-            if wrong := _wrong(body["messages"]):
+            if wrong := _wrong_field(body, api) or _wrong(body["messages"]):
                 api.refusals.append(wrong)
-                self.set_status(400)
-                self.finish({"error": {"type": "invalid_request_error", "message": wrong}})
+                self.fail(400, "invalid_request_error", wrong)
                 return
             api.requests.append(body)
             reply = api.script.next()
             assert reply is not None, "The script is over."
+            if reply.status != 200:
+                self.fail(reply.status, *reply.error, headers=reply.headers, body=reply.body)
+                return
             self.set_header("Content-Type", "text/event-stream")
             for chunk in _chunks(reply):
                 self.write(f"data: {json.dumps(chunk)}\n\n")
             self.finish("data: [DONE]\n\n")
+
+        def fail(
+            self,
+            status: int,
+            kind: str,
+            message: str,
+            headers: Mapping[str, str] | None = None,
+            body: bytes | None = None,
+        ) -> None:
+            self.set_status(status)
+            for name, value in (headers or {}).items():
+                self.set_header(name, value)
+            error = {"message": message, "type": kind, "param": None, "code": None}
+            self.set_header("Content-Type", "application/json")
+            self.finish(body or json.dumps({"error": error}))
 
     sockets = bind_sockets(0, "127.0.0.1")
     server = HTTPServer(Application([("/v1/chat/completions", Completions)]))
@@ -52,6 +89,24 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
     finally:
         server.stop()
         await server.close_all_connections()
+
+
+def _wrong_field(body: Mapping[str, Any], api: ChatCompletions) -> str | None:
+    """What the real API says of fields that it does not take."""
+    for field in body:
+        if field not in api.fields:
+            return f"Unrecognized request argument supplied: {field}"
+    given = [name for name in ("max_tokens", "max_completion_tokens") if name in body]
+    if len(given) > 1:
+        return "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
+    if api.limit == "max_completion_tokens" and given == ["max_tokens"]:
+        return (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. "
+            "Use 'max_completion_tokens' instead."
+        )
+    if api.limit == "max_tokens" and given == ["max_completion_tokens"]:
+        return "Unrecognized request argument supplied: max_completion_tokens"
+    return None
 
 
 def _wrong(messages: Sequence[Mapping[str, Any]]) -> str | None:

@@ -26,7 +26,10 @@ class Limits:
     """What all steps together may cost, where the price is known; then the next must answer."""
     attempts: int = 3
     """How often one step is tried in all when the model service fails."""
-    longest_wait: float = 60.0
+    rate_pauses: tuple[float, ...] = (2.0, 4.0, 8.0)
+    """Seconds before each further attempt where the service limits the rate of requests and does
+    not say for how long."""
+    longest_wait: float = 900.0
     """Seconds we wait at most when the service asks for patience; longer is an error."""
     idle_seconds: float = 60.0
     """Seconds without an event after which a stream counts as broken."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from datetime import UTC, datetime, timedelta
 
 from jupyter_agent.agent.base import Turn
 from jupyter_agent.agent.budget import Limits, Meter
@@ -17,6 +18,7 @@ from jupyter_agent.models.base import ModelRequest
 
 log = logging.getLogger(__name__)
 
+_MINUTE = 60.0
 _LIMIT_NOTICES = {
     "steps": ("step-limit", "The step limit of this turn is reached; this is the last answer."),
     "tokens": ("budget", "The token budget of this turn is used up; this is the last answer."),
@@ -50,6 +52,10 @@ async def ask_model(turn: Turn, meter: Meter) -> Reply:
                 attempt += 1
                 await _start_again(turn, reply, error, _retrying(error, attempt, seconds))
                 await turn.sleep(seconds)
+            elif _asks_too_much(error, turn.limits):
+                late = _too_late(error)
+                await _give_up(turn, reply, late.message)
+                raise late from error
             else:
                 await _give_up(turn, reply, error.message)
                 raise
@@ -102,11 +108,32 @@ async def _make_room(turn: Turn, meter: Meter) -> Notice | None:
 
 def _patience(error: ModelError, attempt: int, limits: Limits) -> float | None:
     """Seconds until the next attempt; None where there is to be none."""
-    if not error.retryable or attempt >= limits.attempts:
+    if not error.retryable or _asks_too_much(error, limits):
         return None
-    if error.retry_after is not None:
-        return error.retry_after if error.retry_after <= limits.longest_wait else None
-    return random.uniform(0.5, 1.0) * 2.0 ** (attempt - 1)
+    if error.kind == "rate_limit":
+        pause = next(iter(limits.rate_pauses[attempt - 1 :]), None)
+    elif attempt < limits.attempts:
+        pause = random.uniform(0.5, 1.0) * 2.0 ** (attempt - 1)
+    else:
+        pause = None
+    return pause if pause is None or error.retry_after is None else error.retry_after
+
+
+def _asks_too_much(error: ModelError, limits: Limits) -> bool:
+    return error.retry_after is not None and error.retry_after > limits.longest_wait
+
+
+def _too_late(error: ModelError) -> ModelError:
+    """For a wait that is too long for a turn: when it will be over."""
+    return ModelError(
+        f"{error.message} Ask again after {_end_of(error.retry_after or 0):%Y-%m-%d %H:%M} UTC.",
+        kind=error.kind,
+        request_id=error.request_id,
+    )
+
+
+def _end_of(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
 async def _start_again(turn: Turn, reply: Reply, error: ModelError, notice: Notice) -> None:
@@ -127,8 +154,10 @@ async def _give_up(turn: Turn, reply: Reply, why: str) -> None:
 
 
 def _retrying(error: ModelError, attempt: int, seconds: float) -> Notice:
-    return Notice(
-        kind="retrying",
-        text=f"{error.message} Trying again in {seconds:.1f} s.",
-        facts={"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind},
-    )
+    facts = {"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind}
+    when = f"{seconds:.1f} s"
+    if seconds > _MINUTE:
+        until = _end_of(seconds)
+        facts["until"] = until.isoformat()
+        when = f"{seconds / _MINUTE:.0f} min, at {until:%H:%M} UTC"
+    return Notice(kind="retrying", text=f"{error.message} Trying again in {when}.", facts=facts)

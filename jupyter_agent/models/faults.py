@@ -6,10 +6,12 @@ import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
+from jupyter_agent.models.rate_limits import wanted_wait
 
 _TRANSIENT = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 """Error types that may come as an event after status 200, and pass."""
@@ -18,7 +20,14 @@ _TOO_LONG = re.compile(
     r"|exceed_context|context_length_exceeded",
     re.IGNORECASE,
 )
-_UNPAID = re.compile(r"credit balance|billing|quota", re.IGNORECASE)
+_SPENT = re.compile(
+    r"insufficient[_ ](quota|balance|funds)|current quota|\bcredits?\b|billing|\bspend"
+    r"|usage[_ ]limit|\bmonthly\b.{0,30}\blimit",
+    re.IGNORECASE,
+)
+"""Words of a limit of the account, which no waiting lifts."""
+_ADDRESS = re.compile(r"https?://\S+")
+"""Services name the page of their prices in what they say of a burst, too."""
 
 
 def api_error(
@@ -33,7 +42,7 @@ def api_error(
     """The service answered with an error: its status, its JSON body (or text) and its headers."""
     kind, said = _read(error)
     said = mask(said)
-    retry_after = _seconds(headers.get("retry-after"))
+    retry_after = wanted_wait(headers, now=datetime.now(UTC))
     detail = f" It said: {said}" if said else ""
 
     def fault(message: str, kind: str, retryable: bool = False) -> ModelError:
@@ -61,16 +70,27 @@ def api_error(
     if status == 413 or (status in (400, 422) and _TOO_LONG.search(f"{kind} {said}")):
         text = "The conversation is too long for this model. Compact it or start a new one."
         return fault(text, "context_length")
-    if status == 429 and retry_after is not None:
-        return fault(f"{service} limits the rate of requests.{detail}", "rate_limit", True)
-    if status in (402, 429) or (status == 400 and _UNPAID.search(f"{kind} {said}")):
-        # Without a time to wait a 429 is a limit of spending, which waiting does not lift.
+    if status == 402 or (status in (200, 400, 429) and _is_spent(error)):
+        # The body decides: a time to wait comes with spent accounts too, and not with each burst.
         return fault(f"The account at {service} is at its limit.{detail}", "billing")
+    if status == 429:
+        return fault(f"{service} limits the rate of requests.{detail}", "rate_limit", True)
     if kind == "overloaded_error" or status in (503, 529):
         return fault(f"{service} is overloaded.", "overloaded", True)
     if status in (408, 409) or status >= 500 or (status == 200 and kind in _TRANSIENT):
         return fault(f"{service} failed ({kind or status}).{detail}", "service", True)
     return fault(f"{service} refused the request ({status}).{detail}", "invalid_request")
+
+
+def broken_off(service: str, error: object, mask: Callable[[str], str]) -> ModelError:
+    """A stream that began well ended with an error: its JSON, or its text."""
+    _, said = _read(error)
+    detail = f" It said: {mask(said)}" if said else ""
+    if _is_spent(error):
+        return ModelError(f"The account at {service} is at its limit.{detail}", kind="billing")
+    return ModelError(
+        f"{service} gave up in the middle of its reply.{detail}", kind="service", retryable=True
+    )
 
 
 def network_error(host: str, error: Exception, mask: Callable[[str], str]) -> ModelError:
@@ -139,12 +159,13 @@ def _read(error: object) -> tuple[str, str]:
     return "", "" if text.lstrip().startswith("<") else _clipped(text)
 
 
+def _is_spent(error: object) -> bool:
+    """Whether an error body is about the account, in whichever of its fields."""
+    kind, said = _read(error)
+    inner = error.get("error", error) if isinstance(error, Mapping) else None
+    type_ = inner.get("type") if isinstance(inner, Mapping) else ""
+    return bool(_SPENT.search(_ADDRESS.sub("", f"{kind} {type_} {said}")))
+
+
 def _clipped(text: str) -> str:
     return text if len(text) <= 500 else f"{text[:500]}..."
-
-
-def _seconds(value: str | None) -> float | None:
-    try:
-        return max(0.0, float(value)) if value is not None else None
-    except ValueError:  # a date, which no model service sends
-        return None

@@ -15,7 +15,7 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelEvent, ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
 from jupyter_agent.models.endpoint import Endpoint
-from jupyter_agent.models.faults import api_error, network_error, unreadable
+from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.network import DIRECT, Network
 
 if TYPE_CHECKING:
@@ -85,12 +85,7 @@ class OpenAIModel(Endpoint):
         except (openai.APIConnectionError, httpx2.TransportError) as error:
             raise network_error(self.host, error, self._mask) from error
         except openai.APIError as error:  # told within a stream that began well
-            raise ModelError(
-                "The model service gave up in the middle of its reply: "
-                f"{self._mask(error.message)}",
-                kind="service",
-                retryable=True,
-            ) from error
+            raise broken_off(self._provider, error.body or error.message, self._mask) from error
         except (openai.OpenAIError, ValueError, AttributeError) as error:
             raise unreadable(error) from error
 

@@ -156,7 +156,8 @@ async def test_what_is_no_stream_is_a_fault_of_the_service(body: bytes) -> None:
     [
         (401, "authentication", "does not accept the API key"),
         (404, "not_found", "no model `gpt-test`"),
-        (429, "billing", "at its limit"),
+        (402, "billing", "at its limit"),
+        (429, "rate_limit", "limits the rate"),
         (503, "overloaded", "overloaded"),
     ],
 )

@@ -63,9 +63,10 @@ class JupyterAgent(ExtensionApp):
     providers = Dict(
         {},
         config=True,
-        help="Named endpoints: {name: {kind, base_url, api_key_file, models, headers, query, "
-        "ca_bundle, proxy, proxy_headers, connect_seconds, read_seconds, ...}}. A header's or a "
-        "proxy's value may be {'file': path} or {'env': name}.",
+        help="Named endpoints: {name: {kind, base_url, api_key_file, models, options, headers, "
+        "query, ca_bundle, proxy, proxy_headers, connect_seconds, read_seconds, ...}}. `options` "
+        "are fields of every request and win over ours. A header's or a proxy's value may be "
+        "{'file': path} or {'env': name}.",
     )
     model_facts = Dict(
         {},

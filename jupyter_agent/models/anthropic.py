@@ -39,7 +39,7 @@ class Cloud:
 class AnthropicModel(Endpoint):
     """A model of Anthropic, or of a service that speaks the Messages API at `base_url`.
 
-    `options` are passed on in every request, e.g. `{"thinking": {...}}`.
+    `options` are sent in every request and win over ours, e.g. `{"thinking": {...}}`.
     """
 
     def __init__(
@@ -69,7 +69,12 @@ class AnthropicModel(Endpoint):
         client = await self._connected()
         with self._own_errors():
             create: Any = client.messages.create  # our JSON, which no overload of it can know
-            stream = await create(stream=True, **self._options, **self._body(request))
+            # The SDK demands a limit, also where another one is configured.
+            arguments = {
+                "max_tokens": request.max_tokens,
+                **self._options.over(self._body(request)),
+            }
+            stream = await create(stream=True, **arguments)
             async with stream:
                 async for event in stream:
                     yield _as_json(event)
@@ -116,7 +121,6 @@ class AnthropicModel(Endpoint):
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._name,
-            "max_tokens": request.max_tokens,
             "system": [{"type": "text", "text": request.system, **_CACHED}],
             "messages": _with_cache_marks(request.messages),
         }

@@ -47,6 +47,7 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of one reply. Closing the generator closes the connection.
 
-        Raises ModelError for everything that goes wrong on the way. It never retries: only the
-        loop does, because only there a retry can be told and stopped.
+        Raises ModelError for everything that goes wrong on the way. It never retries what failed:
+        only the loop does, because only there a retry can be told and stopped. (A request that was
+        refused for the name of a field may be made again with the right one.)
         """

@@ -10,12 +10,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.models.network import Network
+from jupyter_agent.models.options import Options
 
 
 class Endpoint(ABC):
     """A model's name at a service, and the way there.
 
-    `base_url` is where the SDK goes; `options` are passed on in every request.
+    `base_url` is where the SDK goes; `options` are sent in every request and win over ours.
     """
 
     def __init__(
@@ -29,13 +30,16 @@ class Endpoint(ABC):
         provider: str,
         network: Network,
     ) -> None:
-        """`home` is where the SDK goes without a `base_url`."""
+        """`home` is where the SDK goes without a `base_url`.
+
+        Raises ValueError for options that cannot be sent.
+        """
         self.id = f"{provider}:{name}"
         self.host = urlsplit(base_url or home).netloc
         self._name = name
         self._api_key = api_key
         self._base_url = base_url
-        self._options = dict(options or {})
+        self._options = Options(options or {})
         self._network = network
         self._client: Any = None
         self._connecting = asyncio.Lock()

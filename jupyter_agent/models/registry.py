@@ -17,6 +17,7 @@ from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.network import Network, Value, reveal
 from jupyter_agent.models.openai import OpenAIModel
+from jupyter_agent.models.options import Options
 
 Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "demo"]
 _PLACEHOLDER_KEY = "none"
@@ -38,7 +39,7 @@ class Provider:
     supports_tool_choice: bool = True
     """False for servers of kind `openai` that take no `tool_choice`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Passed on in every request."""
+    """Fields of every request, e.g. `temperature`; they win over ours."""
     headers: Mapping[str, Value] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     """Added to each address, e.g. Azure's `api-version`."""
@@ -112,6 +113,7 @@ class Models:
         allow_keys: bool = True,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
+        """Raises ValueError that names the provider for options that cannot be sent."""
         configured = {name: dict(fields) for name, fields in (providers or {}).items()}
         keys = {name: _key_in(fields) for name, fields in configured.items()}
         self._keys = Keys(key_file, keys, environment)
@@ -119,12 +121,15 @@ class Models:
         for name, fields in configured.items():
             known = _KNOWN.get(name)
             self._providers[name] = Provider(**{**(vars(known) if known else {}), **fields})
+            _check_options(name, self._providers[name])
         self._facts = facts or FactBook()
         self._configured_default = default
         self._allow_keys = allow_keys
         self._environment = environment
         self._made: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
         self._outdated: list[AnthropicModel | OpenAIModel] = []
+        self._limits: dict[str, str] = {}
+        """What was learned of models of kind `openai`; it outlives their clients."""
 
     @property
     def default(self) -> str:
@@ -269,6 +274,7 @@ class Models:
             provider=service,
             supports_tool_choice=provider.supports_tool_choice,
             network=network,
+            limits=self._limits,
         )
 
     def _check_key_change(self, provider: str) -> None:
@@ -277,6 +283,16 @@ class Models:
         known = self._providers.get(provider)
         if known is None or known.kind == "demo":
             raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")
+
+
+def _check_options(name: str, provider: Provider) -> None:
+    """Raises ValueError with a sentence for options that cannot be sent."""
+    try:
+        Options(provider.options)
+        if provider.kind == "demo" and provider.options:
+            raise ValueError("The scripted tour takes no options.")
+    except ValueError as error:
+        raise ValueError(f"providers.{name}.options: {error}") from None
 
 
 def _key_in(fields: dict[str, Any]) -> Value:

@@ -119,6 +119,43 @@ async def test_options_of_the_configuration_are_passed_on() -> None:
     assert api.requests[0]["thinking"] == {"type": "adaptive"}
 
 
+async def test_what_is_configured_is_sent_and_wins_over_ours() -> None:
+    async with FakeAnthropic([[says("Hi.")]]) as api:
+        options = {
+            "max_tokens": 4000,
+            "output_config": {"effort": "low"},
+            "extra_body": {"metadata": {"user_id": "u1"}},
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        }
+        model = AnthropicModel("c", api_key=API_KEY, base_url=api.url, options=options)
+        await read(model, request(max_tokens=7))
+        await model.close()
+    (sent,) = api.requests
+    assert (sent["max_tokens"], sent["output_config"]) == (4000, {"effort": "low"})
+    assert sent["metadata"] == {"user_id": "u1"}
+    assert sent["tool_choice"] == options["tool_choice"]
+
+
+@pytest.mark.parametrize("name", ["temperature", "effort", "max_completion_tokens", "betas"])
+async def test_an_option_that_the_service_does_not_know_is_told_with_its_words(name: str) -> None:
+    async with FakeAnthropic([[says("Hi.")]]) as api:
+        model = AnthropicModel("c", api_key=API_KEY, base_url=api.url, options={name: 1})
+        with pytest.raises(ModelError, match=f"{name}: Extra inputs are not permitted") as caught:
+            await read(model)
+        await model.close()
+    assert caught.value.kind == "invalid_request"
+
+
+async def test_the_limit_that_this_api_demands_cannot_be_left_out() -> None:
+    async with FakeAnthropic([[says("Hi.")]]) as api:
+        options = {"max_tokens": None, "tool_choice": None}
+        model = AnthropicModel("c", api_key=API_KEY, base_url=api.url, options=options)
+        await read(model, request(max_tokens=7))
+        await model.close()
+    assert api.requests[0]["max_tokens"] == 7
+    assert "tool_choice" not in api.requests[0]
+
+
 def test_the_sdk_is_not_imported_before_it_is_used() -> None:
     code = "import sys, jupyter_agent.models.registry; print('anthropic' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.testing import says, thinks
+from jupyter_agent.models.registry import Models
+from jupyter_agent.testing import Scripted, says, thinks
 
+from ..chat_completions import ChatCompletions, Limit
+from ..chat_completions import serving as strictly
 from .conftest import Chat, read, recording, request, serving
 
 KEY = "sk-openai-test-0123"
@@ -239,6 +243,12 @@ async def test_a_forced_answer_has_no_tools_where_the_server_does_not() -> None:
     assert not {"tools", "tool_choice"} & chat.requests[0].keys()
 
 
+# -- the name of the limit
+
+
+LIMITS: tuple[Limit, ...] = ("max_tokens", "max_completion_tokens")
+
+
 @pytest.mark.parametrize(
     ("provider", "field"), [("openai", "max_completion_tokens"), ("ollama", "max_tokens")]
 )
@@ -246,3 +256,186 @@ async def test_the_limit_has_the_name_that_the_service_knows(provider: str, fiel
     chat = Chat(TEXT)
     await ask(chat, request(max_tokens=7), provider=provider)
     assert chat.requests[0][field] == 7
+
+
+@pytest.mark.parametrize("provider", ["openai", "azure"])
+@pytest.mark.parametrize("wanted", LIMITS)
+async def test_the_name_that_a_service_takes_is_learned_once(
+    tmp_path: Path, provider: str, wanted: Limit
+) -> None:
+    async with strictly(ChatCompletions([[says("Hi.")]] * 5, limit=wanted)) as api:
+        endpoint = {"kind": "openai", "base_url": api.url, "needs_key": False}
+        known = Models(
+            default=None, key_file=tmp_path / "keys", providers={provider: endpoint}, environment={}
+        )
+        for key in ("sk-first-key", "sk-second-key"):
+            known.set_key(provider, key)  # makes another client
+            for _ in range(2):
+                reply = await read(known.get(f"{provider}:gpt"), request(max_tokens=7))
+                assert reply.text == [says("Hi.")]
+        assert len(api.refusals) <= 1
+        learned = len(api.refusals)
+        await read(known.get(f"{provider}:other"), request(max_tokens=7))
+        assert len(api.refusals) == 2 * learned, "each model of a provider has its own"
+        await known.close()
+    assert [{name: body[name] for name in LIMITS if name in body} for body in api.requests] == [
+        {wanted: 7}
+    ] * 5
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (
+            400,
+            {
+                "error": {
+                    "message": "Unsupported parameter: 'max_tokens' is not supported with this "
+                    "model. Use 'max_completion_tokens' instead.",
+                    "type": "invalid_request_error",
+                    "param": "max_tokens",
+                    "code": "unsupported_parameter",
+                }
+            },
+        ),
+        (400, {"error": {"message": "Unrecognized request argument supplied: max_tokens"}}),
+        (400, {"message": "property 'max_tokens' is unsupported", "type": "invalid_request"}),
+        (
+            422,
+            {
+                "detail": [
+                    {
+                        "type": "extra_forbidden",
+                        "loc": ["body", "max_tokens"],
+                        "msg": "Extra inputs are not permitted",
+                    }
+                ]
+            },
+        ),
+    ],
+)
+async def test_a_name_is_refused_in_many_words(status: int, body: dict[str, Any]) -> None:
+    refused = Scripted(status=status, body=json.dumps(body).encode())
+    async with strictly(ChatCompletions([refused, [says("Hi.")]])) as api:
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+        assert (await read(model)).text == [says("Hi.")]
+        await model.close()
+    assert [name for body in api.requests for name in LIMITS if name in body] == list(LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "max_tokens is too large: 16000. This model supports at most 4096 tokens."),
+        (400, "'max_tokens' or 'max_completion_tokens' is too large: 16000."),
+        (400, "Unsupported parameter: 'temperature'."),
+        (401, "Unsupported parameter: 'max_tokens'."),
+        (500, "Unsupported parameter: 'max_tokens'."),
+    ],
+)
+async def test_what_is_wrong_besides_is_not_asked_again(status: int, message: str) -> None:
+    refused = Scripted(status=status, error=("invalid_request_error", message))
+    async with strictly(ChatCompletions([refused])) as api:
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+        with pytest.raises(ModelError):
+            await read(model)
+        await model.close()
+    assert len(api.requests) == 1
+
+
+async def test_a_service_that_takes_neither_name_is_told_with_its_first_words() -> None:
+    refused = [
+        Scripted(status=400, error=("e", f"Unsupported parameter: {name}")) for name in LIMITS
+    ]
+    async with strictly(ChatCompletions([*refused, *refused])) as api:
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+        for _ in range(2):  # nothing is learned of it
+            with pytest.raises(ModelError, match="Unsupported parameter: max_tokens"):
+                await read(model)
+        await model.close()
+    assert len(api.requests) == 4
+
+
+async def test_what_fails_under_the_other_name_is_told_and_the_name_is_kept() -> None:
+    first = Scripted(status=400, error=("e", "Unsupported parameter: max_tokens"))
+    busy = Scripted(status=429, error=("rate_limit_error", "Slow down."))
+    async with strictly(ChatCompletions([first, busy, [says("Hi.")]])) as api:
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+        with pytest.raises(ModelError) as caught:
+            await read(model)
+        assert caught.value.kind == "rate_limit"
+        await read(model)
+        await model.close()
+    assert [name for body in api.requests for name in LIMITS if name in body] == [
+        "max_tokens",
+        "max_completion_tokens",
+        "max_completion_tokens",
+    ]
+
+
+# -- what is configured
+
+
+async def asked_with(
+    options: dict[str, Any], *, provider: str = "lab", **api: Any
+) -> tuple[ChatCompletions, dict[str, Any]]:
+    """The server and the request that it took, with these options configured."""
+    async with strictly(ChatCompletions([[says("Hi.")]], **api)) as served:
+        model = OpenAIModel(
+            "gpt", api_key=KEY, base_url=served.url, provider=provider, options=options
+        )
+        assert (await read(model)).complete
+        await model.close()
+    (sent,) = served.requests
+    return served, sent
+
+
+@pytest.mark.parametrize("provider", ["openai", "lab"])
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("name", LIMITS)
+async def test_a_configured_limit_is_the_only_one(provider: str, wrapped: bool, name: str) -> None:
+    options = {"extra_body": {name: 4000}} if wrapped else {name: 4000}
+    api, sent = await asked_with(options, provider=provider)
+    assert {each: sent[each] for each in LIMITS if each in sent} == {name: 4000}
+    assert api.refusals == []
+
+
+@pytest.mark.parametrize(("name", "wanted"), [LIMITS, LIMITS[::-1]])
+async def test_a_configured_limit_goes_by_the_name_that_the_service_takes(
+    name: str, wanted: Limit
+) -> None:
+    _, sent = await asked_with({name: 4000}, limit=wanted)
+    assert {each: sent[each] for each in LIMITS if each in sent} == {wanted: 4000}
+
+
+async def test_what_is_configured_is_sent_whether_the_sdk_knows_it_or_not() -> None:
+    options = {
+        "temperature": 0.2,
+        "effort": "low",
+        "top_k": 5,
+        "extra_body": {"chat_template_kwargs": {"thinking": False}, "top_k": 6},
+        "extra_headers": {"X-Team": "atlas"},
+        "timeout": 30,
+    }
+    more = ("effort", "top_k", "chat_template_kwargs")
+    _, sent = await asked_with(options, more_fields=more)
+    assert (sent["temperature"], sent["effort"], sent["top_k"]) == (0.2, "low", 6)
+    assert sent["chat_template_kwargs"] == {"thinking": False}
+    assert sent["messages"][0]["role"] == "system"
+
+
+async def test_what_is_configured_wins_and_none_leaves_ours_out() -> None:
+    choice = {"tool_choice": "required", "stream_options": None, "max_tokens": None}
+    _, sent = await asked_with(choice)
+    assert sent["tool_choice"] == "required"
+    assert not {"stream_options", *LIMITS} & sent.keys()
+
+
+async def test_an_option_that_the_service_does_not_know_is_told_with_its_words() -> None:
+    async with strictly(ChatCompletions([])) as api:
+        options = {"effort": "low"}
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, options=options)
+        with pytest.raises(ModelError, match="argument supplied: effort") as caught:
+            await read(model)
+        await model.close()
+    assert caught.value.kind == "invalid_request"

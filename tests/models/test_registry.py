@@ -138,3 +138,39 @@ def test_a_service_can_be_added_and_a_known_one_changed(tmp_path: Path) -> None:
 def test_the_address_may_come_from_the_environment(tmp_path: Path) -> None:
     environment = {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
     assert models(tmp_path, environment).get().host == "127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "words"),
+    [
+        ("openai", ["temperature"], "are a mapping of fields"),
+        ("openai", "temperature=0.2", "are a mapping of fields"),
+        ("openai", {3: 1}, "are a mapping of fields"),
+        ("anthropic", {"stop": {"END"}}, "`stop` is no JSON"),
+        ("openai", {"temperature": float("nan")}, "`temperature` is no JSON"),
+        ("openai", {"logit_bias": object()}, "`logit_bias` is no JSON"),
+        ("openai", {"metadata": {"when": b"now"}}, "`metadata` is no JSON"),
+        ("openai", {"stream": False}, "`stream` is made by the assistant"),
+        ("anthropic", {"messages": []}, "`messages` is made by the assistant"),
+        ("openai", {"extra_body": {"model": "other"}}, "`model` is made by the assistant"),
+        ("openai", {"extra_body": 5}, "`extra_body` is a mapping"),
+        ("openai", {"extra_headers": ["X-Team: a"]}, "`extra_headers` is a mapping"),
+        ("openai", {"timeout": "long"}, "`timeout` is a number of seconds"),
+        ("openai", {"timeout": True}, "`timeout` is a number of seconds"),
+        ("openai", {"max_tokens": 1, "max_completion_tokens": 1}, "only one of `max_tokens`"),
+        ("demo", {"temperature": 0.2}, "takes no options"),
+    ],
+)
+def test_options_that_cannot_be_sent_are_refused_at_the_start(
+    tmp_path: Path, kind: str, options: Any, words: str
+) -> None:
+    with pytest.raises(ValueError, match=r"^providers\.lab\.options: ") as caught:
+        models(tmp_path, providers={"lab": {"kind": kind, "options": options}})
+    assert words in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_options_may_be_any_json(tmp_path: Path) -> None:
+    options = {"temperature": 0, "stop": ("a", "b"), "x": {"y": [None, True]}, "timeout": 2.5}
+    providers = {"lab": {"kind": "openai", "needs_key": False, "options": options}, "ollama": {}}
+    assert models(tmp_path, providers=providers).get("lab:any").id == "lab:any"

@@ -44,6 +44,9 @@ def chat(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[ChatCompletions
 def jp_server_config(jp_server_config: dict[str, Any], chat: ChatCompletions) -> dict[str, Any]:
     lab = {"kind": "openai", "base_url": chat.url, "needs_key": False}
     jp_server_config["JupyterAgent"]["providers"]["lab"] = lab
+    jp_server_config["JupyterAgent"]["providers"]["corp"] = {
+        **lab, "options": {"temperature": 0.2, "reasoning_effort": "low"}
+    }  # fmt: skip
     return jp_server_config
 
 
@@ -73,6 +76,24 @@ async def test_the_same_task_through_both_apis_gives_the_same_notebook(
     assert len(fake.requests) == len(chat.requests) == 6
     told = [message["content"] for message in chat.requests[2]["messages"][-3:]]
     assert told[1].startswith("Error: No cell `gone`.")
+
+
+async def test_a_gateway_with_a_reasoning_model_and_options_of_its_own_does_the_same_task(
+    call: Call, chat: ChatCompletions, notebook: Path
+) -> None:
+    chat.limit = "max_completion_tokens"
+    chat.script = type(chat.script)(TASK)
+    done = (await call("POST", "chat", body=ask("What is it?", stream=False, model="corp:o9"))).body
+    assert done["state"] == "done", done
+    assert content(notebook)[-1]["outputs"][0]["data"]["text/plain"] == "42"
+    assert len(chat.refusals) == 1
+    assert len(chat.requests) == 6
+    assert {(sent["temperature"], sent["reasoning_effort"]) for sent in chat.requests} == {
+        (0.2, "low")
+    }
+    assert all("max_tokens" not in sent for sent in chat.requests)
+    parts = done["message"]["parts"]
+    assert "retrying" not in {part["data"].get("kind") for part in parts if "data" in part}
 
 
 async def test_the_model_may_change_in_the_middle_of_a_conversation(

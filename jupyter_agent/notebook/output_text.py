@@ -149,10 +149,10 @@ def _as_text(kind: str, value: Any) -> str:
 
 
 def _without_tags(text: str) -> str:
-    text = re.sub(r"(?is)<(script|style)\b.*?</\1\s*>", "", text)
+    text = re.sub(r"(?is)<(script|style)\b.*?(?:</\1\s*>|\Z)", "", text)
     text = re.sub(r"(?i)</t[dh]\s*>", "  ", re.sub(r"\s+", " ", text))
     text = re.sub(r"(?i)<br\s*/?>|</(?:tr|p|div|li|h\d)\s*>", "\n", text)
-    text = html.unescape(re.sub(r"<[^>]*>", "", text))
+    text = html.unescape(re.sub(r"<[^<>]*>", "", text))
     return "\n".join(line.strip() for line in text.split("\n") if line.strip())
 
 

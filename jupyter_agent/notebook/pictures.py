@@ -24,9 +24,8 @@ _CHARACTERS = 5_000_000
 """Of one picture in base64: what the API takes."""
 _MOST_PIXELS = 50_000_000
 """A picture with more would take a lot of memory to be made smaller."""
-_LENGTH = {
-    side: re.compile(rf"<svg\b[^>]*\s{side}\s*=\s*['\"]([\d.]+)") for side in ("width", "height")
-}
+_SVG = re.compile(r"<svg\b[^>]*")
+_LENGTH = {side: re.compile(rf"\s{side}\s*=\s*['\"]([\d.]+)") for side in ("width", "height")}
 _HEADER_BYTES = 65_536
 """Where a picture tells its size, at the latest."""
 
@@ -58,7 +57,8 @@ def told(kind: str, value: str) -> str:
 def pixels(kind: str, value: str) -> tuple[int, int] | None:
     """Width and height of a PNG or JPEG in base64 or of an SVG; None where it does not tell."""
     if kind.startswith("image/svg"):
-        sides = [_LENGTH[side].search(value[:_HEADER_BYTES]) for side in ("width", "height")]
+        begin = _SVG.search(value[:_HEADER_BYTES])
+        sides = [_LENGTH[side].search(begin[0]) for side in ("width", "height")] if begin else []
         found = [round(float(side.group(1))) for side in sides if side]
         return (found[0], found[1]) if len(found) == 2 else None
     start = "".join(value[: _HEADER_BYTES * 4 // 3].split())

@@ -8,7 +8,7 @@ from datetime import datetime
 from html.parser import HTMLParser
 from itertools import zip_longest
 
-_SHAPE = re.compile(r"([\d,]+) rows × ([\d,]+) columns|shape: \(([\d,]+), ([\d,]+)\)")
+_SHAPE = re.compile(r"(?<![\d,])([\d,]+) rows × ([\d,]+) columns|shape: \(([\d,]+), ([\d,]+)\)")
 _CELL_CHARS = 60
 
 

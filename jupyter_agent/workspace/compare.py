@@ -47,7 +47,7 @@ _SHOWN = 80
 """Characters of a line in an explanation."""
 
 _PROGRESS = re.compile(
-    r"\d+%\|.*\||[|\[].*\d+it/s|\[=*[>.=]+\]|[━█▉▊▋▌▍▎▏]{3}"
+    r"\d%\|.*\||^[^|\[]*[|\[].*\dit/s|\[[>.=]+\]|[━█▉▊▋▌▍▎▏]{3}"
     r"|^\s*(?:CPU times:|Wall time:)|per loop \("
 )
 _UNIT = r"(?:ns|[µμu]s|ms|s|secs?|seconds?|mins|minutes?|hours?)"
@@ -57,7 +57,12 @@ _VOLATILE = (
     # Version and variant of a random UUID stand in their places; a checksum rarely has them.
     (re.compile(r"\b[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}\b"), "<uuid>"),
     (re.compile(r"(?:/tmp|/var/folders)/[^\s'\"<>:,)]+|<ipython-input-[^>]*>"), "<temporary>"),
-    (re.compile(r"(?:[A-Za-z]:)?[\w.~-]*[/\\](?:[^\s'\":]+[/\\])?([^\s'\":/\\]+\.py):\d+"), r"\1"),
+    (
+        re.compile(
+            r"(?<![\w.~/\\-])(?:[A-Za-z]:)?[\w.~-]*[/\\](?:[^\s'\":]+[/\\])?([^\s'\":/\\]+\.py):\d+"
+        ),
+        r"\1",
+    ),
     (re.compile(r"\b(In|Input In|Out) ?\[\d+\]"), r"\1[]"),
     (re.compile(r"\b(pid|PID|process)([ =:]+)\d+\b"), r"\1\2<n>"),
     (re.compile(r"\b(localhost|127\.0\.0\.1|0\.0\.0\.0):\d+"), r"\1:<n>"),
@@ -67,8 +72,8 @@ _VOLATILE = (
 _TIME = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 _TOKEN = re.compile(
     rf"(?P<time>{_TIME})"
-    r"|(?P<number>(?:(?<=[\s(\[,=:{|])|^)[-+](?=[\d.])(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\.?\w)"
-    r"|(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\.?\w))"
+    r"|(?P<number>(?:(?<=[\s(\[,=:{|])|^)[-+](?=[\d.])(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?(?!\.?\w)"
+    r"|(?<![\w.])(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?(?!\.?\w))"
     r"|(?P<word>\w+|[^\w\s])"
 )
 _STREAMS = ("stdout", "stderr")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import time
 from typing import Any
 
 import pytest
@@ -175,6 +176,25 @@ class TestOutputs:
 
     def test_invisible_characters_cannot_hide_text(self) -> None:
         assert output_text([stream("a\u202eb\u200bc\x1b]0;title\x07d\U000e0041")]) == "abcd"
+
+    @pytest.mark.parametrize(
+        ("kind", "text"),
+        [
+            ("text/html", "<" * 400_000),
+            ("text/html", "<script>" * 50_000),
+            ("text/html", f"<table class='dataframe'><tr><td>1</td></tr>{'1' * 400_000}"),
+            ("image/svg+xml", "<svg " * 20_000),
+        ],
+    )
+    def test_hostile_outputs_take_no_longer_to_read_than_others(self, kind: str, text: str) -> None:
+        began = time.process_time()
+        output_text([display(**{kind.replace("/", "__"): text, "text__plain": "<object>"})])
+        assert time.process_time() - began < 2
+
+    def test_text_between_tags_is_read_and_scripts_are_not(self) -> None:
+        page = "<script>a < b</SCRIPT ><p>1 < 2</p><b title='x'>3</b><style>never closed <b>4</b>"
+        shown = output_text([display(text__html=page, text__plain="<object>")])
+        assert shown == "1 < 2\n3"
 
     def test_pictures_are_told_with_their_size(self) -> None:
         figure = display(image__png=PNG, text__plain="<Figure size 640x480 with 1 Axes>")

@@ -133,3 +133,23 @@ def test_errors_are_compared_by_name_and_message() -> None:
     assert difference([error("no", ["frame 1"])], [error("no", ["frame 2"])]) is None
     assert "was `ValueError: no`" in str(difference([error("no", [])], [error("yes", [])]))
     assert "no error" in str(difference([error("no", [])], [display(text__plain="1")]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[" * 2_000 + "1" * 1_900, "a/" * 1_950, "1" * 3_900 + "x", f"[{'=' * 3_900}x"],
+)
+def test_hostile_lines_take_no_longer_to_compare_than_others(line: str) -> None:
+    began = time.process_time()
+    for _ in range(20):
+        assert difference([stream(line)], [stream(f"{line}!")]) is not None
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/x/y/a.py:1", "C:\\x\\a.py:2", "./a.py:3", "~/y z/a.py:4", "(/b/a.py:5", "b/c/a.py:6"],
+)
+def test_where_a_module_lies_is_no_difference(path: str) -> None:
+    ending = path.rpartition(" ")[2].lstrip("(")
+    assert difference([stream(path)], [stream(path.replace(ending, "/q/a.py:9"))]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -15,8 +16,12 @@ from jupyter_core.utils import ensure_async
 
 from jupyter_agent.kernel.receive import Message, from_queue, from_socket
 
+log = logging.getLogger(__name__)
+
 End: TypeAlias = Literal["died", "restarted"]
 """How a kernel process ended: by itself, or because somebody asked (for a shutdown, too)."""
+ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
+"""How a connection ended: with the process, or it broke and the process may go on."""
 _CHANNELS = ("iopub", "shell", "control")
 _SLICE = 0.005
 """Seconds of taking messages after which other work of the server has its turn."""
@@ -66,7 +71,7 @@ class Connection:
         receive: Callable[[Any], Awaitable[list[Message]]],
         told: Callable[[End], None],
     ) -> None:
-        self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[ConnectionEnd] = asyncio.get_running_loop().create_future()
         self.language: str | None = None
         self._client = client
         self._receive = receive
@@ -86,6 +91,8 @@ class Connection:
         self._before_greeting: set[str] = set()
         self._settled = False
         self._readers = [asyncio.create_task(self._read(name)) for name in _CHANNELS]
+        for reader in self._readers:
+            reader.add_done_callback(self._reader_ended)
 
     @classmethod
     async def open(
@@ -190,7 +197,7 @@ class Connection:
         if len(self._late) > _KEPT:
             self._late.popitem(last=False)
 
-    def end(self, how: End) -> None:
+    def end(self, how: ConnectionEnd) -> None:
         """Nothing more comes of what is under way; the first word counts."""
         if not self.ended.done():
             self.ended.set_result(how)
@@ -211,13 +218,28 @@ class Connection:
             except ConnectionError:
                 return self._told("died")
             for message in messages:
-                self._dispatch(name, message)
+                try:
+                    self._dispatch(name, message)
+                except (
+                    Exception
+                ):  # whatever is odd about one message: others follow, for other runs
+                    log.exception("A message of a kernel does not fit and was left out.")
             # While messages wait, receiving does not yield: a flood must not stop the server.
             await asyncio.sleep(0)
+
+    def _reader_ended(self, reader: asyncio.Task[None]) -> None:
+        """Nothing more would be heard: without one of its readers a connection is of no use."""
+        if self.ended.done():
+            return
+        error = None if reader.cancelled() else reader.exception()
+        log.error("The connection to a kernel broke.", exc_info=error)
+        self.end("broke")
 
     def _dispatch(self, channel: str, message: Mapping[str, Any]) -> None:
         parent = message.get("parent_header") or {}
         kind, content = message["header"]["msg_type"], message["content"]
+        if not isinstance(content, Mapping):
+            raise TypeError(f"the content of a `{kind}` is no mapping")
         received = Received(channel, kind, content)
         if channel == "iopub":
             self._observe(kind, content, parent)

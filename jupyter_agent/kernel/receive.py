@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from contextlib import suppress
 from queue import Empty
 from typing import Any, TypeAlias
 
 import zmq
 
 from jupyter_agent.kernel.outputs import too_large
+
+log = logging.getLogger(__name__)
 
 Message: TypeAlias = dict[str, Any]
 _SLICE = 0.005
@@ -24,17 +26,19 @@ it.
 
 
 async def from_socket(channel: Any) -> list[Message]:
-    """What waits in a zmq channel, at least one message, in order.
+    """What waits in a zmq channel, in order; waits for one where there is none.
 
-    Those that are not signed by our kernel are left out.
+    Those that cannot be read, or are not signed by our kernel, are logged and left out.
     """
     frames = await channel.socket.recv_multipart(copy=False)
     waiting: Any = zmq.Socket.shadow(channel.socket)
     until = time.monotonic() + _SLICE
     messages: list[Message] = []
     while True:
-        with suppress(ValueError):  # a wrong signature
+        try:
             messages.append(await _read(channel.session, frames))
+        except Exception:  # whatever reading raises: what a kernel sends must not end its reader
+            log.exception("A message of a kernel cannot be read and was left out.")
         if time.monotonic() > until:
             return messages
         try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from jupyter_agent.kernel.connection import Connection, End, Inbox, Received
+from jupyter_agent.kernel.connection import Connection, ConnectionEnd, End, Inbox, Received
 from jupyter_agent.kernel.outputs import OutputSink, deliver, error_of
+
+log = logging.getLogger(__name__)
 
 Status: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
 _TICK = 0.25
@@ -20,6 +23,12 @@ _LOST = 10.0
 """Seconds without a message that mean that a reply, or `idle`, was lost."""
 _GRACE = 5.0
 """Seconds that a kernel has to react to an interrupt after a timeout."""
+_BROKE = (
+    "The connection to the kernel broke: how the code ended is unknown, outputs are missing, and "
+    "it may still be running. The next run connects again."
+)
+_MISSING_OUTPUTS = "The connection to the kernel broke: outputs may be missing."
+_LOST_OUTPUTS = "Some outputs could not be shown for an internal error; see the server's log."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +91,7 @@ class Execution:
         self._error: Mapping[str, Any] | None = None
         self._probe: asyncio.Event | None = None
         self._count: int | None = None
+        self._lost_outputs = False
         self.began: float | None = None
         """When the kernel began with it (`time.monotonic`), None while it waits."""
         self._task = asyncio.create_task(self._run())
@@ -119,6 +129,9 @@ class Execution:
         async with self._kernel.queue:
             connection = await self._kernel.connect()
             await self._turn(connection)
+            while _broke(connection):
+                connection = await self._kernel.connect()  # nothing was sent yet
+                await self._turn(connection)
             if connection.ended.done() or self._kernel.generation != self._generation:
                 return Reply(status=self._kernel.how_it_ended(), note="The code never started.")
             if self._withdrawn.is_set() or not await self._sink.wanted():
@@ -127,7 +140,7 @@ class Execution:
                 await self._follow(connection, inbox)
             if not self._request["silent"]:
                 connection.when_late(inbox.request_id, self._take_late)
-            return self._conclude(connection)
+            return self._with_losses(self._conclude(connection), connection)
 
     async def _turn(self, connection: Connection) -> None:
         """Wait until the kernel is free, the code is withdrawn, or the kernel ends."""
@@ -205,11 +218,18 @@ class Execution:
         else:
             if kind == "error":
                 self._error = error_of(content)
+            self._show(kind, content)
+
+    def _show(self, kind: str, content: Mapping[str, Any]) -> None:
+        try:
             deliver(kind, content, self._sink)
+        except Exception:  # a bug of a sink, or a message that fits none: the code itself goes on
+            log.exception("An output of a kernel cannot be shown.")
+            self._lost_outputs = True
 
     def _take_late(self, message: Received) -> None:
         if message.channel == "iopub" and self.began is not None:
-            deliver(message.kind, message.content, self._sink)
+            self._show(message.kind, message.content)
 
     async def _begin(self) -> None:
         self.began = time.monotonic()
@@ -219,8 +239,9 @@ class Execution:
 
     def _conclude(self, connection: Connection) -> Reply:
         reply = self._reply
-        if reply is None and connection.ended.done():
-            return self._ended(connection.ended.result())
+        end = connection.ended.result() if connection.ended.done() else None
+        if reply is None and end is not None:
+            return self._ended(end)
         if reply is None and self._idle:
             return Reply(
                 status="error" if self._error else "ok",
@@ -257,6 +278,21 @@ class Execution:
             error=error,
         )
 
-    def _ended(self, how: End) -> Reply:
+    def _with_losses(self, reply: Reply, connection: Connection) -> Reply:
+        """The reply with a note where outputs did not reach the cell."""
+        if self._lost_outputs:
+            status: Status = "error" if reply.status == "ok" else reply.status
+            return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
+        if self._reply and not self._idle and _broke(connection):
+            return replace(reply, note=f"{reply.note} {_MISSING_OUTPUTS}".strip())
+        return reply
+
+    def _ended(self, how: ConnectionEnd) -> Reply:
+        if how == "broke":
+            return Reply(status="error", execution_count=self._count, note=_BROKE)
         note = "The kernel died." if how == "died" else "The kernel was restarted or shut down."
         return Reply(status=how, execution_count=self._count, note=note)
+
+
+def _broke(connection: Connection) -> bool:
+    return connection.ended.done() and connection.ended.result() == "broke"

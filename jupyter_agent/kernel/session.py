@@ -78,7 +78,7 @@ class Kernel:
             return "dead"
         if not self._living:
             return "dead" if self._manager.ready.done() else "starting"
-        if self._connection is not None:
+        if self._connection is not None and not self._connection.ended.done():
             if self._connection.busy_since is None:
                 return "idle"
             return "starting" if self.busy_seconds is None else "busy"
@@ -88,7 +88,8 @@ class Kernel:
     @property
     def busy_seconds(self) -> float | None:
         """How long what runs now has been running, whoever sent it; None when nothing runs."""
-        since = self._connection.busy_since if self._connection else None
+        connection = self._connection
+        since = connection.busy_since if connection and not connection.ended.done() else None
         if since is None or (self._connecting.locked() and not self._said_to_be_busy()):
             return None  # it does not answer yet because it starts
         return time.monotonic() - since

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
+from jupyter_client.session import DELIM
 
 
 class OddKernel(Kernel):  # type: ignore[misc]
@@ -55,10 +57,40 @@ class OddKernel(Kernel):  # type: ignore[misc]
                 self._show("stream", {"name": "stdlog", "text": "logged "}, parent)
                 self._show("stream", {"name": "stdout"}, parent)
                 self._show("error", {}, parent)
+            case "a status without a state":
+                self._show("status", {}, parent)
+            case "malformed messages":
+                self._show_malformed(parent)
             case "aborted":
                 return {"status": "aborted"}
         self._show("stream", {"name": "stdout", "text": "ours"}, parent)
         return {"status": "ok", "execution_count": 1, "user_expressions": {}}
+
+    def _show_malformed(self, parent: Any) -> None:
+        """Messages that end too early, or are no messages at all, but for one."""
+        session = self.session
+        header = json.dumps(session.msg_header("stream"), default=str).encode()
+        bare = json.dumps({"msg_id": "bare"}).encode()
+        above = json.dumps(parent["header"], default=str).encode()
+        text = json.dumps({"name": "stdout", "text": "between "}).encode()
+        for parts in (
+            [],
+            [header],
+            [header, above, b"{}"],
+            [b"{", above, b"{}", text],
+            [b"[]", above, b"{}", text],
+            [bare, above, b"{}", text],
+            [header, b"[1]", b"{}", text],
+            [header, above, b"{}", b"[1]"],
+            [header, above, b"{}", b"\xff"],
+            [header, above, b"{}", b"null"],
+            [header, above, b"{}", text],
+        ):
+            signed = [b"stream", DELIM, session.sign(parts), *parts]
+            self.iopub_socket.send_multipart(signed)
+        self.iopub_socket.send_multipart([b"no message"])
+        self.iopub_socket.send_multipart([b"stream", DELIM])
+        self.iopub_socket.send_multipart([b"stream", DELIM, b"wrong", header, above, b"{}", text])
 
     def _lose_reply(self) -> None:
         send = self.session.send

@@ -7,14 +7,18 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import zmq
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
 from jupyter_agent.errors import Busy, KernelUnavailable
 from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.receive import Message, from_socket
 from jupyter_agent.kernel.variables import variables
+from tests.waiting import until
 
 Install = Callable[..., None]
 
@@ -102,6 +106,184 @@ async def test_k9_messages_that_are_unknown_or_bare_harm_nothing(
         None,
     )
     assert shown.events[4][1]["ename"] == "Error"
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [("a status without a state", "ours"), ("malformed messages", "between ours")],
+)
+async def test_k9_messages_that_cannot_be_read_are_logged_and_left_out(
+    kernels: Kernels, odd: str, caplog: pytest.LogCaptureFixture, code: str, text: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    for _ in range(2):
+        shown, after = Shown(), Shown()
+        reply = await asyncio.wait_for(kernel.execute(code, shown), 60)
+        assert (reply.status, shown.text, reply.note) == ("ok", text, "")
+        await asyncio.wait_for(kernel.execute("next", after), 60)
+        assert after.text == "ours"
+    assert kernel.state == "idle"
+    left_out = [each for each in caplog.records if "left out" in each.message]
+    assert left_out
+    assert all(each.exc_info for each in left_out)
+
+
+class Breaking(Shown):
+    """A sink that has a bug."""
+
+    def stream(self, name: str, text: str) -> None:
+        super().stream(name, text)
+        if text.strip() != "fine":
+            raise ZeroDivisionError("a bug in the sink")
+
+
+async def test_a_sink_that_fails_is_told_by_its_own_run_and_harms_no_other(
+    kernels: Kernels, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    breaking, fine = Breaking(), Shown()
+    code = "print('fine', flush=True)\nprint('broken', flush=True)\nx = 1\nprint('fine')"
+    first, second = kernel.execute(code, breaking), kernel.execute("print(x)", fine)
+    reply = await asyncio.wait_for(first, 60)
+    assert (reply.status, reply.execution_count) == ("error", 1)
+    assert "not be shown" in reply.note
+    assert breaking.text == "fine\nbroken\nfine\n"
+    assert (await asyncio.wait_for(second, 60)).status == "ok"
+    assert fine.text == "1\n"
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_sink_that_fails_late_harms_no_other(
+    kernels: Kernels, odd: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+
+    class BreakingLate(Shown):
+        def stream(self, name: str, text: str) -> None:
+            super().stream(name, text)
+            if "later" in text:
+                raise ZeroDivisionError("a bug in the sink")
+
+    late, fine = BreakingLate(), Shown()
+    assert (await kernel.execute("outputs come after idle", late)).status == "ok"
+    async with asyncio.timeout(60):
+        while late.text != "ours later":
+            await asyncio.sleep(0.01)
+    assert (await asyncio.wait_for(kernel.execute("next", fine), 60)).status == "ok"
+    assert fine.text == "ours"
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Once set, the next message on iopub finds its socket broken."""
+    event = asyncio.Event()
+
+    async def receive(channel: Any) -> list[Message]:
+        messages = await from_socket(channel)
+        if event.is_set() and messages[0]["msg_type"] == "stream":
+            event.clear()
+            raise zmq.ZMQError(zmq.ENOTSOCK)
+        return messages
+
+    monkeypatch.setattr("jupyter_agent.kernel.connection.from_socket", receive)
+    return event
+
+
+async def test_a_connection_that_breaks_is_told_and_made_again(
+    kernels: Kernels, cut: asyncio.Event, jp_root_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    gate, end = jp_root_dir / "gate", jp_root_dir / "end"
+    code = (
+        "import os, time\nx = 1\nprint('first', flush=True)\n"
+        f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+        "print('second', flush=True)\n"
+        f"while not os.path.exists({str(end)!r}): time.sleep(0.01)\n"
+    )
+    generation = kernel.generation
+    shown, after = Shown(), Shown()
+    first, second = kernel.execute(code, shown), kernel.execute("print(x)", after)
+    await until(lambda: shown.text == "first\n")
+    cut.set()
+    gate.touch()
+    reply = await asyncio.wait_for(first, 60)
+    assert (reply.status, shown.text) == ("error", "first\n")
+    assert "connection to the kernel broke" in reply.note
+    assert not second.done, "it waits for what the first one still does"
+    end.touch()
+    assert (await asyncio.wait_for(second, 60)).status == "ok"
+    assert after.text == "1\n", "the variables are still there"
+    assert kernel.generation == generation
+    assert kernel.state == "idle"
+    assert "ZMQError" in caplog.text
+
+
+async def test_a_run_whose_end_is_known_when_the_connection_breaks_says_what_may_be_missing(
+    kernels: Kernels, odd: str, cut: asyncio.Event
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    shown = Shown()
+    running = kernel.execute("outputs come late", shown)
+    await until(lambda: shown.text == "ours")
+    cut.set()
+    reply = await asyncio.wait_for(running, 60)
+    assert (reply.status, shown.text) == ("ok", "ours")
+    assert "outputs may be missing" in reply.note
+
+
+async def test_a_connection_that_breaks_between_runs_is_made_again(
+    kernels: Kernels, cut: asyncio.Event
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    background = "import threading; threading.Timer(0.2, lambda: print('late')).start()"
+    assert (await kernel.execute(background, Shown())).status == "ok"
+    cut.set()
+    await until(lambda: not cut.is_set())
+    shown = Shown()
+    assert (await asyncio.wait_for(kernel.execute("print(1)", shown), 60)).status == "ok"
+    assert shown.text == "1\n"
+
+
+async def test_code_that_waits_when_the_connection_breaks_still_runs(
+    kernels: Kernels, cut: asyncio.Event, jp_serverapp: ServerApp, jp_root_dir: Path
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    await kernel.execute("x = 1", Shown())
+    gate = jp_root_dir / "gate"
+    theirs = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
+    theirs.start_channels()
+    theirs.execute(
+        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+        "print('theirs', flush=True)\ntime.sleep(0.5)"
+    )
+    await until(lambda: kernel.state == "busy")
+    shown = Shown()
+    ours = kernel.execute("print(x)", shown)
+    cut.set()
+    gate.touch()
+    reply = await asyncio.wait_for(ours, 60)
+    theirs.stop_channels()
+    assert (reply.status, shown.text, cut.is_set()) == ("ok", "1\n", False)
+
+
+async def test_a_connection_that_cannot_be_made_is_given_up(
+    jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def receive(channel: Any) -> list[Message]:
+        raise zmq.ZMQError(zmq.ENOTSOCK)
+
+    monkeypatch.setattr("jupyter_agent.kernel.connection.from_socket", receive)
+    kernels = Kernels(
+        jp_serverapp.session_manager,
+        jp_serverapp.kernel_manager,
+        jp_serverapp.kernel_spec_manager,
+        start_timeout=2,
+    )
+    kernel = await kernels.get("a.ipynb")
+    with pytest.raises(KernelUnavailable, match="did not answer within 2 s"):
+        await asyncio.wait_for(kernel.execute("1", Shown()), 60)
+    await kernels.close()
 
 
 async def test_code_that_the_kernel_dropped_is_said_not_to_have_run(

@@ -220,9 +220,7 @@ class Connection:
             for message in messages:
                 try:
                     self._dispatch(name, message)
-                except (
-                    Exception
-                ):  # whatever is odd about one message: others follow, for other runs
+                except Exception:  # one odd message must not end what other runs wait for
                     log.exception("A message of a kernel does not fit and was left out.")
             # While messages wait, receiving does not yield: a flood must not stop the server.
             await asyncio.sleep(0)

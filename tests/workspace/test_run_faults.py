@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import AsyncMock
@@ -28,7 +30,10 @@ async def text(run: Run) -> str:
 async def saved(room: Room, run: Run, text: str) -> None:
     """Wait until the file has it."""
     async with asyncio.timeout(60):
-        while text not in str(room.on_disk(run.cell_id)["outputs"]):
+        while True:
+            with suppress(json.JSONDecodeError):  # Jupyter empties a file before it writes it
+                if text in str(room.on_disk(run.cell_id)["outputs"]):
+                    return
             await asyncio.sleep(0.02)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from jupyter_agent.notebook.carriers.choose import Notebooks
 from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.notebook.carriers.ydoc import collaboration
 from jupyter_agent.server.announce import announcer
+from jupyter_agent.server.base import REQUESTS, Requests
 from jupyter_agent.server.routes import routes
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
@@ -53,6 +55,8 @@ class JupyterAgent(ExtensionApp):
     load_other_extensions = True
     watchdog: Watchdog | None = None
     """There once the server has started."""
+    built = False
+    """Whether the configuration could be used; Jupyter starts and stops us also where not."""
 
     default_model = Unicode(
         "",
@@ -150,11 +154,6 @@ class JupyterAgent(ExtensionApp):
         """Builds the objects, each from what it needs."""
         assert self.serverapp is not None
         server, folder = self.serverapp, Path(self.store_dir)
-        database = Database(folder / "conversations.db", MIGRATIONS, self.log)
-        store = ConversationStore(database)
-        self.database = database
-        self.presence = Presence(folder / "servers")
-        self.recovery = RecoveryCopies(database)
         self.models = Models(
             default=self.default_model or None,
             key_file=folder / "keys.json",
@@ -162,6 +161,12 @@ class JupyterAgent(ExtensionApp):
             facts=FactBook(self.model_facts),
             allow_keys=self.allow_keys,
         )
+        rules = [Rule(**rule) for rule in self.rules]
+        database = Database(folder / "conversations.db", MIGRATIONS, self.log)
+        store = ConversationStore(database)
+        self.database = database
+        self.presence = Presence(folder / "servers")
+        self.recovery = RecoveryCopies(database)
         assert server.event_logger is not None
         books = Books(
             store=store,
@@ -210,13 +215,15 @@ class JupyterAgent(ExtensionApp):
             self.rooms,
             Rules(
                 max_mode=self.max_mode,
-                rules=[Rule(**rule) for rule in self.rules],
+                rules=rules,
                 share=self.share,
             ),
             self.presence,
             self.log,
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
+        self.requests = server.web_app.settings[REQUESTS] = Requests()
+        self.built = True
         if self.open_panel:
             page = server.web_app.settings.setdefault("page_config_data", {})
             page["jupyterAgentOpen"] = "true"
@@ -249,28 +256,43 @@ class JupyterAgent(ExtensionApp):
         self.handlers.extend(route.spec() for route in self.routes)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        if not self.built:
+            return
         await self.runner.recovered()
         self.watchdog = Watchdog(self.log)
 
     def current_activity(self) -> list[dict[str, str]] | None:
         """Turns that run, or wait for a person, which has an end: they keep an idle server up."""
-        return [{"turn": turn.record.id} for turn in self.runner.running] or None
+        running = self.runner.running if self.built else ()
+        return [{"turn": turn.record.id} for turn in running] or None
 
     async def stop_extension(self) -> None:
-        """Ends turns with a valid history, lets go of runs, saves, and closes what was opened."""
+        """Ends turns with a valid history and requests, lets go of runs, saves, and closes what
+        was opened."""
+        if not self.built:
+            return
         assert self.serverapp is not None
         assert self.serverapp.event_logger is not None
         if self.watchdog is not None:
             self.watchdog.close()
         self.moves.stop(self.serverapp.event_logger)
-        await self.runner.close()
-        await self.rooms.runs.close()
-        await self.rooms.fresh.close()
-        await self.rooms.kernels.close()
-        await self.rooms.notebooks.close()
-        await self.models.close()
-        self.database.close()
-        self.presence.close()
+        try:
+            await self._close()
+        except Exception:  # the outermost edge: with it Jupyter would never end its loop
+            self.log.exception("jupyter_agent did not end in order")
+
+    async def _close(self) -> None:
+        """All of it, whatever goes wrong in a part."""
+        async with AsyncExitStack() as steps:
+            steps.callback(self.presence.close)
+            steps.callback(self.database.close)
+            steps.push_async_callback(self.models.close)
+            steps.push_async_callback(self.rooms.notebooks.close)
+            steps.push_async_callback(self.rooms.kernels.close)
+            steps.push_async_callback(self.rooms.fresh.close)
+            steps.push_async_callback(self.rooms.runs.close)
+            steps.push_async_callback(self.requests.close)
+            await self.runner.close()
 
 
 def _note_activity(times: dict[str, datetime]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast
@@ -46,6 +48,53 @@ Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
 Action: TypeAlias = Literal["read", "write", "execute"]
 
 
+REQUESTS = "jupyter_agent_requests"
+"""Where the web application's settings have our Requests."""
+_GRACE = 0.2
+"""Seconds in which a request that has its answer now, as its turn was stopped, can send it."""
+_LONGEST_END = 4.0
+"""Seconds for which a request that is cancelled is waited for: a fresh kernel takes one to end."""
+
+
+class Requests:
+    """The requests that are being answered.
+
+    None of them outlives the server: a task that never ends keeps AnyIO's worker threads, and with
+    them the process.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.closed = False
+
+    @contextmanager
+    def answering(self, stopped: Callable[[], None]) -> Iterator[None]:
+        """For a request, in its task; where the server stops meanwhile, `stopped` ends it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.closed:
+                raise
+            task.uncancel()
+            stopped()
+        finally:
+            self._tasks.discard(task)
+
+    async def close(self) -> None:
+        """Cancels those that wait, and returns when they have ended; later ones are refused."""
+        self.closed = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE)
+        waiting = set(self._tasks)
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting, timeout=_LONGEST_END)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Operation:
     """What `openapi.json` and the test of all routes know of a handler's method."""
@@ -71,11 +120,15 @@ def operation(
         @web.authenticated
         @wraps(method)
         async def guarded(self: AgentHandler, *args: str) -> None:
+            requests = self.requests
             try:
-                await self.require(action, resource)
-                await self.ready()
-                given = () if body is None else (self.read(body),)
-                await method(self, *args, *given)
+                if requests.closed:
+                    raise _stopping()
+                with requests.answering(self.give_up):
+                    await self.require(action, resource)
+                    await self.ready()
+                    given = () if body is None else (self.read(body),)
+                    await method(self, *args, *given)
             except RequestError as error:
                 self.refuse(error.status, error.reason, error.message, **error.facts)
             except ToolError as error:
@@ -91,6 +144,10 @@ def operation(
         return cast(Method, guarded)
 
     return wrap
+
+
+def _stopping() -> RequestError:
+    return RequestError(503, "stopping", "The server is stopping. Ask again when it is back.")
 
 
 def owner_of(handler: JupyterHandler) -> str:
@@ -154,6 +211,19 @@ class AgentHandler(APIHandler):
     def data_received(self, chunk: bytes) -> None:
         """One more piece of the body."""
         self._body += chunk
+
+    @property
+    def requests(self) -> Requests:
+        """All that are being answered."""
+        found: Requests = self.settings[REQUESTS]
+        return found
+
+    def give_up(self) -> None:
+        """Ends the answer because the server stops; a stream that has begun just ends."""
+        if self._headers_written:
+            return
+        error = _stopping()
+        self.refuse(error.status, error.reason, error.message)
 
     @property
     def owner(self) -> str:

@@ -13,7 +13,7 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_agent.notebook.carriers.tab import TabGone, TabLink, Tabs
-from jupyter_agent.server.base import MEBIBYTE, Authorizer, page_of
+from jupyter_agent.server.base import MEBIBYTE, REQUESTS, Authorizer, Requests, page_of
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +39,11 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
         """Upgrades; the tab's edits go through here, so its user must be allowed to write."""
-        if not await Authorizer(self)("write", "contents"):
-            raise web.HTTPError(403)
-        await super().get(*args, **kwargs)
+        requests: Requests = self.settings[REQUESTS]
+        with requests.answering(self._going_away):
+            if not await Authorizer(self)("write", "contents"):
+                raise web.HTTPError(403)
+            await super().get(*args, **kwargs)
 
     def open(self, *args: str, **kwargs: str) -> None:
         super().open(*args, **kwargs)
@@ -66,6 +68,9 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self.tabs.discard(self.link)
             self.link.close()
         super().on_close()
+
+    def _going_away(self) -> None:
+        self.close(1001, "the server is stopping")
 
     def _send(self, message: str | bytes) -> None:
         try:

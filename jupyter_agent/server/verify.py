@@ -13,6 +13,7 @@ class VerifyHandler(DocumentHandler):
     """`POST notebooks/{path}/verify`"""
 
     _verifying: asyncio.Task[Verification] | None = None
+    _left = False
 
     @operation("execute", "kernels")
     async def post(self, path: str) -> None:
@@ -26,11 +27,12 @@ class VerifyHandler(DocumentHandler):
         try:
             self.answer((await self._verifying).describe())
         except asyncio.CancelledError:
-            if not self._verifying.cancelled():
+            if not self._left:
                 raise
 
     def on_connection_close(self) -> None:
         """Nobody waits for the answer any more."""
+        self._left = True
         if self._verifying is not None:
             self._verifying.cancel()
         super().on_connection_close()

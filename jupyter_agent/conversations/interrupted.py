@@ -67,9 +67,10 @@ class Interrupted:
         told = await self._store.events(record.id)
         seq = await self._store.last_seq(record.id)
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
-        events: list[Event] = [started(record)]
         if told:
             events = _closing(event for _, event in told)
+        else:
+            events = [started(record)]
         events.append(TurnFailed(error=error))
         await self._store.end(
             record.id,

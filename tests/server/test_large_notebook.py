@@ -11,12 +11,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from jupyter_agent.notebook import stale
+from jupyter_agent.notebook import search, stale
 from jupyter_agent.notebook.cell import Cell
 from jupyter_agent.server import notebooks
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import Reply
-from jupyter_agent.tools import read
 from jupyter_agent.workspace.sharing import View
 from tests.bench.tokens import most_tokens
 
@@ -121,7 +120,8 @@ async def test_d8_what_goes_through_all_cells_is_done_in_threads(
         monkeypatch.setattr(place, name, done)
 
     told(stale, "_sources")
-    told(read, "search")
+    told(search, "_searched")
+    told(search, "_containing")
     told(notebooks, "_json")
     whole = (await call("GET", "notebooks", PATH)).body
     assert len(whole["cells"]) == 300
@@ -133,7 +133,7 @@ async def test_d8_what_goes_through_all_cells_is_done_in_threads(
     ):
         body = {"notebook": PATH, "input": input, "mode": "auto"}
         assert not (await call("POST", "tools", tool, body=body)).body["is_error"]
-    assert seen == dict.fromkeys(["_sources", "_json", "search"], {False})
+    assert seen == dict.fromkeys(["_sources", "_json", "_searched", "_containing"], {False})
 
 
 def test_d8_a_view_of_all_makes_no_cell_anew() -> None:

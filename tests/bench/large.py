@@ -30,7 +30,8 @@ from nbformat.v4 import new_code_cell, new_notebook, writes
 
 from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs
 from jupyter_agent.notebook.carriers.tab import PROTOCOL
-from jupyter_agent.notebook.render import render, search
+from jupyter_agent.notebook.render import render
+from jupyter_agent.notebook.search import search
 from jupyter_agent.notebook.stale import Executions
 
 Took: TypeAlias = Callable[[str, Awaitable[Any]], Awaitable[Any]]
@@ -171,7 +172,7 @@ async def measure(notebooks: Notebooks, took: Took) -> None:
     await took("save of a run", notebook.save())
     await took("which are stale", Executions().stale("a.ipynb", notebook.cells(), "python"))
     await took("text for a model", asyncio.to_thread(render, notebook.cells()))
-    await took("search", asyncio.to_thread(search, notebook.cells(), "x77", False))
+    await took("search", search(notebook.cells(), "x77"))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ class Agent:
             runs=self._runs,
             files=None,  # type: ignore[arg-type]
             fresh=None,  # type: ignore[arg-type]
+            identities=None,  # type: ignore[arg-type]
         )
         self.work = Workspace(rooms=rooms, user="u", authorize=_yes, home=path)
         self._turns: list[list[Change]] = [[]]

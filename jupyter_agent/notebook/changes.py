@@ -49,14 +49,12 @@ async def undo(
     current: dict[str, Cell | None] = {}
 
     def reverse(cells: SharedCells) -> list[Change]:
-        now = {} if cells.keeps_ids else _recognised(cells, changes if turn is None else turn)
-        own, all_of_turn = (
-            [_renamed(change, now) for change in each]
-            for each in (changes, changes if turn is None else turn)
-        )
+        every = changes if turn is None else turn
+        now = {} if cells.keeps_ids else _recognised(cells, every)
+        own = [_renamed(change, now) for change in changes]
         former = {new: old for old, new in now.items()}
         before = {cell_id: _get(cells, cell_id) for cell_id in _cell_ids(own)}
-        reversal = _Reversal(notebook, cells, own, all_of_turn)
+        reversal = _Reversal(notebook, cells, own, [_renamed(change, now) for change in every])
         conflicts.clear()
         conflicts.update({former.get(key, key): why for key, why in reversal.conflicts.items()})
         returned.clear()

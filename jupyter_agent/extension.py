@@ -12,29 +12,29 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
 
 from jupyter_agent import tools
-from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
+from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.audit import AuditLog, Deed
+from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.journal import Journal
 from jupyter_agent.conversations.live import Books
-from jupyter_agent.conversations.presence import Presence
+from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
+from jupyter_agent.conversations.request import Rules
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.rules import RuleStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
-from jupyter_agent.conversations.turn_request import Rules
 from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.carriers.tab import Tabs
-from jupyter_agent.notebook.carriers.ydoc import collaboration
 from jupyter_agent.server.announce import announcer
 from jupyter_agent.server.base import REQUESTS, Requests
 from jupyter_agent.server.routes import routes
@@ -44,7 +44,7 @@ from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.moves import Moves
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.sharing import SHARES
+from jupyter_agent.workspace.visibility import SHARES
 from jupyter_agent.workspace.workspace import Rooms
 
 

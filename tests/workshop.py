@@ -13,11 +13,11 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from jupyter_server.services.sessions.sessionmanager import SessionManager
 
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.kernel.session import Kernel
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.carriers.tab import Tabs
-from jupyter_agent.notebook.document import Notebook
 
 
 @asynccontextmanager

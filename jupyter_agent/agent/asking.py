@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from jupyter_agent.agent.dispatch import Prepared
-from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.tools.base import Question
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jupyter_agent.agent.approval import Ask
-from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Policy
-from jupyter_agent.agent.transcript import Transcript
 from jupyter_agent.events import Event
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.facts import Facts

@@ -21,7 +21,8 @@ from jupyter_agent.agent.base import Turn
 from jupyter_agent.agent.dispatch import Prepared
 from jupyter_agent.agent.outcome import CUT_OFF, LAST_STEP
 from jupyter_agent.agent.repair import INTERRUPTED, error_result
-from jupyter_agent.agent.stream import Call
+from jupyter_agent.agent.reply import Call
+from jupyter_agent.document.cell import Change
 from jupyter_agent.errors import NotConfirmed, NotPermitted, ToolError
 from jupyter_agent.events import (
     CallDenied,
@@ -32,7 +33,6 @@ from jupyter_agent.events import (
     Notice,
 )
 from jupyter_agent.models.base import Block
-from jupyter_agent.notebook.cell import Change
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.news import read_news
 

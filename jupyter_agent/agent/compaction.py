@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.receive import receive
-from jupyter_agent.agent.stream import Reply
-from jupyter_agent.agent.transcript import Transcript
+from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Block, Message, Model, ModelRequest

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
+from jupyter_agent.document.cell import Change
 from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, StoreUnavailable, ToolError
-from jupyter_agent.notebook.cell import Change
-from jupyter_agent.notebook.output_text import legible
+from jupyter_agent.text.outputs import legible
 from jupyter_agent.tools.base import Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Workspace
 

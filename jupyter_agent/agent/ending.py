@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jupyter_agent.agent.budget import Limit, Meter
+from jupyter_agent.agent.limits import Limit, Meter
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import FinishReason, TurnAborted, TurnFailed, TurnFinished, Usage
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.agent.base import Turn
-from jupyter_agent.agent.budget import Meter
-from jupyter_agent.agent.stream import Call, Reply
+from jupyter_agent.agent.limits import Meter
+from jupyter_agent.agent.reply import Call, Reply
 from jupyter_agent.events import FinishReason, Notice
 from jupyter_agent.models.base import Block
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from jupyter_agent.agent.stream import Reply
+from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Event
 from jupyter_agent.models.base import Model, ModelEvent, ModelRequest

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_agent.agent.stream import INVALID_INPUT
+from jupyter_agent.agent.reply import INVALID_INPUT
 from jupyter_agent.models.base import Block, Message
 
 INTERRUPTED = "Interrupted before it finished; it may have partially run."

@@ -8,10 +8,10 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from jupyter_agent.agent.base import Turn
-from jupyter_agent.agent.budget import Limits, Meter
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
+from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.receive import receive
-from jupyter_agent.agent.stream import Reply
+from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, StepFinished, StepStarted
 from jupyter_agent.models.base import ModelRequest

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.models.facts import Facts
-from jupyter_agent.notebook.render import render_cells, whole
+from jupyter_agent.text.notebook import render_cells, whole
 from jupyter_agent.tools.base import Need
 from jupyter_agent.workspace.shown import file_text, selection_text, variables_text
 from jupyter_agent.workspace.workspace import Workspace

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jupyter_agent.notebook.cell import version_of
+from jupyter_agent.document.cell import version_of
 
 
 @dataclass(frozen=True, kw_only=True)

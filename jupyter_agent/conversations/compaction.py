@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jupyter_agent.agent.budget import Limits, Meter
 from jupyter_agent.agent.compaction import compact
-from jupyter_agent.agent.transcript import Transcript
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.conversations.store import ConversationStore, Message, TurnRecord
 from jupyter_agent.events import Usage
 from jupyter_agent.models.base import Model

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from jupyter_agent.conversations.compaction import open_transcript
-from jupyter_agent.conversations.presence import Presence
+from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (

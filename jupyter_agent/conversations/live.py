@@ -15,7 +15,7 @@ from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.audit import AuditLog
 from jupyter_agent.conversations.caps import capped
-from jupyter_agent.conversations.journal import Journal
+from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.rules import RuleStore, allowing
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord, TurnState

@@ -9,25 +9,25 @@ from contextlib import contextmanager, suppress
 from weakref import WeakValueDictionary
 
 from jupyter_agent.agent.approval import Answer
-from jupyter_agent.agent.budget import Meter
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.ending import Ending, broken, stopped
+from jupyter_agent.agent.limits import Meter
+from jupyter_agent.agent.loop import Turn, run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, system
-from jupyter_agent.agent.turn import Turn, run_turn
 from jupyter_agent.conversations.approvals import said
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
 from jupyter_agent.conversations.compaction import compact_after, open_transcript
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.interrupted import Interrupted, started
 from jupyter_agent.conversations.live import Books, LiveTurn
+from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.log import TurnLog
-from jupyter_agent.conversations.presence import Presence
+from jupyter_agent.conversations.recorded_model import Redact, Sent, notices
+from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.rules import allowing
-from jupyter_agent.conversations.sending import Redact, Sent, notices
 from jupyter_agent.conversations.situation import situation
 from jupyter_agent.conversations.store import NewTurn, TurnRecord
-from jupyter_agent.conversations.turn_request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Event, Usage
@@ -35,7 +35,7 @@ from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.sharing import Share, strictest
+from jupyter_agent.workspace.visibility import Share, strictest
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 log = logging.getLogger(__name__)

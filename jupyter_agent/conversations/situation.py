@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from jupyter_agent.agent.prompt import facts
-from jupyter_agent.conversations.turn_request import TurnRequest
+from jupyter_agent.conversations.request import TurnRequest
 from jupyter_agent.errors import ToolError
 from jupyter_agent.workspace.news import News, read_news
-from jupyter_agent.workspace.sharing import KEPT_BACK, Share
+from jupyter_agent.workspace.visibility import KEPT_BACK, Share
 from jupyter_agent.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)

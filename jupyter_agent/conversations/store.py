@@ -10,11 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.conversations.calls import close_calls, keep_call
 from jupyter_agent.conversations.caps import capped
+from jupyter_agent.conversations.changes import add_changes
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.conversations.journal import add_changes
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json, to_json
-from jupyter_agent.workspace.sharing import SHARES
+from jupyter_agent.workspace.visibility import SHARES
 
 TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
 Message: TypeAlias = Mapping[str, Any]

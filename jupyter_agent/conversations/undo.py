@@ -8,12 +8,12 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from jupyter_agent.conversations.audit import Deed
-from jupyter_agent.conversations.journal import Entry, Journal
+from jupyter_agent.conversations.changes import Entry, Journal
 from jupyter_agent.conversations.live import Books
 from jupyter_agent.conversations.store import TurnRecord
+from jupyter_agent.document.cell import Change
+from jupyter_agent.document.undo import Undone, undo
 from jupyter_agent.errors import ToolError
-from jupyter_agent.notebook.cell import Change
-from jupyter_agent.notebook.changes import Undone, undo
 from jupyter_agent.workspace.workspace import Workspace
 
 CellName: TypeAlias = tuple[str, str]

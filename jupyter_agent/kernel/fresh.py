@@ -13,7 +13,7 @@ from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.session import Kernel
+from jupyter_agent.kernel.kernel import Kernel
 
 _FAILURES = (OSError, RuntimeError, ValueError, KeyError, HTTPError)
 """What kernel provisioners and gateways raise where a kernel does not start or is gone already."""

@@ -14,7 +14,7 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_core.utils import ensure_async
 
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.session import START_FAILURES, Kernel
+from jupyter_agent.kernel.kernel import START_FAILURES, Kernel
 
 _OTHERS = 5.0
 """Seconds. A kernel that was begun without a session is in none for good."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from jupyter_agent.errors import Busy
 from jupyter_agent.kernel import summary
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import Discarded
-from jupyter_agent.kernel.session import Kernel
 
 _SECONDS = 2.0
 """A person's kernel is not held up longer than that."""

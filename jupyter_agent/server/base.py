@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from tornado import web
 from tornado.http1connection import HTTP1Connection
 
-from jupyter_agent.agent.stream import printable
+from jupyter_agent.agent.reply import printable
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 
 log = logging.getLogger(__name__)

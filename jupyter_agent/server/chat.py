@@ -11,19 +11,19 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from jupyter_agent.agent.approval import Answer, Remember
-from jupyter_agent.agent.budget import Limits
+from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode
 from jupyter_agent.conversations.attachments import Attachment
 from jupyter_agent.conversations.live import LiveTurn
+from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
-from jupyter_agent.conversations.turn_request import TurnRequest, new_id
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import MEBIBYTE, Authorizer, operation, page_of
 from jupyter_agent.server.sse import StreamHandler
-from jupyter_agent.workspace.sharing import Share
+from jupyter_agent.workspace.visibility import Share
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 MOST_OF_IMAGE = 5_000_000

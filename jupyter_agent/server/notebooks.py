@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.document.cell import Cell, CellType
+from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import Conflict, RequestError, ToolError
-from jupyter_agent.notebook.cell import Cell, CellType
-from jupyter_agent.notebook.document import Edit
-from jupyter_agent.notebook.render import BUDGET, output_text, render
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
+from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from jupyter_server.base.handlers import JupyterHandler
 
-from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.limits import Limits
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.models.registry import Models
-from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.server import (
     blame,
     chat,

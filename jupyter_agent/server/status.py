@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from jupyter_agent import __version__
+from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy
 from jupyter_agent.models.registry import Models
-from jupyter_agent.notebook.carriers.ydoc import collaboration
-from jupyter_agent.notebook.cell import CarrierName
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 

@@ -12,7 +12,7 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from jupyter_agent.notebook.carriers.tab import TabGone, TabLink, Tabs
+from jupyter_agent.carriers.tab_link import TabGone, TabLink, Tabs
 from jupyter_agent.server.base import MEBIBYTE, REQUESTS, Authorizer, Requests, page_of
 
 log = logging.getLogger(__name__)

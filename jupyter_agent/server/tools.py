@@ -12,7 +12,7 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.tools.base import Toolbox
-from jupyter_agent.workspace.sharing import Share
+from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Rooms, Workspace
 
 

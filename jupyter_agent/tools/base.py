@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.notebook.cell import Cell, Change
 from jupyter_agent.workspace.workspace import Workspace
 
 Effect: TypeAlias = Literal["read", "edit", "run"]

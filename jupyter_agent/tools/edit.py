@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from jupyter_agent.document.cell import CellType
+from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.errors import InvalidInput, NotPermitted
-from jupyter_agent.notebook.cell import CellType
-from jupyter_agent.notebook.document import Edit, Notebook
-from jupyter_agent.notebook.render import whole
+from jupyter_agent.text.notebook import whole
 from jupyter_agent.tools.base import (
     Action,
     Effect,

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.pictures import fitting
-from jupyter_agent.notebook.render import MOST, pictures, render, render_cells, whole
-from jupyter_agent.notebook.search import search
+from jupyter_agent.text.images import fitting
+from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
+from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
 from jupyter_agent.workspace.workspace import Workspace
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.document.outputs import LIMIT
 from jupyter_agent.errors import InvalidInput, ToolError
-from jupyter_agent.notebook.cell import Cell, Output
-from jupyter_agent.notebook.output_list import LIMIT
-from jupyter_agent.notebook.pictures import fitting
-from jupyter_agent.notebook.render import hidden, images, output_text
+from jupyter_agent.text.images import fitting
+from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Workspace

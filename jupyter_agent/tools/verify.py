@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import groupby
 from typing import ClassVar, get_args
 
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.output_text import output_text
-from jupyter_agent.notebook.render import head, hidden
+from jupyter_agent.document.cell import Cell
+from jupyter_agent.text.notebook import head, hidden
+from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
-from jupyter_agent.workspace.sharing import View
 from jupyter_agent.workspace.verify import SKIP, Status, Verdict, Verification, plan, verify
+from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Workspace
 
 _ERROR_CHARACTERS = 2_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import ToolError
-from jupyter_agent.notebook.document import Notebook
 
 SAVE_EVERY = 5.0
 """Seconds between two savings of what comes."""

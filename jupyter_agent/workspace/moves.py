@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyter_events import EventLogger
 
-from jupyter_agent.notebook.carriers.choose import Notebooks
+from jupyter_agent.carriers.registry import Notebooks
 
 SCHEMA = "https://events.jupyter.org/jupyter_server/contents_service/v1"
 """Of the events in which a contents manager says what it did."""

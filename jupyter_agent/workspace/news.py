@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import ToolError
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.render import whole
+from jupyter_agent.text.notebook import whole
 from jupyter_agent.workspace.workspace import Workspace
 
 _MOST_CELLS = 5

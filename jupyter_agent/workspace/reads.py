@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.document.cell import Cell
 
 
 class Reads:

@@ -9,19 +9,19 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.document.carrier import Saved
+from jupyter_agent.document.cell import Cell, Change, Output
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.outputs import LIMIT
 from jupyter_agent.errors import (
     Busy,
     InvalidInput,
     KernelUnavailable,
     ToolError,
 )
-from jupyter_agent.kernel.run import Reply
-from jupyter_agent.kernel.session import Kernel
-from jupyter_agent.notebook.carriers.base import Saved
-from jupyter_agent.notebook.cell import Cell, Change, Output
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.output_list import LIMIT
-from jupyter_agent.workspace.into_cell import IntoCell
+from jupyter_agent.kernel.execution import Reply
+from jupyter_agent.kernel.kernel import Kernel
+from jupyter_agent.workspace.run_outputs import IntoCell
 
 RunStatus: TypeAlias = Literal[
     "queued", "running", "ok", "error", "timeout", "interrupted", "died", "restarted", "deleted"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.kernel.variables import variables
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.output_text import joined, plain
-from jupyter_agent.notebook.render import render_cells
-from jupyter_agent.workspace.sharing import View, shared_by, strictest
+from jupyter_agent.text.notebook import render_cells
+from jupyter_agent.text.outputs import joined, plain
+from jupyter_agent.workspace.visibility import View, shared_by, strictest
 from jupyter_agent.workspace.workspace import Workspace
 
 _CODE = frozenset(

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.analysis.compare import difference
+from jupyter_agent.document.cell import Cell, Output, said
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.outputs import OutputList
 from jupyter_agent.errors import Conflict
-from jupyter_agent.kernel.run import Reply
-from jupyter_agent.kernel.session import Kernel
-from jupyter_agent.notebook.cell import Cell, Output, said
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.output_list import OutputList
-from jupyter_agent.workspace.compare import difference
+from jupyter_agent.kernel.execution import Reply
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.workspace.workspace import Workspace
 
 SKIP = "skip-execution"

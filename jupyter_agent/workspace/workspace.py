@@ -8,6 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from jupyter_agent.analysis.stale import Executions
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.document.cell import Cell, said
+from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.errors import (
     Conflict,
     InvalidInput,
@@ -17,18 +21,21 @@ from jupyter_agent.errors import (
     ToolError,
 )
 from jupyter_agent.kernel.fresh import FreshKernels
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.kernel.session import Kernel
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.cell import Cell, said
-from jupyter_agent.notebook.document import Edit, Notebook
-from jupyter_agent.notebook.render import HIDDEN, hidden
-from jupyter_agent.notebook.stale import Executions
+from jupyter_agent.text.notebook import HIDDEN, hidden
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, Identity
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run, Runs
-from jupyter_agent.workspace.sharing import SHARES, HiddenCells, Share, View, shared_by, strictest
+from jupyter_agent.workspace.visibility import (
+    SHARES,
+    HiddenCells,
+    Share,
+    View,
+    shared_by,
+    strictest,
+)
 
 Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Asks Jupyter's authorizer: (action, resource) -> may the owner?"""

@@ -11,16 +11,16 @@ import pytest
 from jupyter_server.services.contents.manager import ContentsManager
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.budget import Limits
 from jupyter_agent.agent.dispatch import Audit, Dispatcher
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.loop import Ending, Turn, run_turn
 from jupyter_agent.agent.permissions import Policy
-from jupyter_agent.agent.transcript import Transcript
-from jupyter_agent.agent.turn import Ending, Turn, run_turn
+from jupyter_agent.document.cell import Cell, CellState, Change, version_of
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.events import Event
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.facts import Facts
-from jupyter_agent.notebook.cell import Cell, CellState, Change, version_of
 from jupyter_agent.testing import check_messages
 from jupyter_agent.tools.base import (
     Action,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.agent.dispatch import Audit
-from jupyter_agent.agent.turn import run_turn
+from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.events import CallOutput, CellsChanged, Event
 from jupyter_agent.testing import ScriptedModel, calls, says
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jupyter_agent.agent.turn import run_turn
+from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
     CallFailed,

@@ -28,11 +28,11 @@ from jupyter_ydoc import YNotebook
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, writes
 
-from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs
-from jupyter_agent.notebook.carriers.tab import PROTOCOL
-from jupyter_agent.notebook.render import render
-from jupyter_agent.notebook.search import search
-from jupyter_agent.notebook.stale import Executions
+from jupyter_agent.analysis.stale import Executions
+from jupyter_agent.carriers import Notebooks, TabLink, Tabs
+from jupyter_agent.carriers.tab_link import PROTOCOL
+from jupyter_agent.text.notebook import render
+from jupyter_agent.text.search import search
 
 Took: TypeAlias = Callable[[str, Awaitable[Any]], Awaitable[Any]]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import nbformat
 
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.render import MOST, render
+from jupyter_agent.document.cell import Cell
+from jupyter_agent.text.notebook import MOST, render
 
 SAMPLES = Path(__file__).parent.parent / "notebook" / "samples"
 _PIECE = re.compile(r"[^\W\d_]+|\d{1,3}|\s+|[^\w\s]|_")

@@ -25,8 +25,8 @@ from shown import Shown
 
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.fresh import FreshKernels
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.kernel.session import Kernel
 from jupyter_agent.kernel.variables import variables
 from tests.waiting import soon
 

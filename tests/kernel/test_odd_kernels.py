@@ -85,7 +85,7 @@ async def test_k9_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: st
 async def test_k9_a_lost_reply_does_not_keep_a_run_for_ever(
     kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch, code: str, status: str
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.kernel.run._LOST", 0.5)
+    monkeypatch.setattr("jupyter_agent.kernel.execution._LOST", 0.5)
     kernel = await kernels.get("a.ipynb", name=odd)
     reply = await asyncio.wait_for(kernel.execute(code, Shown()), 20)
     assert reply.status == status
@@ -186,7 +186,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
             raise zmq.ZMQError(zmq.ENOTSOCK)
         return messages
 
-    monkeypatch.setattr("jupyter_agent.kernel.connection.from_socket", receive)
+    monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)
     return event
 
 
@@ -273,7 +273,7 @@ async def test_a_connection_that_cannot_be_made_is_given_up(
     async def receive(channel: Any) -> list[Message]:
         raise zmq.ZMQError(zmq.ENOTSOCK)
 
-    monkeypatch.setattr("jupyter_agent.kernel.connection.from_socket", receive)
+    monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)
     kernels = Kernels(
         jp_serverapp.session_manager,
         jp_serverapp.kernel_manager,

@@ -12,8 +12,8 @@ from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
 from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.kernel.session import Kernel
 from tests.waiting import until
 
 
@@ -156,7 +156,7 @@ async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None
 async def test_k2_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
     kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.kernel.run._GRACE", 0.3)
+    monkeypatch.setattr("jupyter_agent.kernel.execution._GRACE", 0.3)
     kernel = await kernels.get("a.ipynb")
     stubborn = (
         "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"

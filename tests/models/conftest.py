@@ -12,8 +12,8 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from jupyter_agent.agent.budget import Limits
-from jupyter_agent.agent.stream import Reply
+from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.reply import Reply
 from jupyter_agent.models.base import Message, Model, ModelRequest
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.stream import Reply
+from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.stream import Reply
+from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages

@@ -13,7 +13,7 @@ import anthropic
 import openai
 import pytest
 
-from jupyter_agent.agent.stream import Reply
+from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.openai import OpenAIModel

@@ -14,7 +14,7 @@ from jupyter_server.utils import ensure_async
 from pycrdt import TransactionEvent
 from tornado.web import HTTPError
 
-from jupyter_agent.notebook.carriers.tab import TabLink, Tabs
+from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from tests.notebook.page import Page
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 from jupyter_server.utils import ensure_async
 
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
+from jupyter_agent.carriers import Notebooks, Tabs
 
 from .browser import Tab
 from .conftest import cells_of, notebook_json

@@ -19,8 +19,8 @@ import pytest
 from jupyter_server.services.contents import largefilemanager
 from nbformat.v4 import new_code_cell, new_notebook, writes
 
+from jupyter_agent.carriers import Notebooks, Tabs
 from jupyter_agent.errors import ToolError
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
 
 
 async def main(manager: str, atomic: bool) -> None:

@@ -26,10 +26,10 @@ from jupyter_server.utils import ensure_async
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, writes
 
+from jupyter_agent.carriers import Notebooks, Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
 
 CELLS = 40
 OUTPUT = {"output_type": "stream", "name": "stdout", "text": "0123456789abcdé\n" * 500}

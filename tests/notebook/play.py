@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import nbformat
 from pycrdt import Text
 
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.shared import nbformat_cell, shared_cell
+from jupyter_agent.document.crdt import nbformat_cell, shared_cell
+from jupyter_agent.document.notebook import Notebook
 
 MOST_CELLS = 9
 PATIENCE = 100_000

@@ -29,7 +29,7 @@ from pycrdt import (
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from jupyter_agent.notebook.carriers.ydoc import Collaboration, collaboration
+from jupyter_agent.carriers.ydoc import Collaboration, collaboration
 from tests.notebook.page import Page
 
 

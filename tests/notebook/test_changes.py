@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
-from jupyter_agent.notebook.cell import Change
-from jupyter_agent.notebook.changes import Undone, undo
-from jupyter_agent.notebook.document import Edit, Notebook
+from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.document.cell import Change
+from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.undo import Undone, undo
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown

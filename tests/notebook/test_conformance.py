@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
+from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import (
     CellNotFound,
     Conflict,
@@ -22,9 +25,6 @@ from jupyter_agent.errors import (
     ToolError,
     UnreadableNotebook,
 )
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
-from jupyter_agent.notebook.changes import undo
-from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.tools import ALL
 from jupyter_agent.tools.base import Toolbox
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
+from jupyter_agent.carriers import Notebooks, Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.errors import Locked, NotConfirmed, ToolError
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
 
 from .conftest import cells_of, code
 

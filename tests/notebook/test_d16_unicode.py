@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
-from jupyter_agent.notebook.changes import undo
-from jupyter_agent.notebook.document import Notebook
+from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.undo import undo
 
 from .browser import Tab
 from .conftest import code, markdown

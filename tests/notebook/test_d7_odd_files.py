@@ -12,11 +12,11 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from jupyter_agent.analysis.stale import stale_cells
+from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import ToolError, UnreadableNotebook
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.render import render
-from jupyter_agent.notebook.stale import stale_cells
+from jupyter_agent.text.notebook import render
 
 from .conftest import code, markdown, notebook_json
 from .managers import STORAGES

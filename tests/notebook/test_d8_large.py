@@ -15,12 +15,14 @@ import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_ydoc import YNotebook
 
-from jupyter_agent.notebook import slices
-from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, disk, file, replica, stored
-from jupyter_agent.notebook.changes import undo
-from jupyter_agent.notebook.render import render
-from jupyter_agent.notebook.shadow import Shadow
-from jupyter_agent.notebook.slices import give_way
+from jupyter_agent.carriers import Notebooks, TabLink, Tabs, file, nbformat_file
+from jupyter_agent.carriers import contents as contents_module
+from jupyter_agent.carriers import tab as tab_carrier
+from jupyter_agent.document import slices
+from jupyter_agent.document.shadow import Shadow
+from jupyter_agent.document.slices import give_way
+from jupyter_agent.document.undo import undo
+from jupyter_agent.text.notebook import render
 
 from .browser import Tab
 from .conftest import code, notebook_json
@@ -32,8 +34,8 @@ class Threads:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: dict[str, set[bool]] = {}
         for place, name in (
-            (stored, "parse"),
-            (stored, "without_id"),
+            (nbformat_file, "parse"),
+            (nbformat_file, "without_id"),
             (file, "_changed"),
             (file, "_text"),
             (file.FileCarrier, "_marked"),
@@ -81,14 +83,14 @@ async def test_d8_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_
 
         return tells
 
-    monkeypatch.setattr(stored, "parse", told("parse", stored.parse))
+    monkeypatch.setattr(nbformat_file, "parse", told("parse", nbformat_file.parse))
     monkeypatch.setattr(contents, "save", told("save", contents.save))
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
     await notebook.update("a", old_string="1", new_string="2")
     assert aside == {"parse": False, "save": False}
     monkeypatch.setattr(file, "_MANY", 1)
-    monkeypatch.setattr(disk, "_LARGE", 1)
+    monkeypatch.setattr(contents_module, "_LARGE", 1)
     if theirs:
         gc.freeze()
     try:
@@ -141,8 +143,8 @@ async def test_d8_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
         tab.type("b", "!")
         await give_way()
 
-    monkeypatch.setattr(replica, "Shadow", Told)
-    for module in (replica, slices):
+    monkeypatch.setattr(tab_carrier, "Shadow", Told)
+    for module in (tab_carrier, slices):
         monkeypatch.setattr(module, "give_way", typing)
     edits = [await notebook.move("b", index=0)]
     edits.append(await notebook.update("b", type="markdown"))

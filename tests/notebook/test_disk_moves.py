@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jupyter_server.utils import ensure_async
 
+from jupyter_agent.carriers import Notebooks, Tabs
 from jupyter_agent.errors import NotebookNotFound
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
 from jupyter_agent.workspace.moves import Moves
 
 from .browser import Tab

@@ -12,6 +12,9 @@ import pytest
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Text
 
+from jupyter_agent.carriers import Notebooks
+from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import (
     CellNotFound,
     Conflict,
@@ -21,9 +24,6 @@ from jupyter_agent.errors import (
     NotOnce,
     NotRead,
 )
-from jupyter_agent.notebook.carriers import Notebooks
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.shared import SharedCells
 
 from .conftest import cells_of, code, markdown
 
@@ -218,7 +218,7 @@ async def test_there_is_no_notebook_at_an_unknown_path(notebooks: Notebooks, roo
 
 
 async def test_an_idle_document_is_let_go_and_opened_again(contents: Any, write: Write) -> None:
-    from jupyter_agent.notebook.carriers import Tabs
+    from jupyter_agent.carriers import Tabs
 
     write("a.ipynb", [code("a", "1")])
     notebooks = Notebooks(contents, Tabs(), keep=0.01)

@@ -15,9 +15,9 @@ from typing import Any
 import nbformat
 import pytest
 
+from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Exists, InvalidInput, Locked, ToolError
-from jupyter_agent.notebook.carriers import Notebooks, Tabs
-from jupyter_agent.notebook.changes import undo
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown, notebook_json

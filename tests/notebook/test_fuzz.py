@@ -25,9 +25,9 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 from tornado.iostream import IOStream
 
+from jupyter_agent.carriers import Notebooks, TabLink, Tabs, room, tab
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import Busy
-from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, replica, room
-from jupyter_agent.notebook.document import Notebook
 
 from . import rooms
 from .browser import Tab
@@ -64,8 +64,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TabLink, name, 0.05)
     monkeypatch.setattr(room, "AWAKE", 0.05)
     monkeypatch.setattr(room, "ASLEEP", 0.01)
-    monkeypatch.setattr(replica, "RECONNECT", 1.0)
-    monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 1.0)
+    monkeypatch.setattr(tab, "RECONNECT", 1.0)
+    monkeypatch.setattr("jupyter_agent.carriers.registry.RECONNECT", 1.0)
     set_nodelay = IOStream.set_nodelay  # the system keeps short messages back for 40 ms otherwise
     monkeypatch.setattr(IOStream, "set_nodelay", lambda stream, _: set_nodelay(stream, True))
 
@@ -80,10 +80,10 @@ def replayable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     monkeypatch.setattr(
-        "jupyter_agent.notebook.shared.uuid4", lambda: UUID(int=random.getrandbits(128))
+        "jupyter_agent.document.crdt.uuid4", lambda: UUID(int=random.getrandbits(128))
     )
     monkeypatch.setattr(
-        "jupyter_agent.notebook.carriers.tab.YNotebook",
+        "jupyter_agent.carriers.tab_link.YNotebook",
         lambda: YNotebook(Doc(client_id=next(clients))),
     )
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 from pycrdt import Doc, Text
 
-from jupyter_agent.notebook.merge import (
+from jupyter_agent.document.crdt import rewrite
+from jupyter_agent.document.merge import (
     MergeConflict,
     keeps_edit,
     merge,
     text_operations,
     with_typing,
 )
-from jupyter_agent.notebook.shared import rewrite
 
 BASE = "import os\n\nx = 1\ny = 2\nprint(x)"
 

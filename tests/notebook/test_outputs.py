@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pycrdt import ArrayEvent, TextEvent
 
-from jupyter_agent.notebook.carriers import Notebooks
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.output_list import OutputList, type_onto
-from jupyter_agent.notebook.outputs import INTERVAL, CellOutputs
-from jupyter_agent.notebook.shared import SharedCells
+from jupyter_agent.carriers import Notebooks
+from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.output_writer import INTERVAL, CellOutputs
+from jupyter_agent.document.outputs import OutputList, type_onto
 
 from .conftest import cells_of, code
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from PIL import Image
 
-from jupyter_agent.notebook.pictures import fitting, pixels, told
+from jupyter_agent.text.images import fitting, pixels, told
 
 
 def encoded(width: int, height: int, kind: str = "png", mode: str = "RGB") -> str:

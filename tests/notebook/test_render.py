@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.errors import CellNotFound
-from jupyter_agent.notebook.cell import Cell, Output
-from jupyter_agent.notebook.render import (
+from jupyter_agent.text.notebook import (
     images,
     output_text,
     pictures,

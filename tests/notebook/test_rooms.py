@@ -15,11 +15,11 @@ from typing import Any
 import nbformat
 import pytest
 
+from jupyter_agent.carriers import Notebooks, Place, Tabs, people, room, ydoc
+from jupyter_agent.carriers.ydoc import collaboration
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
-from jupyter_agent.notebook.carriers import Notebooks, Place, Tabs, people, room, ydoc
-from jupyter_agent.notebook.carriers.ydoc import collaboration
-from jupyter_agent.notebook.changes import undo
-from jupyter_agent.notebook.document import Notebook
 from tests.waiting import until
 
 from .browser import Tab

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.errors import InvalidInput, ToolError
-from jupyter_agent.notebook.cell import Cell, Output
-from jupyter_agent.notebook.search import search
+from jupyter_agent.text.search import search
 
 
 def cell(index: int, source: str, **fields: Any) -> Cell:

@@ -12,11 +12,11 @@ import pytest
 from jupyter_ydoc import YNotebook
 from pycrdt import Map, Text, XmlElement, XmlFragment
 
+from jupyter_agent.carriers import Notebooks, TabLink, Tabs, room
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.shadow import Shadow
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
-from jupyter_agent.notebook.carriers import Notebooks, TabLink, Tabs, room
-from jupyter_agent.notebook.changes import undo
-from jupyter_agent.notebook.document import Notebook
-from jupyter_agent.notebook.shadow import Shadow
 
 from . import rooms
 from .browser import Tab

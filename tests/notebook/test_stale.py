@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.names import names_of
-from jupyter_agent.notebook.stale import Executions, stale_cells
+from jupyter_agent.analysis.names import names_of
+from jupyter_agent.analysis.stale import Executions, stale_cells
+from jupyter_agent.document.cell import Cell
 
 
 def cells(*code: tuple[str, int | None]) -> list[Cell]:

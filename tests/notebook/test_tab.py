@@ -14,10 +14,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from jupyter_agent.carriers import Notebooks, Place, TabLink, Tabs
+from jupyter_agent.carriers import tab as tab_carrier
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed
-from jupyter_agent.notebook.carriers import Notebooks, Place, TabLink, Tabs, replica
-from jupyter_agent.notebook.changes import undo
-from jupyter_agent.notebook.document import Notebook
 from tests.waiting import until
 
 from .browser import Tab
@@ -48,8 +49,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a tab that does not answer, or does not come back: nobody waits for seconds then."""
     for name in ("attach_timeout", "sync_timeout", "save_timeout"):
         monkeypatch.setattr(TabLink, name, 0.3)
-    monkeypatch.setattr(replica, "RECONNECT", 0.1)
-    monkeypatch.setattr("jupyter_agent.notebook.carriers.choose.RECONNECT", 0.1)
+    monkeypatch.setattr(tab_carrier, "RECONNECT", 0.1)
+    monkeypatch.setattr("jupyter_agent.carriers.registry.RECONNECT", 0.1)
 
 
 async def test_what_was_typed_and_not_saved_is_read(notebook: Notebook, tab: Tab) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.output_text import output_text
-from jupyter_agent.notebook.render import render_cells
-from jupyter_agent.notebook.search import search
-from jupyter_agent.notebook.tables import frame_text
+from jupyter_agent.document.cell import Cell
+from jupyter_agent.text.notebook import render_cells
+from jupyter_agent.text.outputs import output_text
+from jupyter_agent.text.search import search
+from jupyter_agent.text.tables import frame_text
 
 FRAME = pd.DataFrame(
     {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.notebook.cell import Cell
-from jupyter_agent.notebook.render import MOST, render
+from jupyter_agent.document.cell import Cell
+from jupyter_agent.text.notebook import MOST, render
 from tests.bench.tokens import SAMPLES, figures, most_tokens, tokens
 
 CAP = 12_500

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
-from jupyter_agent.notebook.carriers import Notebooks
-from jupyter_agent.notebook.cell import Cell, Change
-from jupyter_agent.notebook.changes import undo
-from jupyter_agent.notebook.document import Edit, Notebook
+from jupyter_agent.carriers import Notebooks
+from jupyter_agent.document.cell import Cell, Change
+from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.undo import undo
 
 from .conftest import cells_of, code, markdown
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pycrdt import Array, Doc, Map, Text
 
-from jupyter_agent.notebook.updates import Update, brings_nothing, clocks, deletes_nothing, union
+from jupyter_agent.document.updates import Update, brings_nothing, clocks, deletes_nothing, union
 
 OUTPUT = {"data": {"a": [1.0, 2.5, None, True, {"😀": -7}], "b": b"12", "c": 2**60}}
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from jupyter_agent import tools
+from jupyter_agent.carriers import Notebooks
+from jupyter_agent.document.cell import Cell, Change
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
+from jupyter_agent.kernel.execution import Reply
 from jupyter_agent.kernel.outputs import OutputSink
-from jupyter_agent.kernel.run import Reply
-from jupyter_agent.notebook.carriers import Notebooks
-from jupyter_agent.notebook.cell import Cell, Change
-from jupyter_agent.notebook.changes import undo
 from jupyter_agent.tools.base import Result, Toolbox
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.workspace import Rooms, Workspace

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.cli import main
+from jupyter_agent.cli.main import main
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import Reply
 

@@ -90,7 +90,7 @@ async def test_a_missing_notebook_has_no_provenance(call: Call) -> None:
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "jupyter_agent.cli", "blame", *arguments],
+        [sys.executable, "-m", "jupyter_agent.cli.main", "blame", *arguments],
         cwd=folder,
         env=environment(folder),
         capture_output=True,

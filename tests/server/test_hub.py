@@ -15,8 +15,8 @@ import pytest
 from jupyter_ydoc import YNotebook
 from tornado.httpclient import HTTPClientError
 
+from jupyter_agent.carriers.tab_link import PROTOCOL
 from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.notebook.carriers.tab import PROTOCOL
 from jupyter_agent.testing import Scripted, calls, says
 from jupyter_agent.testing.script import Reply
 

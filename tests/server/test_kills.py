@@ -29,7 +29,7 @@ from ..programs import Server, jupyter_server
 CONFIG = """
 import os, signal, sys
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.kernel.session import Kernel
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
 POINTS = []

@@ -11,12 +11,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from jupyter_agent.notebook import search, stale
-from jupyter_agent.notebook.cell import Cell
+from jupyter_agent.analysis import stale
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.server import notebooks
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import Reply
-from jupyter_agent.workspace.sharing import View
+from jupyter_agent.text import search
+from jupyter_agent.workspace.visibility import View
 from tests.bench.tokens import most_tokens
 
 from .conftest import Call, ask

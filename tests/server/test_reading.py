@@ -11,7 +11,7 @@ import nbformat
 from nbformat.v4 import new_output
 from PIL import Image
 
-from jupyter_agent.notebook.pictures import pixels
+from jupyter_agent.text.images import pixels
 
 from .conftest import PATH, Call
 

@@ -20,7 +20,7 @@ import pytest
 from jupyter_agent import tools
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.interrupted import Interrupted
-from jupyter_agent.conversations.presence import Presence
+from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.errors import StoreUnavailable

@@ -36,7 +36,7 @@ def matching() -> list[psutil.Process]:
 async def test_while_an_evil_search_runs_others_are_answered(
     call: Call, spaces: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.notebook.search.SECONDS", 600)
+    monkeypatch.setattr("jupyter_agent.text.search.SECONDS", 600)
     body = {"notebook": spaces, "input": {"query": EVIL, "regex": True}}
     search = asyncio.create_task(call("POST", "tools", "search_notebook", body=body))
     (matcher,) = await until(matching)
@@ -62,7 +62,7 @@ async def test_a_search_ends_with_the_turn_that_is_stopped(
     call: Call, agent: JupyterAgent, replies: list[Reply], spaces: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("jupyter_agent.notebook.search.SECONDS", 600)
+    monkeypatch.setattr("jupyter_agent.text.search.SECONDS", 600)
     replies += [[calls("search_notebook", query=EVIL, regex=True)] * 3, [says("Never said.")]]
     message = {"role": "user", "content": "Search."}
     body = {"id": "talk", "notebook": spaces, "messages": [message], "stream": False}

@@ -11,9 +11,9 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from room import Room
 
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.workspace.runs import Runs
 
 

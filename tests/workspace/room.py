@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.kernel.session import Kernel
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.document import Notebook
 from jupyter_agent.workspace.runs import Run, Runs
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.notebook.cell import Output
-from jupyter_agent.workspace.compare import difference
+from jupyter_agent.analysis.compare import difference
+from jupyter_agent.document.cell import Output
 
 NOW = datetime.now(UTC)
 

@@ -9,9 +9,9 @@ import pytest
 from jupyter_server.services.contents.filemanager import AsyncFileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
 
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.workspace.identity import Identities
 
 

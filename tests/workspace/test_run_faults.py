@@ -15,9 +15,9 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from room import Room, printed
 
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.carriers.tab import Tabs
-from jupyter_agent.workspace.into_cell import IntoCell
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.workspace.run_outputs import IntoCell
 from jupyter_agent.workspace.runs import Run
 from tests.waiting import until
 

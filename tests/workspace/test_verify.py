@@ -14,11 +14,11 @@ from jupyter_server.serverapp import ServerApp
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
 from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.notebook.carriers.choose import Notebooks
-from jupyter_agent.notebook.carriers.tab import Tabs
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities

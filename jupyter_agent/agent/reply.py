@@ -1,0 +1,343 @@
+"""The events of one model reply, put together: blocks for the history, events for the outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from jupyter_agent.agent.limits import Limits
+from jupyter_agent.errors import ModelError
+from jupyter_agent.events import (
+    CallInputDelta,
+    CallInvalid,
+    CallReady,
+    CallStarted,
+    Event,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ThinkingDelta,
+    ThinkingEnded,
+    ThinkingStarted,
+    Usage,
+)
+from jupyter_agent.models.base import Block, ModelEvent
+
+INVALID_INPUT = "INVALID_JSON"
+"""Key under which the history keeps the raw text of an input that is no JSON object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A tool call as the model wrote it."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any]
+    error: str | None = None
+    """Why the input is unusable; the call must not be executed then."""
+
+
+@dataclass(kw_only=True)
+class _Part:
+    """One block while it is written."""
+
+    id: str
+    block: dict[str, Any]
+    pieces: list[str] = field(default_factory=list)
+    open: bool = True
+    shown: bool = False
+    error: str | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Reply:
+    """One reply of a model, while it comes and afterwards.
+
+    `feed` takes the model's events as they come and gives what to tell the outside. Unknown events,
+    blocks and deltas are let through; events in an impossible order are a broken stream.
+    """
+
+    def __init__(self, serial: int, limits: Limits) -> None:
+        self.stop_reason = ""
+        self.details: Mapping[str, Any] = {}
+        """Why a refusal was one."""
+        self.complete = False
+        """Whether the stream came to its proper end."""
+        self._serial = serial
+        self._limits = limits
+        self._parts: dict[int, _Part] = {}
+        self._usage: dict[str, int] = {}
+        self._started = False
+        self._size = 0
+
+    # -- what there is
+
+    @property
+    def shown(self) -> bool:
+        """Whether the outside saw anything of it."""
+        return any(part.shown for part in self._parts.values())
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(
+            input_tokens=self._usage.get("input_tokens", 0),
+            output_tokens=self._usage.get("output_tokens", 0),
+            cache_read_tokens=self._usage.get("cache_read_input_tokens", 0),
+            cache_write_tokens=self._usage.get("cache_creation_input_tokens", 0),
+        )
+
+    @property
+    def content(self) -> list[Block]:
+        """All blocks, verbatim, but for empty texts, which the API would refuse for ever after."""
+        blocks = (part.block for part in self._parts.values())
+        return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+
+    @property
+    def text(self) -> list[Block]:
+        """Only what may stay of a reply that was cut off: its text, without trailing blanks."""
+        texts = (part.text.rstrip() for part in self._parts.values() if _is(part, "text"))
+        return [{"type": "text", "text": text} for text in texts if text]
+
+    @property
+    def calls(self) -> list[Call]:
+        return [
+            Call(
+                id=part.block["id"],
+                name=part.block["name"],
+                input=part.block["input"],
+                error=part.error,
+            )
+            for part in self._parts.values()
+            if _is(part, "tool_use")
+        ]
+
+    # -- what comes
+
+    def feed(self, event: ModelEvent) -> list[Event]:
+        """Take one event of the model. Raises ModelError for one that cannot be."""
+        match event.get("type"):
+            case "message_start":
+                return self._start(_mapping(event, "message"))
+            case "content_block_start":
+                return self._open(_index(event), _mapping(event, "content_block"))
+            case "content_block_delta":
+                return self._extend(self._part(event), _mapping(event, "delta"))
+            case "content_block_stop":
+                return self._close(self._part(event))
+            case "message_delta":
+                return self._end(_mapping(event, "delta"), event.get("usage"))
+            case "message_stop":
+                if not self.stop_reason:
+                    _broken("it ended without saying why")
+                self.complete = True
+        return []
+
+    def abandon(self, why: str) -> list[Event]:
+        """Close what the outside still sees as open; none of the calls was executed."""
+        events: list[Event] = []
+        for part in self._parts.values():
+            if _is(part, "tool_use") and part.error is None:
+                part.error = why
+                events.append(_invalid(part, part.text if part.open else part.block["input"]))
+            elif part.open and part.shown:
+                events.append(_ended(part))
+            part.open = False
+        return events
+
+    def _start(self, message: Mapping[str, Any]) -> list[Event]:
+        if self._started:
+            _broken("it started twice")
+        self._started = True
+        self._count(message.get("usage"))
+        events: list[Event] = []
+        # A reply may come whole in its first event (programmatic tool calling does).
+        for index, block in enumerate(message.get("content") or ()):
+            events += self._open(index, block)
+            events += self._close(self._parts[index])
+        self.stop_reason = message.get("stop_reason") or ""
+        return events
+
+    def _open(self, index: int, block: Mapping[str, Any]) -> list[Event]:
+        if not self._started or self.stop_reason or index in self._parts:
+            _broken("a block started out of order")
+        part = _Part(id=f"{self._serial}-{index}", block=dict(block))
+        self._parts[index] = part
+        match block.get("type"):
+            case "text":
+                return self._write(part, str(block.get("text") or ""))
+            case "thinking":
+                return self._write(part, str(block.get("thinking") or ""))
+            case "tool_use":
+                return self._open_call(part)
+            case str():
+                return []
+        _broken("a block has no type")
+
+    def _open_call(self, part: _Part) -> list[Event]:
+        block = part.block
+        if not (isinstance(block.get("id"), str) and isinstance(block.get("name"), str)):
+            _broken("a tool call has no id or name")
+        if [call.id for call in self.calls].count(block["id"]) > 1:
+            _broken("two tool calls have the same id")
+        if len(self.calls) > self._limits.reply_calls:
+            _too_large(f"more than {self._limits.reply_calls} tool calls")
+        part.shown = True
+        return [CallStarted(call_id=block["id"], tool=block["name"])]
+
+    def _extend(self, part: _Part, delta: Mapping[str, Any]) -> list[Event]:
+        match delta.get("type"):
+            case "text_delta":
+                return self._write(part, _string(delta, "text"))
+            case "thinking_delta":
+                return self._write(part, _string(delta, "thinking"))
+            case "input_json_delta":
+                return self._write(part, _string(delta, "partial_json"))
+            case "signature_delta":
+                part.block["signature"] = _string(delta, "signature")
+            case "citations_delta":
+                part.block["citations"] = [
+                    *(part.block.get("citations") or ()),
+                    delta.get("citation"),
+                ]
+            case "compaction_delta":  # the service's own summary, whole in one delta
+                part.block.update({key: delta[key] for key in delta if key != "type"})
+        return []
+
+    def _write(self, part: _Part, piece: str) -> list[Event]:
+        if not piece:
+            return []
+        self._size += len(piece)
+        if self._size > self._limits.reply_chars:
+            _too_large(f"more than {self._limits.reply_chars:,} characters")
+        part.pieces.append(piece)
+        match part.block["type"]:
+            case "text":
+                started: list[Event] = [] if part.shown else [TextStarted(part_id=part.id)]
+                part.shown = True
+                return [*started, TextDelta(part_id=part.id, delta=piece)]
+            case "thinking":
+                started = [] if part.shown else [ThinkingStarted(part_id=part.id)]
+                part.shown = True
+                return [*started, ThinkingDelta(part_id=part.id, delta=piece)]
+            case "tool_use":
+                return [CallInputDelta(call_id=part.block["id"], delta=piece)]
+        return []
+
+    def _close(self, part: _Part) -> list[Event]:
+        part.open = False
+        block = part.block
+        match block["type"]:
+            case "text" | "thinking" as kind:
+                block[kind] = part.text
+                return [_ended(part)] if part.shown else []
+            case "tool_use":
+                return [self._close_call(part)]
+        if part.pieces:  # the input of a tool that the service itself runs
+            block["input"] = parse_input(part.text)[0]
+        return []
+
+    def _close_call(self, part: _Part) -> Event:
+        block = part.block
+        if part.pieces or not isinstance(block.get("input"), Mapping):
+            block["input"], part.error = parse_input(part.text)
+        if part.error is not None:
+            return _invalid(part, part.text)
+        return CallReady(call_id=block["id"], tool=block["name"], input=block["input"])
+
+    def _end(self, delta: Mapping[str, Any], usage: Any) -> list[Event]:
+        if not self._started:
+            _broken("it ended before it started")
+        self._count(usage)
+        self.stop_reason = delta.get("stop_reason") or self.stop_reason
+        self.details = delta.get("stop_details") or {}
+        events: list[Event] = []
+        for part in self._parts.values():
+            if part.open:  # a reply that was cut off ends without the end of its last block
+                events += self._close(part)
+        return events
+
+    def _part(self, event: ModelEvent) -> _Part:
+        part = self._parts.get(_index(event))
+        if part is None or not part.open:
+            _broken("it goes on with a block that is not open")
+        return part
+
+    def _count(self, usage: Any) -> None:
+        if isinstance(usage, Mapping):  # cumulative: what comes later replaces
+            self._usage.update({key: n for key, n in usage.items() if isinstance(n, int)})
+
+
+def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
+    """The input of a call from its JSON text, and why it is unusable if it is. Never raises."""
+    try:
+        value = json.loads(text or "{}", parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate can be stored nowhere
+    except (ValueError, RecursionError) as error:
+        return {INVALID_INPUT: text}, f"Invalid JSON in tool input: {error}"
+    if not isinstance(value, dict):
+        return {INVALID_INPUT: text}, "Invalid JSON in tool input: it is not an object."
+    return value, None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _is(part: _Part, kind: str) -> bool:
+    return bool(part.block["type"] == kind)
+
+
+def _ended(part: _Part) -> Event:
+    if _is(part, "text"):
+        return TextEnded(part_id=part.id)
+    return ThinkingEnded(part_id=part.id)
+
+
+def _invalid(part: _Part, input: Any) -> Event:
+    return CallInvalid(
+        call_id=part.block["id"], tool=part.block["name"], input=input, error=part.error or ""
+    )
+
+
+def _index(event: ModelEvent) -> int:
+    index = event.get("index")
+    if not isinstance(index, int):
+        _broken("an event has no index")
+    return index
+
+
+def _mapping(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = event.get(key)
+    if not isinstance(value, Mapping):
+        _broken(f"an event has no `{key}`")
+    return value
+
+
+def _string(delta: Mapping[str, Any], key: str) -> str:
+    value = delta.get(key)
+    if not isinstance(value, str):
+        _broken(f"an event has no `{key}`")
+    return printable(value)
+
+
+def printable(text: str) -> str:
+    """The text with lone surrogates replaced: no file, socket or database takes them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _broken(what: str) -> NoReturn:
+    raise ModelError(
+        f"The model's reply could not be read: {what}.", kind="broken_stream", retryable=True
+    )
+
+
+def _too_large(what: str) -> NoReturn:
+    raise ModelError(
+        f"The model's reply was given up: {what}. Ask for less at a time.", kind="too_large"
+    )

@@ -1,0 +1,294 @@
+"""Notebooks as the contents manager has them: the only way to a file, for hooks, signing and
+other storages' sake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import nbformat
+from jupyter_server.services.contents.filemanager import (
+    AsyncFileContentsManager,
+    FileContentsManager,
+)
+from jupyter_server.utils import ensure_async
+from tornado.web import HTTPError
+
+from jupyter_agent.carriers import nbformat_file
+from jupyter_agent.carriers.nbformat_file import Identified, NoJson, Unusable
+from jupyter_agent.carriers.renames import moved as renamed
+from jupyter_agent.document.crdt import FIRST_WITH_IDS
+from jupyter_agent.document.slices import set_aside
+from jupyter_agent.errors import Exists, Locked, NotebookNotFound, ToolError, UnreadableNotebook
+
+LARGEST = 512 * 2**20
+"""Bytes; a notebook is in memory several times over while it is worked on."""
+_LARGE = 8 * 2**20
+"""Bytes. What is read from so much makes Python look for garbage, several times."""
+
+_READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What managers raise: those of their own, the storage's, and what odd JSON does to their code."""
+_CONVERTED = "The file had an older notebook format and is now saved as 4.5, with cell ids."
+_REPAIRED = "Cells of the file that had no id of their own have got one."
+
+
+class Contents(Protocol):
+    """What we use of Jupyter's ContentsManager, which is not typed; each may answer later
+    (async).
+    """
+
+    allow_hidden: Any
+    notary: Any
+
+    def get(
+        self, path: str, content: bool = True, type: str | None = None, format: str | None = None
+    ) -> Any: ...
+    def save(self, model: dict[str, Any], path: str) -> Any: ...
+    def exists(self, path: str) -> Any: ...
+    def is_hidden(self, path: str) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A notebook file as it was at one moment, in format 4."""
+
+    content: Mapping[str, Any]
+    """The notebook's JSON, without trust marks; cells have ids also where the format has none."""
+    stamp: str
+    """Differs whenever the content does."""
+    writable: bool
+    trusted: frozenset[str]
+    """Ids of the code cells whose outputs this server signed."""
+    repair: str = ""
+    """What the first write will do to it besides, as a sentence; empty for nothing."""
+
+
+class Disk:
+    """Reads and writes whole notebooks through a contents manager, asynchronous or not."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        parameters = inspect.signature(contents.get).parameters.values()
+        # Since jupyter-server 2.11; managers of other projects may not have it.
+        self._hashes = any(
+            item.name == "require_hash" or item.kind is item.VAR_KEYWORD for item in parameters
+        )
+        # Jupyter's own file managers read a notebook as the JSON of its file and nothing else, and
+        # they parse it on the event loop.
+        self._plain = getattr(contents.get, "__func__", None) in (
+            FileContentsManager.get,
+            AsyncFileContentsManager.get,
+        )
+        self._identified: dict[str, Identified] = {}
+        """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
+
+    async def stamp(self, path: str) -> str:
+        """What `Loaded.stamp` would be. Raises NotebookNotFound or UnreadableNotebook."""
+        model = await self._get(path, content=False)
+        return _hash(model) or (await self.load(path)).stamp
+
+    async def hash(self, path: str) -> str | None:
+        """The contents manager's hash of the file, which an open tab knows too; None if it has
+        none.
+        """
+        return _hash(await self._get(path, content=False))
+
+    async def writable(self, path: str) -> bool:
+        """Whether the file that is there may be written. Raises as `stamp` does."""
+        return (await self._get(path, content=False, hashed=False))["writable"] is not False
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is something at that path."""
+        return bool(await ensure_async(self._contents.exists(path)))
+
+    async def load(self, path: str) -> Loaded:
+        """Raises NotebookNotFound or UnreadableNotebook."""
+        size = await self._size(path)
+        with set_aside(size > _LARGE):
+            return await self._load(path)
+
+    async def _load(self, path: str) -> Loaded:
+        try:
+            model, content, trusted, without = await (
+                self._from_text(path) if self._plain else self._from_model(path)
+            )
+        except Unusable as why:
+            raise UnreadableNotebook(
+                f"`{path}` cannot be worked on: {why}. It is left as it is."
+            ) from why
+        repair = await asyncio.to_thread(self._identify, path, content, without)
+        stamp = _hash(model)
+        if stamp is None:
+            stamp = await asyncio.to_thread(_digest, content)
+        code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
+        signed = frozenset(code) if trusted else frozenset[str]()
+        return Loaded(content, stamp, model["writable"] is not False, signed, repair)
+
+    async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> None:
+        """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
+        keeps it unsigned.
+
+        Raises Locked or ToolError; the file is then as it was. `content` is not to be used
+        afterwards.
+        """
+        if path in self._identified:
+            self._identified[path] = nbformat_file.identified(content["cells"])
+        content = nbformat_file.as_stored(content)
+        model = {"type": "notebook", "format": "json", "content": content}
+        try:
+            await ensure_async(self._contents.save(model, path))
+        except (HTTPError, OSError) as error:
+            if isinstance(error, HTTPError) and error.status_code == 403:
+                raise Locked(f"`{path}` is read-only; nothing was changed.") from error
+            raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
+        if not sign:
+            signature = await asyncio.to_thread(self._signature_of_harmless, content)
+            if signature is not None:
+                notary = self._contents.notary
+                notary.store.remove_signature(signature, notary.algorithm)
+
+    def _signature_of_harmless(self, content: dict[str, Any]) -> str | None:
+        """The signature that the contents manager gave it, since all its outputs are harmless."""
+        notebook: Any = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
+        if not self._contents.notary.check_cells(notebook):
+            return None
+        signature: str = self._contents.notary.compute_signature(notebook)
+        return signature
+
+    async def create(self, path: str, content: dict[str, Any]) -> None:
+        """Save a new notebook. Raises Exists."""
+        if await self.exists(path):
+            raise Exists(f"There is something at `{path}` already; nothing was overwritten.")
+        await self.write(path, content, sign=True)
+
+    def moved(self, old: str, new: str) -> None:
+        """A file or folder was renamed."""
+        self._identified = {
+            renamed(path, old, new) or path: cells for path, cells in self._identified.items()
+        }
+
+    # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
+
+    async def _from_text(
+        self, path: str
+    ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
+        """Parsed in a thread: a large notebook must not hold up the event loop."""
+        notary = self._contents.notary  # whoever asks first makes its database, for their thread
+        model, (content, signature, without) = await self._parsed(path)
+        trusted = notary.store.check_signature(signature, notary.algorithm)
+        return model, content, bool(trusted), without
+
+    async def _parsed(
+        self, path: str
+    ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
+        model = await self._get(path, type="file", format="text")
+        try:
+            return model, await asyncio.to_thread(self._signed, model["content"])
+        except NoJson:
+            # A save that was cut off: asked for the notebook, the manager puts its backup in place.
+            with suppress(*_READING):
+                await ensure_async(self._contents.get(path, content=True, type="notebook"))
+            again = await self._get(path, type="file", format="text")
+            if again["content"] == model["content"]:
+                raise
+            return again, await asyncio.to_thread(self._signed, again["content"])
+
+    def _signed(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
+        content = nbformat_file.parse(text)
+        signature = self._contents.notary.compute_signature(content)
+        return content, signature, nbformat_file.without_id(content["cells"])
+
+    async def _from_model(
+        self, path: str
+    ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
+        """As the manager has it. Ids that are others at a second reading are not stored."""
+        model = await self._get(path)
+        content = model["content"]
+        if not isinstance(content, dict):
+            raise Unusable("it is no JSON object")
+        await asyncio.to_thread(nbformat_file.refuse_unwritable, content)
+        nbformat_file.refuse_odd(content)
+        cells = content["cells"]
+        without = nbformat_file.without_id(cells)
+        if path in self._identified or nbformat_file.may_be_made_up(cells):
+            again = (await self._get(path))["content"]["cells"]
+            without |= {
+                index
+                for index, (cell, other) in enumerate(zip(cells, again, strict=False))
+                if cell.get("id") != other.get("id")
+            }
+        # The manager marks the code cells when it reads: all of them or none.
+        marks = [
+            cell["metadata"].pop("trusted", False) is True
+            for cell in cells
+            if cell["cell_type"] == "code"
+        ]
+        return model, content, all(marks), without
+
+    def _identify(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
+        """Give ids to the cells without one, and say what that will change in the file."""
+        converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
+        older = content["nbformat_minor"] < FIRST_WITH_IDS
+        if older and len(without) < len(content["cells"]):  # some have ids all the same
+            content["nbformat_minor"] = FIRST_WITH_IDS
+            older, converted = False, True
+        if not without:
+            self._identified.pop(path, None)
+            return _CONVERTED if converted else ""
+        nbformat_file.give_ids(content["cells"], without, self._identified.get(path, ()))
+        self._identified[path] = nbformat_file.identified(content["cells"])
+        if older:
+            return ""
+        return _CONVERTED if converted else _REPAIRED
+
+    async def _get(
+        self,
+        path: str,
+        *,
+        content: bool = True,
+        type: str = "notebook",
+        format: str | None = None,
+        hashed: bool = True,
+    ) -> dict[str, Any]:
+        options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
+        if format is not None:
+            options["format"] = format
+        try:
+            if not self._contents.allow_hidden and await ensure_async(
+                self._contents.is_hidden(path)
+            ):
+                raise HTTPError(404)
+            model: dict[str, Any] = await ensure_async(
+                self._contents.get(path, content=content, type=type, **options)
+            )
+        except _READING as error:
+            if isinstance(error, HTTPError) and error.status_code == 404:
+                raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
+            raise UnreadableNotebook(
+                f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no "
+                "permission). It is left as it is."
+            ) from error
+        return model
+
+    async def _size(self, path: str) -> int:
+        """In bytes, 0 if unknown. Raises UnreadableNotebook for too many."""
+        size: int = (await self._get(path, content=False, hashed=False)).get("size") or 0
+        if size > LARGEST:
+            raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
+        return size
+
+
+def _hash(model: Mapping[str, Any]) -> str | None:
+    value = model.get("hash")
+    return value if isinstance(value, str) and value else None
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

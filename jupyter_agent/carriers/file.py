@@ -1,0 +1,361 @@
+"""The live document of a notebook that is open nowhere: kept in step with its file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Map
+
+from jupyter_agent.carriers.contents import Disk, Loaded
+from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
+from jupyter_agent.document.carrier import Place, Saved
+from jupyter_agent.document.cell import CarrierName
+from jupyter_agent.document.crdt import SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.document.slices import set_aside
+from jupyter_agent.errors import (
+    Busy,
+    Conflict,
+    NotConfirmed,
+    NotebookNotFound,
+    ToolError,
+    UnreadableNotebook,
+)
+
+Recovery = Callable[[str, str], Awaitable[None]]
+"""Is given a notebook's path and JSON text before a turn first writes it."""
+
+_BATCH = 50
+"""Cells handled without a break for the event loop."""
+_MANY = 2000
+"""Cells. Of more, copies are so many objects that Python looks through all that it has for garbage,
+several times in one save, which holds up the event loop each time.
+"""
+
+
+class FileCarrier:
+    """A document loaded from a file and saved onto the JSON that was loaded.
+
+    What was not changed here is written as it was read: unknown keys, attachments and numbers that
+    a shared document cannot hold survive, and without a change nothing is written.
+    """
+
+    name: CarrierName = "file"
+    shadow = None  # nobody types in a file
+    place: Place | None = None
+
+    def __init__(
+        self,
+        path: str,
+        disk: Disk,
+        *,
+        opened: Callable[[], bool],
+        recovery: Callable[[], Recovery | None] = lambda: None,
+        note: str = "",
+    ) -> None:
+        """`opened` tells whether the notebook is open in a tab by now; `recovery` who keeps a
+        copy before the next write, None where this turn's first write was; `note` goes with the
+        first result.
+        """
+        self.path = path
+        self.cells = SharedCells(YNotebook())
+        self._disk = disk
+        self._opened = opened
+        self._recovery = recovery
+        self._note = note
+        self._loaded: Loaded | None = None
+        self._clean: dict[str, Any] = {}
+        """The cells' values in the document at the moment when they were as in the file."""
+        self._approved: set[str] = set()
+        self.wrote = False
+        """A page that has read the file before may not know what is in it now."""
+
+    @property
+    def writable(self) -> bool:
+        return self._loaded is None or self._loaded.writable
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return dict(self._loaded.content["metadata"]) if self._loaded else {}
+
+    async def refresh(self) -> None:
+        """Take in what others wrote into the file since."""
+        if self._loaded is None or await self._disk.stamp(self.path) != self._loaded.stamp:
+            await self._take_in(await self._disk.load(self.path))
+
+    async def confirm(self) -> Saved:
+        """Write the file, unless it says the same already."""
+        assert self._loaded is not None
+        note, self._note = self._note, ""
+        content = self._content(self._loaded.content)
+        if content is self._loaded.content:
+            return Saved(True, note)
+        if not self._loaded.writable:
+            return Saved(False, f"{note} The file is read-only.".strip())
+        repair = self._loaded.repair
+        await self._write(content, self._loaded)
+        return Saved(True, f"{note} {repair}".strip())
+
+    async def save(self) -> Saved:
+        return await self.confirm()
+
+    async def trust(self, cell_id: str) -> None:
+        self._approved.add(cell_id)
+
+    async def foresee_removal(self) -> None:
+        pass
+
+    def moved(self, path: str) -> None:
+        self.path = path
+
+    async def close(self) -> None:
+        self.cells.close()
+
+    async def _write(self, content: Mapping[str, Any], loaded: Loaded) -> None:
+        with set_aside(len(content["cells"]) > _MANY):
+            await self._write_and_read(content, loaded)
+
+    async def _write_and_read(self, content: Mapping[str, Any], loaded: Loaded) -> None:
+        written = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
+        if (keep := self._recovery()) is not None:
+            text = await asyncio.to_thread(_text, loaded.content)
+            await keep(self.path, text)
+        marked, sign = await asyncio.to_thread(self._marked, content, loaded)
+        if await self._disk.stamp(self.path) != loaded.stamp:
+            raise Conflict(
+                f"Somebody else wrote `{self.path}` at this moment; nothing was changed. "
+                "Read it again."
+            )
+        if self._opened():
+            raise Busy(
+                f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
+                "Try again."
+            )
+        self._loaded = replace(loaded, stamp="")  # whatever happens now, look at the file again
+        self._clean = {}
+        self.wrote = True
+        try:
+            await self._disk.write(self.path, marked, sign=sign)
+        except ToolError as error:
+            now = await self._look_after(error, loaded)
+        else:
+            now = await self._read_back()
+        self._loaded = replace(loaded, content=content)
+        await self._take_in(now, written)
+
+    async def _read_back(self) -> Loaded:
+        try:
+            return await self._disk.load(self.path)
+        except ToolError as error:
+            raise NotConfirmed(
+                f"`{self.path}` was to be saved, and cannot be read again: {error} Read it later "
+                "to see what is in it."
+            ) from error
+
+    async def _look_after(self, error: ToolError, loaded: Loaded) -> Loaded:
+        """What is in the file after a save that failed; raises the error if that is the old text.
+
+        A manager that fails late has saved all the same, one that writes in place leaves half a
+        file: then the old text is put back.
+        """
+        try:
+            now = await self._read_back()
+        except NotConfirmed as unknown:
+            match unknown.__cause__:
+                case NotebookNotFound():
+                    raise error from unknown
+                case UnreadableNotebook(__cause__=Unusable()):
+                    await self._put_back(loaded)
+                    raise error from unknown
+            raise
+        if now.stamp == loaded.stamp:
+            raise error
+        return now
+
+    async def _put_back(self, loaded: Loaded) -> None:
+        marked, sign = await asyncio.to_thread(self._marked, loaded.content, loaded)
+        try:
+            await self._disk.write(self.path, marked, sign=sign)
+        except ToolError as error:
+            raise ToolError(
+                f"`{self.path}` could not be saved, and the file is damaged now: "
+                f"{error.__cause__}. The notebook as it was is kept as a recovery copy."
+            ) from error
+
+    def _marked(self, content: Mapping[str, Any], loaded: Loaded) -> tuple[dict[str, Any], bool]:
+        """A copy that hooks may change, with the cells marked whose outputs are trusted, and
+        whether it may be signed.
+
+        A trusted notebook stays so, whatever is done in it. In another a cell keeps its mark, and
+        cells whose run a person approved get it; it is signed when no code cell with outputs lacks
+        one.
+        """
+        marked: dict[str, Any] = plain(content)
+        before = {cell["id"] for cell in loaded.content["cells"] if cell["cell_type"] == "code"}
+        trusted = before <= loaded.trusted
+        doubtful = False
+        for cell in marked["cells"]:
+            if cell["cell_type"] == "code":
+                mark = trusted or cell["id"] in loaded.trusted | self._approved
+                cell["metadata"]["trusted"] = mark
+                doubtful |= bool(cell["outputs"]) and not mark
+        return marked, trusted or (bool(self._approved) and not doubtful)
+
+    # ---- document and JSON
+
+    async def _take_in(
+        self, loaded: Loaded, written: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Bring the document to what the file says, keeping what the document has beyond what
+        it was loaded from.
+
+        `written`: the document's cells that were just saved. Outputs that the storage does not
+        keep (a text notebook, a hook that strips them) then stay in the document.
+        """
+        before, cells = self._loaded, loaded.content["cells"]
+        old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
+        changed = await asyncio.to_thread(_changed, old, cells)
+        self._loaded = loaded
+        if before is None or not self._same_cells(before.content["cells"], cells):
+            await self._build(loaded.content, old)
+            settled = dict[str, Mapping[str, Any]]()
+        else:
+            now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
+            settled = {
+                key: value for key, value in now.items() if written and written.get(key) is value
+            }
+            for cell in changed:
+                self._update(old[cell["id"]], cell, stripped=written is not None)
+                if cell["id"] in settled:
+                    settled[cell["id"]] = self.cells.value(cell["id"])
+        await self.cells.catch_up()
+        self._clean = {**settled, **await self._unchanged(cells, settled)}
+
+    async def _unchanged(
+        self, cells: Sequence[Mapping[str, Any]], known: Collection[str]
+    ) -> dict[str, Any]:
+        """The values of the cells, but for known ones, that are as in the file."""
+        file = {cell["id"]: cell for cell in cells}
+        unchanged = {}
+        for number, value in enumerate(self.cells.values()):
+            cell = file.get(value["id"])
+            if value["id"] in known or cell is None:
+                continue
+            if _onto(cell, _lasting(value)) is cell:
+                unchanged[value["id"]] = value
+            if number % _BATCH == 0:
+                await asyncio.sleep(0)
+        return unchanged
+
+    def _same_cells(self, before: list[dict[str, Any]], now: list[dict[str, Any]]) -> bool:
+        """Whether the file still has the cells of the document, by id, type and order."""
+        shape = [(cell["id"], cell["cell_type"]) for cell in now]
+        shared = [(value["id"], value["cell_type"]) for value in self.cells.values()]
+        return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
+
+    async def _build(
+        self, content: Mapping[str, Any], old: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """A new document with the file's cells; what was not changed there is as it was here."""
+        cells = content["cells"]
+        now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
+        document = YNotebook()
+        meta: Map[Any] = document.ydoc.get("meta", type=Map)
+        meta["nbformat_minor"] = float(content["nbformat_minor"])
+        for start in range(0, len(cells), _BATCH):
+            with document.ydoc.transaction():
+                document.ycells.extend(
+                    [
+                        shared_cell(_rebased(old.get(cell["id"]), cell, now.get(cell["id"])))
+                        for cell in cells[start : start + _BATCH]
+                    ]
+                )
+            await asyncio.sleep(0)
+        self.cells.close()
+        self.cells = SharedCells(document)
+
+    def _update(self, old: Mapping[str, Any], new: Mapping[str, Any], *, stripped: bool) -> None:
+        """Change a cell of the document where the file was changed. `stripped`: outputs that
+        are not in the file are not meant to go.
+        """
+        cell_id = new["id"]
+        if new["source"] != old["source"]:
+            self.cells.write_source(cell_id, new["source"])
+        if new["metadata"] != old["metadata"]:
+            self.cells.write_metadata(cell_id, new["metadata"])
+        if new["cell_type"] != "code" or (stripped and not new["outputs"]):
+            return
+        written = ("outputs", "execution_count")
+        changed = any(new.get(key) != old.get(key) for key in written)
+        # While it runs, the run writes these, and it is newer than the file.
+        if changed and not self.cells.get(cell_id).running:
+            self.cells.write_outputs(cell_id, new["outputs"], new.get("execution_count"))
+
+    def _content(self, loaded: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The notebook's JSON as the document says; `loaded` itself if nothing is different."""
+        file = {cell["id"]: cell for cell in loaded["cells"]}
+        cells = []
+        for cell_id, value in zip(self.cells.ids(), self.cells.values(), strict=True):
+            if cell_id in file and self._clean.get(cell_id) is value:
+                cells.append(file[cell_id])
+            else:
+                cells.append(_onto(file.get(cell_id), _lasting(value)))
+        same = len(cells) == len(loaded["cells"]) and all(
+            a is b for a, b in zip(cells, loaded["cells"], strict=True)
+        )
+        return loaded if same else {**loaded, "cells": cells}
+
+
+def _changed(
+    old: Mapping[str, Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The cells that are others than the old ones of their ids. Of a large notebook that takes
+    a while.
+    """
+    return [cell for cell in cells if cell != old.get(cell["id"])]
+
+
+def _rebased(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any], now: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """The file's new cell, with what the document has beyond the file's old one."""
+    if old is None or now is None or not new["cell_type"] == old["cell_type"] == now["cell_type"]:
+        return new
+    running = now.get("execution_state") == "running"
+    of_run = ("outputs", "execution_count") if running else ()
+    changed = {
+        key for key in new.keys() | old.keys() if key not in of_run and new.get(key) != old.get(key)
+    }
+    kept = {key: item for key, item in now.items() if key not in changed}
+    return {**kept, **{key: new[key] for key in changed if key in new}}
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return json.dumps(as_stored(content), ensure_ascii=False, indent=1, sort_keys=True)
+
+
+def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell of the document without what no file has."""
+    return {key: item for key, item in value.items() if key != "execution_state"}
+
+
+def _onto(loaded: Any, now: Any) -> Any:
+    """`loaded` with what `now`, a value of the document, says differently; `loaded` itself if
+    nothing.
+    """
+    if isinstance(loaded, Mapping) and isinstance(now, Mapping):
+        kept = [key for key in loaded if key in now] + [key for key in now if key not in loaded]
+        merged = {key: _onto(loaded.get(key), now[key]) for key in kept}
+        same = len(merged) == len(loaded) and all(merged[key] is loaded.get(key) for key in merged)
+        return loaded if same else merged
+    return loaded if _same(as_shared(loaded), now) else as_json(now)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b) or json.dumps(a, sort_keys=True) == json.dumps(
+        b, sort_keys=True
+    )  # NaN != NaN

@@ -1,0 +1,262 @@
+"""What is in a notebook file: whether we could change it without harm, and its cells' ids.
+
+Pure functions; parsing holds a thread for a while, so callers do it off the event loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, TypeAlias, cast, get_args
+
+import nbformat
+
+from jupyter_agent.document.cell import CellType, version_of
+from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
+
+DEEPEST = 200
+"""Levels of nesting; copying takes several frames of Python's 1000 for each."""
+
+Identified: TypeAlias = Sequence[tuple[str, str]]
+"""Version and id of each cell, in order."""
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+_SHORT_ID = re.compile(r"[0-9a-f]{8}")
+
+
+class Unusable(Exception):
+    """This is no notebook that we could change without harm; the text says why."""
+
+
+class NoJson(Unusable):
+    """It is empty or was cut off."""
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A notebook file's JSON in format 4, lines joined, ids as they are in the file.
+
+    Raises Unusable, NoJson.
+    """
+    content = _json(text)
+    if not isinstance(content, dict):
+        raise Unusable("it is no JSON object")
+    major, minor = content.get("nbformat"), content.setdefault("nbformat_minor", 0)
+    if type(major) is not int or type(minor) is not int:
+        raise Unusable("it does not say which notebook format it has")
+    if major > 4:
+        raise Unusable(f"it has the notebook format {major}, and the newest known one is 4")
+    refuse_unwritable(content, text)
+    if major == 4:
+        refuse_odd(content)
+        content.setdefault("metadata", {})
+    try:
+        versions = cast("Any", nbformat).versions
+        notebook = versions[major].to_notebook_json(content, minor=minor)
+        if major < 4:
+            notebook = nbformat.convert(notebook, 4)  # type: ignore[no-untyped-call]
+            notebook["nbformat_minor"] = FIRST_WITH_IDS
+            for cell in notebook["cells"]:
+                cell.pop("id", None)  # made up by the conversion, another one each time
+            refuse_odd(notebook)
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+        raise Unusable(f"it is no valid notebook of format {major} ({error!r:.80})") from error
+    return cast("dict[str, Any]", plain(notebook))
+
+
+def plain(value: Any) -> Any:
+    """A copy in dicts and lists as JSON gives them. Python keeps track of each of nbformat's own
+    objects, and of a dict only if it holds other objects: with 10,000 cells that is felt.
+    """
+    match value:
+        case dict():
+            return {key: plain(item) for key, item in value.items()}
+        case list():
+            return [plain(item) for item in value]
+    return value
+
+
+def _json(text: str) -> Any:
+    if not text.strip():
+        raise NoJson("it is empty")
+    if text.startswith("\ufeff"):
+        raise NoJson("it begins with a byte order mark; save it as UTF-8 without one")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise NoJson(f"it is nested deeper than {DEEPEST} levels") from None
+    except ValueError as error:
+        if _CONFLICT.search(text):
+            raise NoJson("it has merge conflict markers (<<<<<<<); resolve them first") from None
+        raise NoJson(f"it is no valid JSON ({error!s:.120})") from None
+
+
+def _depth(content: Any) -> int:
+    level, values = 0, [content]
+    while values and level <= DEEPEST:
+        level += 1
+        values = [
+            item
+            for value in values
+            for item in (value.values() if isinstance(value, dict) else value)
+            if isinstance(item, dict | list)
+        ]
+    return level
+
+
+def refuse_unwritable(content: Mapping[str, Any], text: str | None = None) -> None:
+    """Raises Unusable for what no copy can be made of, or none be saved. `text` is its JSON."""
+    if _depth(content) > DEEPEST:
+        raise Unusable(f"it is nested deeper than {DEEPEST} levels")
+    if text is None or _HALF.search(text):
+        try:
+            json.dumps(content, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise Unusable("it has half a character in it (a lone surrogate)") from None
+
+
+def refuse_odd(content: Mapping[str, Any]) -> None:
+    """Raises Unusable unless it has the shape of format 4 as far as we rely on it."""
+    if content.get("nbformat") != 4:
+        raise Unusable("it is no notebook of format 4")
+    if not isinstance(content.get("metadata", {}), dict):
+        raise Unusable("its metadata are no JSON object")
+    cells = content.get("cells")
+    if not isinstance(cells, list):
+        raise Unusable("it has no list of cells")
+    for index, cell in enumerate(cells):
+        if why := _odd_cell(cell):
+            raise Unusable(f"cell {index} {why}")
+
+
+def _odd_cell(cell: Any) -> str:
+    """What is wrong with the cell; empty for nothing."""
+    if not isinstance(cell, dict):
+        return "is no JSON object"
+    if cell.get("cell_type") not in get_args(CellType):
+        return "has an unknown type"
+    if not _is_text(cell.get("source")):
+        return "has no text"
+    if not isinstance(cell.get("metadata"), dict):
+        return "has no metadata"
+    attached = cell.get("attachments") or {}
+    if not isinstance(attached, dict) or not all(
+        isinstance(data, dict) and all(map(_is_text, data.values())) for data in attached.values()
+    ):
+        return "has malformed attachments"
+    if cell["cell_type"] == "code":
+        if not _is_count(cell.get("execution_count")):
+            return "has a malformed execution count"
+        outputs = cell.get("outputs")
+        if not isinstance(outputs, list) or not all(_is_output(output) for output in outputs):
+            return "has malformed outputs"
+    return ""
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(line, str) for line in value)
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, int | float) and abs(value) <= EXACT  # not NaN
+    )
+
+
+def _is_output(output: Any) -> bool:
+    if not isinstance(output, dict) or not isinstance(output.get("metadata", {}), dict):
+        return False
+    match output.get("output_type"):
+        case "stream":
+            return _is_text(output.get("text")) and isinstance(output.get("name", ""), str)
+        case "error":
+            return (
+                isinstance(output.get("ename"), str)
+                and isinstance(output.get("evalue"), str)
+                and isinstance(output.get("traceback"), list)
+                and _is_text(output["traceback"])
+            )
+        case "display_data" | "execute_result":
+            return _is_bundle(output.get("data"))
+        case kind:
+            return isinstance(kind, str)
+
+
+def _is_bundle(data: Any) -> bool:
+    """Whether it is data by mimetype: text and pictures are text, JSON may be anything."""
+    return isinstance(data, dict) and all(
+        _is_text(item)
+        for kind, item in data.items()
+        if kind.startswith(("text/", "image/")) and not kind.endswith("json")
+    )
+
+
+# ---- ids
+
+
+def as_stored(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The notebook as its file has it: before format 4.5 cells have ids in memory only."""
+    if content["nbformat_minor"] >= FIRST_WITH_IDS:
+        return dict(content)
+    cells = [{key: item for key, item in cell.items() if key != "id"} for cell in content["cells"]]
+    return {**content, "cells": cells}
+
+
+def without_id(cells: Iterable[Mapping[str, Any]]) -> set[int]:
+    """Where cells have no id of their own: none at all, or that of a cell before them."""
+    seen: set[str] = set()
+    found = set()
+    for index, cell in enumerate(cells):
+        cell_id = cell.get("id")
+        if not isinstance(cell_id, str) or not cell_id or cell_id in seen:
+            found.add(index)
+        else:
+            seen.add(cell_id)
+    return found
+
+
+def may_be_made_up(cells: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether some ids look like those that nbformat gives to cells without one, at random."""
+    return any(_SHORT_ID.fullmatch(str(cell.get("id"))) for cell in cells)
+
+
+def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: Identified) -> None:
+    """Give the cells at those indices ids: those of the same cells in `former`, else ids that
+    are the same for the same cells in the same order.
+    """
+    used = {cell["id"] for index, cell in enumerate(cells) if index not in without}
+    inherited = _inherited([_version(cell) for cell in cells], former)
+    for index in sorted(without):
+        cell_id = inherited.get(index, "")
+        number = 0
+        while not cell_id or cell_id in used:
+            text = f"{number}\0{_version(cells[index])}"
+            cell_id = hashlib.sha256(text.encode()).hexdigest()[:8]
+            number += 1
+        cells[index]["id"] = cell_id
+        used.add(cell_id)
+
+
+def identified(cells: Iterable[Mapping[str, Any]]) -> Identified:
+    """What `give_ids` needs to know them again."""
+    return [(_version(cell), cell["id"]) for cell in cells]
+
+
+def _inherited(now: Sequence[str], former: Identified) -> dict[int, str]:
+    """Index -> id, for cells that were there before, unchanged or changed in their place."""
+    inherited = {}
+    matcher = SequenceMatcher(None, [version for version, _ in former], now, autojunk=False)
+    for _, start, end, at, until in matcher.get_opcodes():
+        if end - start == until - at:
+            for offset in range(end - start):
+                inherited[at + offset] = former[start + offset][1]
+    return inherited
+
+
+def _version(cell: Mapping[str, Any]) -> str:
+    return version_of(cell["cell_type"], cell["source"])

@@ -1,0 +1,313 @@
+"""The open notebooks of a server, and which carrier each is on."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from jupyter_agent.carriers.contents import Contents, Disk
+from jupyter_agent.carriers.file import FileCarrier, Recovery
+from jupyter_agent.carriers.renames import Renames, moved
+from jupyter_agent.carriers.room import RoomCarrier
+from jupyter_agent.carriers.tab import RECONNECT, TabCarrier
+from jupyter_agent.carriers.tab_link import TabLink, Tabs
+from jupyter_agent.carriers.ydoc import Collaboration
+from jupyter_agent.document.carrier import Carrier
+from jupyter_agent.document.cell import CellState, CellType
+from jupyter_agent.document.crdt import nbformat_cell, new_id
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.errors import AgentError, InvalidInput
+
+LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
+
+
+class Notebooks:
+    """The open notebooks of this server: one `Notebook` per path, shared by every entry.
+
+    A document is kept for a while after its last use; a `Notebook` somebody holds longer opens it
+    again by itself.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        tabs: Tabs,
+        *,
+        recovery: Recovery | None = None,
+        keep: float = 60.0,
+        rooms: Callable[[], Collaboration | None] = lambda: None,
+    ) -> None:
+        """`recovery` gets path and JSON text before a loaded file is first written; `keep` is
+        in seconds; `rooms` gives the rooms of this server where real-time collaboration is on,
+        and raises Busy where they cannot be worked in.
+        """
+        self._rooms = rooms
+        self._server = uuid4().hex
+        """Another one in each life of the server."""
+        self._disk = Disk(contents)
+        self._tabs = tabs
+        self._recovery = recovery
+        self._keep = keep
+        self._known: weakref.WeakSet[_Entry] = weakref.WeakSet()
+        self._open: set[_Entry] = set()
+        self._renames = Renames()
+        self._sweeper: asyncio.Task[None] | None = None
+        self._creating = asyncio.Lock()
+        self._completing: set[asyncio.Task[None]] = set()
+        self._late: set[str] = set()
+        """Paths of notebooks that are about to be read for what was typed too late."""
+        tabs.on_arrival = self._came_back
+
+    async def get(
+        self, path: str, *, client: str | None = None, turn_id: str | None = None
+    ) -> Notebook:
+        """The notebook at that path, or where that went since; `client` is the page load in which
+        a person asks for it, `turn_id` the turn that does.
+
+        Raises NotebookNotFound, UnreadableNotebook or Busy.
+        """
+        path = await self.locate(path)
+        entry = next((entry for entry in self._known if entry.notebook.path == path), None)
+        if entry is None:
+            entry = _Entry(path, self)
+            self._known.add(entry)
+        entry.turn_id = turn_id
+        if client is not None and not entry.notebook.busy:
+            entry.client = client
+        if entry not in self._open:
+            try:
+                await entry.notebook.read()
+            except BaseException:
+                await entry.notebook.close()
+                self._open.discard(entry)
+                raise
+        return entry.notebook
+
+    async def locate(self, path: str) -> str:
+        """Where the file or folder is that this path names: normalised, and followed where it was
+        renamed; the root is the empty path.
+        """
+        path = posixpath.normpath(path.strip("/"))
+        if self._renames.now(path) != path:
+            if await self._disk.exists(path):
+                self.appeared(path)
+            path = self._renames.now(path)
+        return "" if path == "." else path
+
+    async def create(
+        self,
+        path: str,
+        *,
+        kernelspec: Mapping[str, Any] | None = None,
+        cells: Sequence[Mapping[str, Any]] = (),
+    ) -> Notebook:
+        """Make a notebook; `cells` have `source` and `type`, `kernelspec` is what its metadata
+        says.
+
+        Raises Exists, InvalidInput, Locked or Busy.
+        """
+        self._rooms()  # refuses where we cannot work in them
+        path = posixpath.normpath(path.strip("/"))
+        if not path.endswith(".ipynb"):
+            raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
+        content = {
+            "nbformat": 4,
+            "nbformat_minor": 5,
+            "metadata": {"kernelspec": dict(kernelspec)} if kernelspec else {},
+            "cells": [_new_cell(cell.get("type", "code"), cell["source"]) for cell in cells],
+        }
+        async with self._creating:
+            await self._disk.create(path, content)
+        return await self.get(path)
+
+    def open(self) -> list[dict[str, Any]]:
+        """Path and carrier of each notebook whose document is held now."""
+        return [
+            {"path": entry.notebook.path, "carrier": entry.notebook.carrier} for entry in self._open
+        ]
+
+    async def close(self) -> None:
+        """Let go of all documents."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for task in list(self._completing):
+            task.cancel()
+        while self._open:
+            await self._open.pop().notebook.close()
+
+    async def moved(self, old: str, new: str) -> None:
+        """Follow a file or folder that was renamed through Jupyter, also for who asks for the
+        old path.
+        """
+        await self.deleted(new)
+        self._renames.add(old, new)
+        self._disk.moved(old, new)
+        self._tabs.moved(old, new)
+        for entry in self._known:
+            if path := moved(entry.notebook.path, old, new):
+                entry.notebook.moved(path)
+
+    def appeared(self, path: str) -> None:
+        """There is a file at this path: whoever names it means that one, not another that was once
+        renamed from it.
+        """
+        self._renames.end(path)
+
+    async def deleted(self, path: str) -> None:
+        """Let go of what was deleted, or is another file now; a run that goes on there learns it
+        at its next save.
+        """
+        self.appeared(path)
+        for entry in list(self._open):
+            if moved(entry.notebook.path, path, path) and not entry.notebook.busy:
+                self._open.discard(entry)
+                await entry.notebook.close()
+
+    async def choose(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
+        """The carrier for the next operation: the room where real-time collaboration is on, else
+        the open tab where there is one, else the file.
+
+        Raises Busy where rooms that we cannot work in keep the documents.
+        """
+        rooms = self._rooms()
+        self._used(entry)
+        if rooms is None:
+            carrier: Carrier = await self._tab(entry, path, current) or self._file(
+                entry, path, current
+            )
+        elif isinstance(current, RoomCarrier):
+            return current
+        else:
+            note = LOST if isinstance(current, TabCarrier) else ""
+            carrier = RoomCarrier(
+                path, rooms, self._disk, self._typed_late, server=self._server, note=note
+            )
+        if current is not None and carrier is not current:
+            await current.close()
+        entry.carrier = carrier
+        return carrier
+
+    async def _tab(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier | None:
+        """The tab that has the notebook; the one it was in keeps it for as long as it is there."""
+        preferred = self._tabs.find(path, entry.client)
+        if isinstance(current, TabCarrier):
+            chat = preferred is not None and preferred.client == entry.client
+            if not current.link.closed and not (chat and preferred is not current.link):
+                return current
+            if current.link.closed:
+                preferred = await self._tabs.comes_back(path, current.link.client, RECONNECT)
+        if preferred is None:
+            return None
+        return TabCarrier(preferred, self._tabs, self._disk, self._typed_late)
+
+    def _file(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
+        if isinstance(current, FileCarrier):
+            return current
+        entry.kept.discard(None)
+        return FileCarrier(
+            path,
+            self._disk,
+            opened=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
+            recovery=partial(self._keeper, entry),
+            note=LOST if isinstance(current, TabCarrier) else "",
+        )
+
+    def _keeper(self, entry: _Entry) -> Recovery | None:
+        """Who keeps a copy before the next write, the first of a turn (or outside of turns, of a
+        loaded document).
+        """
+        recovery, turn_id = self._recovery, entry.turn_id
+        if recovery is None or turn_id in entry.kept:
+            return None
+
+        async def keep(path: str, text: str) -> None:
+            await recovery(path, text)
+            entry.kept.add(turn_id)
+
+        return keep
+
+    def _used(self, entry: _Entry) -> None:
+        entry.used = time.monotonic()
+        self._open.add(entry)
+        if self._sweeper is None or self._sweeper.done():
+            self._sweeper = asyncio.create_task(self._sweep())
+
+    def _came_back(self, link: TabLink) -> None:
+        """Complete what this page got of our last changes before its connection was lost, or read
+        from the file before we wrote it: now, not at the next call. A run that ended without it,
+        with a server that was killed, is over.
+        """
+        here = (entry.notebook for entry in self._known if entry.notebook.path == link.path)
+        if ended := link.running.difference(*(notebook.running for notebook in here)):
+            link.end(ended)
+        entry = next((one for one in self._open if one.was_in(link) or one.wrote(link.path)), None)
+        if entry is not None or self._tabs.kept(link)[0] is not None:
+            self._complete(link.path, entry)
+
+    def _typed_late(self, path: str) -> None:
+        """Somebody typed into a cell that an edit of ours had removed: have it kept, now."""
+        if path not in self._late:
+            self._late.add(path)
+            self._complete(path, None)
+
+    def _complete(self, path: str, entry: _Entry | None) -> None:
+        async def read() -> None:
+            with suppress(AgentError):  # the next call tells
+                notebook = entry.notebook if entry is not None else await self.get(path)
+                await notebook.read()
+
+        task = asyncio.create_task(read())
+        self._completing.add(task)
+        task.add_done_callback(self._completing.discard)
+        task.add_done_callback(lambda _: self._late.discard(path))
+
+    async def _sweep(self) -> None:
+        """Close what was not used for a while, until nothing is open."""
+        while self._open:
+            oldest = min(entry.used for entry in self._open)
+            await asyncio.sleep(max(self._keep / 10, oldest + self._keep - time.monotonic()))
+            for entry in list(self._open):
+                if entry.used + self._keep <= time.monotonic() and not entry.notebook.busy:
+                    self._open.discard(entry)
+                    await entry.notebook.close()
+
+
+class _Entry:
+    """A notebook, when it was last used, and for which page load."""
+
+    def __init__(self, path: str, notebooks: Notebooks) -> None:
+        self.client: str | None = None
+        self.turn_id: str | None = None
+        self.kept = set[str | None]()
+        """The turns before whose first write a copy was kept."""
+        self.used = 0.0
+        self.carrier: Carrier | None = None
+        self.notebook = Notebook(path, partial(notebooks.choose, self))
+
+    def wrote(self, path: str) -> bool:
+        """Whether it is in the file at that path, and has changed it."""
+        return isinstance(self.carrier, FileCarrier) and (
+            self.carrier.wrote and self.notebook.path == path
+        )
+
+    def was_in(self, link: TabLink) -> bool:
+        """Whether it is in the tab that this link leads to, over one that was lost."""
+        if not isinstance(self.carrier, TabCarrier):
+            return False
+        lost = self.carrier.link
+        return lost.closed and (lost.client, lost.path) == (link.client, link.path)
+
+
+def _new_cell(cell_type: CellType, source: str) -> dict[str, Any]:
+    state = CellState(
+        type=cell_type, source=source, metadata={}, index=0, outputs=(), execution_count=None
+    )
+    return nbformat_cell(new_id(), state)

@@ -1,0 +1,296 @@
+"""The live document of a notebook that real-time collaboration keeps in a room."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Doc, Subscription, TransactionEvent
+from tornado.web import HTTPError
+
+from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.people import People
+from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
+from jupyter_agent.document.begun import end_lost
+from jupyter_agent.document.carrier import Place, Saved, metadata_of
+from jupyter_agent.document.cell import CarrierName
+from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.shadow import Shadow
+from jupyter_agent.document.slices import copied, give_way
+from jupyter_agent.errors import Busy
+
+PATIENCE = 30.0
+"""Seconds that the room may take for anything."""
+AWAKE, ASLEEP = 3.0, 0.1
+"""Seconds in which the pages in a room may answer: where all did the last time or anything was
+heard of them since, and where not.
+"""
+AWAY = 3600.0
+"""Seconds in which a page that was away may come back with what was typed there meanwhile into a
+cell that we removed.
+"""
+
+
+class RoomCarrier:
+    """The room's document. Everybody in the room sees each change at once, and the room saves.
+
+    We work on a replica of it in this process: while the room takes in a file it has a transaction
+    open across turns of the event loop, in which no other can begin.
+    """
+
+    name: CarrierName = "room"
+
+    def __init__(
+        self,
+        path: str,
+        rooms: Collaboration,
+        disk: Disk,
+        late: Callable[[str], object],
+        *,
+        server: str,
+        note: str = "",
+    ) -> None:
+        """`late` is told the path when something was done too late into a cell that is removed;
+        `server` is another one in each life of the server, which a room may outlive; `note` goes
+        with the first result.
+        """
+        self._server = server
+        self.cells = SharedCells(YNotebook())
+        self.writable = True
+        self._path = path
+        self._rooms = rooms
+        self._disk = disk
+        self._late = late
+        self._note = note
+        self._file_id: str | None = None
+        self._pin = Pin()
+        self._room: Room | None = None
+        self._mirror: _Mirror | None = None
+        self._people: People | None = None
+        self._slept = float("-inf")
+        """When a page last did not answer in time (`time.monotonic`)."""
+
+    @property
+    def path(self) -> str:
+        if self._file_id is not None:
+            self._path = self._rooms.path_of(self._file_id) or self._path
+        return self._path
+
+    @property
+    def place(self) -> Place | None:
+        if self._people is None or self._mirror is None:
+            return None
+        return self._people.place(self.cells, typed=self._mirror.heard)
+
+    @property
+    def shadow(self) -> Shadow | None:
+        return None if self._room is None else self._room.shadow
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return metadata_of(self.cells.document)
+
+    async def refresh(self) -> None:
+        """Be in the room as it is now, with what others wrote into the file."""
+        async with self._patience():
+            self.writable = await self._disk.writable(self.path)
+            if self._file_id is None or self._rooms.path_of(self._file_id) is None:
+                await self._disk.load(self.path)  # what is no notebook makes no room
+                self._file_id = self._rooms.id_of(self.path)
+            await self._meet(await self._enter(self._file_id))
+
+    async def confirm(self) -> Saved:
+        """Wait until every page has our transactions, then have the document saved."""
+        assert self._file_id is not None
+        async with self._patience():
+            changed = self._mirror is not None and self._mirror.changed
+            room = await self._enter(self._file_id)
+            await self._meet(room)
+            note, self._note = self._note, ""
+            assert self._mirror is not None
+            if not changed and not self._mirror.changed and not room.unsaved:
+                return Saved(True, note)
+            if not self.writable:
+                return Saved(False, f"{note} The file is read-only.".strip())
+            if not room.saves:
+                why = "which has unsaved changes: automatic saving is off."
+            else:
+                why = await self._save(room)
+            if why:
+                return Saved(False, f"{note} The edit is in the shared document, {why}".strip())
+            return Saved(True, note)
+
+    async def save(self) -> Saved:
+        return await self.confirm()
+
+    async def trust(self, cell_id: str) -> None:
+        metadata = self.cells.get(cell_id).metadata
+        self.cells.write_metadata(cell_id, {**metadata, "trusted": True})
+
+    async def foresee_removal(self) -> None:
+        if self.shadow is None:
+            self._cast(await copied(self.cells.document.ydoc))
+            self._hold()
+            await give_way()
+
+    def moved(self, path: str) -> None:
+        pass  # the room's file id has the newest path
+
+    async def close(self) -> None:
+        self.cells.close()
+        self._detach()
+        if self._room is not None:
+            self._room.listen(False)
+            self._rooms.leave(self._room, self._pin)
+            self._room = None
+
+    async def _enter(self, file_id: str) -> Room:
+        room = await self._rooms.enter(file_id, self._pin)
+        await room.settle()
+        if room is not self._room:
+            if self._room is not None:
+                self._rooms.release(self._room)
+                self._room.listen(False)
+            self._detach()
+            self._mirror = _Mirror(room.document.ydoc)
+            self._people = People(room.awareness)
+            self.cells.close()
+            self.cells = SharedCells(self._mirror.replica)
+            self.cells.on_removal = self._removing
+            self.cells.server = self._server
+            end_lost(self.cells)
+            if not room.clients:
+                self._end_runs()
+            self._room = room
+            room.listen(True)
+        return room
+
+    def _removing(self, cell_id: str, index: int) -> None:
+        if self.shadow is None:
+            self._cast()
+        self._hold()
+        assert self.shadow is not None
+        self.shadow.remove(cell_id, index)
+
+    def _cast(self, copy: bytes | None = None) -> None:
+        assert self._room is not None
+        assert self._file_id is not None
+        shadow = Shadow(self.cells.document, copy)  # not the room's, that may be taking in a file
+        self._room.cast(shadow, partial(_tell, self._late, self._rooms, self._file_id))
+
+    def _hold(self) -> None:
+        assert self._room is not None
+        self._rooms.hold(self._room, AWAY)
+
+    def _end_runs(self) -> None:
+        """Nobody is in the room: what ran when a server was killed is kept as running with it."""
+        for cell in self.cells.document.ycells:
+            if cell.get("execution_state") == "running":
+                cell["execution_state"] = "idle"
+
+    async def _meet(self, room: Room) -> None:
+        """Have what is under way in the pages: until a page knows that a cell has moved, its
+        person types into the old one.
+        """
+        assert self._mirror is not None
+        awake = self._slept <= self._mirror.heard
+        if not await room.meet(self._mirror.take_sent(), AWAKE if awake else ASLEEP):
+            self._slept = time.monotonic()
+
+    def _detach(self) -> None:
+        if self._people is not None:
+            self._people.close()
+            self._people = None
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
+
+    async def _save(self, room: Room) -> str:
+        """Why it was not saved; empty if it was."""
+        assert self._mirror is not None
+        self._mirror.changed = False  # what happens from now on is not in the file
+        try:
+            written = await room.save()
+        except (HTTPError, OSError, RuntimeError) as error:
+            self._mirror.changed = True
+            return f"which could not be saved: {error}"
+        if not written:
+            return "unless it was lost to a change of the file that came at the same moment."
+        return ""
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                yield
+        except TimeoutError:
+            raise Busy(
+                f"The shared document of `{self._path}` does not answer; the edit may be in it, or "
+                "not. Read the notebook again."
+            ) from None
+
+
+def _tell(late: Callable[[str], object], rooms: Collaboration, file_id: str) -> None:
+    if path := rooms.path_of(file_id):
+        late(path)
+
+
+class _Mirror:
+    """Two documents in this process that are the same after each transaction of either."""
+
+    def __init__(self, original: Doc[Any]) -> None:
+        self.replica = YNotebook()
+        self.changed = False
+        """Somebody did something that may not be in the file yet. The room's own mark of that,
+        `dirty`, is lost where a page sets it while a save takes it away."""
+        self._sent: deque[bytes] = deque(maxlen=100)
+        self.heard = float("-inf")
+        """When the last update of the original came (`time.monotonic`)."""
+        self._original = original
+        self._copying = False
+        self.replica.ydoc.apply_update(original.get_update())
+        self._subscriptions: list[tuple[Doc[Any], Subscription]] = [
+            (original, original.observe(self._theirs)),
+            (self.replica.ydoc, self.replica.ydoc.observe(self._ours)),
+        ]
+        self.replica.observe(self._note_change)
+
+    def close(self) -> None:
+        for document, subscription in self._subscriptions:
+            document.unobserve(subscription)
+        self._subscriptions.clear()
+        self.replica.unobserve()
+
+    def _note_change(self, part: str, event: object) -> None:
+        self.changed = self.changed or part != "state"
+
+    def _theirs(self, event: TransactionEvent) -> None:
+        if not self._copying:
+            self.heard = time.monotonic()
+        self._copy(event, self.replica.ydoc)
+
+    def take_sent(self) -> list[bytes]:
+        """Our newest updates, those that a page may not have yet among them."""
+        sent = list(self._sent)
+        self._sent.clear()
+        return sent
+
+    def _ours(self, event: TransactionEvent) -> None:
+        if not self._copying:
+            self._sent.append(event.update)
+        self._copy(event, self._original)
+
+    def _copy(self, event: TransactionEvent, to: Doc[Any]) -> None:
+        """Called within a commit: nothing of that document is read here."""
+        if not self._copying:
+            self._copying = True
+            try:
+                to.apply_update(event.update)
+            finally:
+                self._copying = False

@@ -1,0 +1,290 @@
+"""The server's end of the tab bridge: one link per notebook that is open in a browser tab
+(LIVE.md).
+
+Text frames are JSON control messages, binary frames Yjs updates. That frames arrive in the order
+they were sent is the whole argument for consistency: when a `sync` is answered, all that we sent
+before is applied in the tab, and all that happened there before is applied here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Subscription, TransactionEvent
+
+from jupyter_agent.carriers.renames import moved
+from jupyter_agent.document.shadow import Shadow
+from jupyter_agent.errors import Busy, ToolError
+
+PROTOCOL = 1
+
+
+class TabGone(Busy):
+    """The connection to the tab was lost before it answered."""
+
+
+class TabRefused(ToolError):
+    """The tab answered that it could not do what was asked."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a tab says of itself in each answer."""
+
+    dirty: bool
+    """It has changes that are not on disk."""
+    saving: bool
+    """It writes the file just now; `hash` may be of the file as it was before."""
+    hash: str | None
+    """The contents manager's hash of the file as the tab knows it."""
+    writable: bool
+    cell_id: str | None
+    """The cell the person is in."""
+    editing: bool
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Situation:
+        return cls(
+            dirty=bool(answer.get("dirty")),
+            saving=bool(answer.get("saving")),
+            hash=answer.get("hash"),
+            writable=answer.get("writable") is not False,
+            cell_id=answer.get("cell"),
+            editing=bool(answer.get("editing")),
+        )
+
+
+class TabLink:
+    """One notebook open in one page load.
+
+    Whoever owns the socket feeds `receive` with its frames and calls `close` when it is closed.
+    `send` gets a str for a text frame and bytes for a binary one; it does not wait, and raises
+    TabGone if the socket is closed.
+    """
+
+    attach_timeout = 15.0
+    sync_timeout = 5.0
+    save_timeout = 30.0
+
+    def __init__(self, send: Callable[[str | bytes], object], hello: Mapping[str, Any]) -> None:
+        """Raises ValueError when the tab speaks another protocol or has another document
+        version.
+        """
+        ours = (PROTOCOL, YNotebook().version)
+        if (hello.get("protocol"), hello.get("version")) != ours:
+            raise ValueError(
+                f"The tab has protocol {hello.get('protocol')} and document version "
+                f"{hello.get('version')}, the server {ours[0]} and {ours[1]}. Update both to the "
+                "same release and reload the page."
+            )
+        self.path: str = hello["path"]
+        self.client: str = hello["client"]
+        """One per page load; the chat panel there sends the same."""
+        self.running = frozenset(map(str, hello.get("running", ())))
+        """Ids of the cells that show a run of ours there, from before it connected."""
+        self.active = time.monotonic()
+        """When the person was last seen here."""
+        self.closed = False
+        self.document: YNotebook | None = None
+        """The replica, while attached."""
+        self.ran: Callable[[str], object] = str
+        """Is told the id of a cell that the person runs."""
+        self.hear: Callable[[bytes], object] | None = None
+        """Is given each update of the tab before the replica takes it."""
+        self._socket = send
+        self._subscription: Subscription | None = None
+        self._applying = False
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+
+    # ---- what the carrier asks for
+
+    async def attach(self) -> Situation:
+        """Make `document` a new replica that has everything the tab has now.
+
+        It begins empty each time, which makes it impossible that anything is in it twice.
+        Raises Busy, and is not attached then.
+        """
+        self.detach()
+        self.document = YNotebook()
+        try:
+            situation = await self.request("attach", self.attach_timeout)
+        except BaseException:
+            self.detach()
+            raise
+        # Not before: to tell of a large notebook takes far longer than to take it in.
+        self._subscription = self.document.ydoc.observe(self._forward)
+        return situation
+
+    async def sync(self) -> Situation:
+        """Wait until all our transactions are in the tab's document and all of its in the
+        replica.
+        """
+        return await self.request("sync", self.sync_timeout)
+
+    async def request(self, op: str, timeout: float, cell_id: str | None = None) -> Situation:
+        """Raises Busy (TabGone when the socket closes) without an answer, TabRefused when it is
+        an error.
+        """
+        if self.closed:
+            raise TabGone(f"The browser tab with `{self.path}` is gone; nothing was changed.")
+        number = next(self._ids)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        message = {"op": op, "id": number} | ({} if cell_id is None else {"cell": cell_id})
+        self._send(json.dumps(message))
+        try:
+            async with asyncio.timeout(timeout):
+                reply = await answer
+        except TimeoutError:
+            raise Busy(
+                f"The browser tab with `{self.path}` does not answer (a frozen page or an open "
+                "dialog); nothing was changed. Ask the user to look at it, then try again."
+            ) from None
+        finally:
+            del self._waiting[number]
+        if "error" in reply:
+            raise TabRefused(f"The browser tab could not {op} `{self.path}`: {reply['error']}")
+        return Situation.of(reply)
+
+    def detach(self) -> None:
+        """Give the replica up; the tab sends nothing more until the next `attach`. What it sends
+        then is all that it has, and nothing that anybody has just done.
+        """
+        self.hear = None
+        if self.document is None:
+            return
+        if self._subscription is not None:
+            self.document.ydoc.unobserve(self._subscription)
+        self.document = self._subscription = None
+        self._send(json.dumps({"op": "detach"}))
+
+    def end(self, cell_ids: Iterable[str]) -> None:
+        """Tell the tab that of the cells in `running` these run no more."""
+        self._send(json.dumps({"op": "ended", "cells": sorted(cell_ids)}))
+
+    # ---- what the socket brings
+
+    def receive(self, frame: str | bytes) -> None:
+        """Take a frame from the tab."""
+        if isinstance(frame, bytes):
+            if self.document is not None:  # else it was sent before our detach got there
+                if self.hear is not None:
+                    self.hear(frame)
+                self._applying = True
+                try:
+                    self.document.ydoc.apply_update(frame)
+                finally:
+                    self._applying = False
+            return
+        message = json.loads(frame)
+        if "re" in message:
+            answer = self._waiting.get(message["re"])
+            if answer is not None and not answer.done():
+                answer.set_result(message)
+        elif message["op"] == "active":
+            self.active = time.monotonic()
+        elif message["op"] == "ran":
+            self.ran(message["cell"])
+        elif message["op"] == "path":
+            self.path = message["path"]
+
+    def close(self) -> None:
+        """The socket is closed: whoever waits for an answer gets none."""
+        self.closed = True
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(
+                    TabGone(
+                        f"The connection to the browser tab with `{self.path}` was lost. Try again."
+                    )
+                )
+
+    def _forward(self, event: TransactionEvent) -> None:
+        """Send what was changed here. Called within the commit: no shared type is read here."""
+        if not self._applying:
+            self._send(event.update)
+
+    def _send(self, frame: str | bytes) -> None:
+        if not self.closed:
+            try:
+                self._socket(frame)
+            except TabGone:
+                self.close()
+
+
+class Tabs:
+    """The links of this server."""
+
+    most_kept = 20
+    """Replicas of lost connections; those of pages that are closed for good are never asked for."""
+
+    def __init__(self) -> None:
+        self._links: list[TabLink] = []
+        self._kept: dict[tuple[str, str], tuple[YNotebook, Shadow | None]] = {}
+        self.on_arrival: Callable[[TabLink], object] = bool
+        """Is told of each new link."""
+        self._arrivals: set[asyncio.Future[None]] = set()
+
+    def __iter__(self) -> Iterator[TabLink]:
+        return iter(self._links)
+
+    def add(self, link: TabLink) -> None:
+        self._links.append(link)
+        for arrival in self._arrivals:
+            if not arrival.done():
+                arrival.set_result(None)
+        self.on_arrival(link)
+
+    def discard(self, link: TabLink) -> None:
+        if link in self._links:
+            self._links.remove(link)
+
+    def keep(self, link: TabLink, replica: YNotebook, shadow: Shadow | None) -> None:
+        """Remember the replica that a lost link had: some of what we sent may have arrived."""
+        self._kept[link.client, link.path] = (replica, shadow)
+        while len(self._kept) > self.most_kept:
+            del self._kept[next(iter(self._kept))]
+
+    def kept(self, link: TabLink) -> tuple[YNotebook | None, Shadow | None]:
+        """The replica that this page had over the link before, and its shadow."""
+        return self._kept.get((link.client, link.path), (None, None))
+
+    def forget(self, link: TabLink) -> None:
+        """All of what was kept of this page has arrived."""
+        self._kept.pop((link.client, link.path), None)
+
+    def find(self, path: str, client: str | None = None) -> TabLink | None:
+        """The tab of that page load if it has the notebook, else the one where the person was
+        last.
+        """
+        links = [link for link in self._links if link.path == path and not link.closed]
+        return max(links, key=lambda link: (link.client == client, link.active), default=None)
+
+    def moved(self, old: str, new: str) -> None:
+        """A file or folder was renamed; its tabs say so too, a moment later."""
+        for link in self._links:
+            link.path = moved(link.path, old, new) or link.path
+
+    async def comes_back(self, path: str, client: str, timeout: float) -> TabLink | None:
+        """The link of that page load, waited for; after `timeout` seconds whichever tab has the
+        notebook.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while (link := self.find(path, client)) is None or link.client != client:
+                    arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._arrivals.add(arrival)
+                    try:
+                        await arrival
+                    finally:
+                        self._arrivals.discard(arrival)
+        except TimeoutError:
+            return self.find(path)
+        return link

@@ -1,0 +1,306 @@
+"""The rooms in which real-time collaboration keeps notebooks (jupyter-server-ydoc 3, which
+jupyter-collaboration 5 installs). Every name of that package that we use stands here, and
+`tests/notebook/test_rooms.py` fails when one of them changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partialmethod
+from importlib import import_module
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+from pycrdt import (
+    Awareness,
+    YMessageType,
+    YSyncMessageType,
+    create_sync_message,
+    create_update_message,
+    read_message,
+)
+from tornado.web import HTTPError
+
+from jupyter_agent.document.shadow import Shadow
+from jupyter_agent.errors import Busy, UnreadableNotebook
+
+SUPPORTED = "3"
+"""The major version of jupyter-server-ydoc whose names these are."""
+
+_UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
+_ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
+
+
+def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
+    """The rooms of a server, by the settings of its web application; None where it has none.
+
+    Raises Busy where documents are in rooms that we cannot work in: a write behind a room's back
+    is lost, or the room's text is.
+    """
+    if "yroom_manager" in settings:  # first: it stands in for jupyter_server_ydoc, too
+        raise Busy(
+            "Real-time collaboration (jupyter-server-documents) is on and keeps notebooks in "
+            "rooms that this version cannot work in. Nothing was changed. Start Jupyter without "
+            "that package, or with jupyter-collaboration in its place."
+        )
+    extension = settings.get("jupyter_server_ydoc")
+    if extension is None or extension.disable_rtc:
+        return None
+    installed: str = import_module("jupyter_server_ydoc").__version__
+    if installed.split(".")[0] != SUPPORTED:
+        raise Busy(
+            f"Real-time collaboration is on, with jupyter-server-ydoc {installed}, and this "
+            f"version can work in the rooms of jupyter-server-ydoc {SUPPORTED} only. Nothing was "
+            "changed. Start Jupyter with --YDocExtension.disable_rtc=True, or without that package."
+        )
+    return Collaboration(extension, settings["file_id_manager"])
+
+
+class Collaboration:
+    """The rooms of one server."""
+
+    def __init__(self, extension: Any, files: Any) -> None:
+        """`extension` is the server's YDocExtension, `files` the file id manager beside it."""
+        self._extension = extension
+        self._files = files
+        if not getattr(extension.ystore_class, "configured", False):
+            extension.ystore_class = _configured(extension.ystore_class, extension.config)
+
+    def id_of(self, path: str) -> str:
+        """The id under which the file is known, however it is renamed; made if it has none.
+        Raises UnreadableNotebook if it can have none.
+        """
+        file_id = self._files.index(path)
+        if file_id is None:
+            raise UnreadableNotebook(f"`{path}` cannot be shared: it is no file of this server.")
+        return str(file_id)
+
+    def path_of(self, file_id: str) -> str | None:
+        """Where the file is now; None once it was deleted."""
+        path = self._files.get_path(file_id)
+        return None if path is None else str(path).strip("/")
+
+    @asynccontextmanager
+    async def locked(self, name: str) -> AsyncIterator[None]:
+        """Nobody else makes or removes the room of that name meanwhile."""
+        async with self._extension._room_locks[name]:
+            yield
+
+    async def enter(self, file_id: str, pin: Pin) -> Room:
+        """The room of that file, made if there is none, and kept for as long as the pin is in it.
+
+        It is asked for at each use: after a while without people it is removed and made anew.
+        """
+        name = f"json:notebook:{file_id}"
+        rooms = self._extension.ywebsocket_server.rooms
+        try:
+            await self._extension.get_document(room_id=name, copy=False, create=True)
+        except (HTTPError, OSError, RuntimeError, ValueError) as error:
+            if name in rooms and not rooms[name].ready:
+                del rooms[name]  # left there stopped and empty, it would be given to the next one
+            raise UnreadableNotebook(
+                "The notebook could not be shared with those who have it open. It is left as it "
+                f"is: {error}"
+            ) from error
+        room = rooms[name]
+        room.clients.add(pin)
+        if room.cleaner is not None:
+            room.cleaner.cancel()
+            room.cleaner = None
+        async with self.locked(name):
+            await room.initialize()  # does nothing but in a room that somebody is just making
+        return Room.of(room)
+
+    def leave(self, room: Room, pin: Pin) -> None:
+        """Take the pin out. A room that nobody is in is removed after the time that is configured,
+        as when its last browser tab is closed.
+        """
+        inside = room.inside
+        inside.clients.discard(pin)
+        delay = self._extension.document_cleanup_delay
+        if not inside.clients and inside.cleaner is None and delay is not None:
+            inside.cleaner = asyncio.create_task(self._remove(inside, delay))
+
+    def hold(self, room: Room, seconds: float) -> None:
+        """Keep the room and its shadow for so long from now."""
+        room.inside.clients.add(room.pin)
+        if room.held is not None:
+            room.held.cancel()
+        room.held = asyncio.get_running_loop().call_later(seconds, self.release, room)
+
+    def release(self, room: Room) -> None:
+        """Hold the room no longer."""
+        if room.held is not None:
+            room.held.cancel()
+            room.held = None
+            room.uncast()
+            self.leave(room, room.pin)
+
+    async def _remove(self, room: Any, delay: float) -> None:
+        await asyncio.sleep(delay)
+        server, loaders = self._extension.ywebsocket_server, self._extension.file_loaders
+        async with self.locked(room.room_id):
+            if room.clients or server.rooms.get(room.room_id) is not room:
+                return
+            file_id = room._file.file_id
+            await server.delete_room(room=room)
+            if file_id in loaders and loaders[file_id].number_of_subscriptions == 0:
+                await loaders.remove(file_id)
+
+
+def _configured(store: type, config: Any) -> type:
+    """A kind of store that knows the server's configuration. `get_document` makes its stores
+    without: in another database than those made for a websocket, where one is configured, and
+    a page that comes back after a restart would meet another history of its document.
+    """
+    construct = partialmethod(store.__init__, config=config)  # type: ignore[misc]
+    return type(store.__name__, (store,), {"__init__": construct, "configured": True})
+
+
+class Pin:
+    """A client of a room that does nothing but be there."""
+
+    path = "jupyter_agent"
+
+    async def send(self, message: bytes) -> None:
+        """What clients are sent, a pin needs not: it is where the document is."""
+
+
+class Room:
+    """The live document of one notebook, and the way to its file."""
+
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+        self.shadow: Shadow | None = None
+        """The document without our removals of cells."""
+        self.held: asyncio.TimerHandle | None = None
+        self.pin = Pin()
+        self._late: Callable[[], object] = bool
+        self._listeners = 0
+        self._answers = asyncio.Semaphore(0)
+
+    @classmethod
+    def of(cls, inside: Any) -> Room:
+        """The one that is told already what comes from the clients, if there is one."""
+        known = getattr(inside.on_message, "__self__", None)
+        return known if isinstance(known, cls) else cls(inside)
+
+    @property
+    def document(self) -> YNotebook:
+        document: YNotebook = self.inside._document
+        return document
+
+    @property
+    def clients(self) -> list[Any]:
+        """The pages in the room."""
+        return [client for client in self.inside.clients if not isinstance(client, Pin)]
+
+    def cast(self, shadow: Shadow, late: Callable[[], object]) -> None:
+        """Keep this shadow of the document; `late` is called when something was done too late."""
+        shadow.follow(self.document)
+        self.shadow, self._late = shadow, late
+        self.listen(True)
+
+    def uncast(self) -> None:
+        """Keep no shadow any more."""
+        if self.shadow is not None:
+            self.shadow.close()
+            self.shadow = None
+            self.listen(False)
+
+    async def meet(self, updates: Sequence[bytes], seconds: float) -> bool:
+        """Wait until each client has these updates, and all that it did before it had them is
+        here. False if one did not answer in so many seconds: nobody waits for a page that sleeps.
+
+        Messages come in the order in which they are sent, and a client answers the state of a
+        document with what it lacks. The room sends updates a little later than they are made, so
+        they are sent here, too: twice is as good as once.
+        """
+        clients = self.clients
+        if not clients:
+            return True
+        self._answers = asyncio.Semaphore(0)
+        question = create_sync_message(self.inside.ydoc)
+        try:
+            async with asyncio.timeout(seconds):
+                for client in clients:
+                    for message in (*map(create_update_message, updates), question):
+                        await client.send(message)
+                for _ in clients:
+                    await self._answers.acquire()
+        except TimeoutError:
+            return False
+        return True
+
+    def listen(self, on: bool) -> None:
+        """Whether somebody more, or less, is to be told what comes from the clients."""
+        self._listeners += 1 if on else -1
+        self.inside.on_message = self._listen if self._listeners else None
+
+    def _listen(self, message: bytes) -> bool:
+        """Sees each message of a client; False: the room takes it as ever."""
+        kind = message[:2]
+        if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
+            self.shadow.hear(read_message(message[2:]), answer=kind == _ANSWER)
+            if self.shadow.late():
+                self._late()
+        if kind == _ANSWER:
+            self._answers.release()
+        return False
+
+    @property
+    def awareness(self) -> Awareness:
+        """What the clients say of themselves."""
+        awareness: Awareness = self.inside.awareness
+        return awareness
+
+    @property
+    def saves(self) -> bool:
+        """Whether changes are saved by themselves: the server's setting, and somebody's in Lab."""
+        wishes = [state.get("autosave", True) for state in self.awareness.states.values() if state]
+        return self.inside._save_delay is not None and (not wishes or any(wishes))
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether it says that there is something to save, or is about to."""
+        coming = self.inside._saving_document
+        return bool(self.document.dirty) or (coming is not None and not coming.done())
+
+    async def settle(self) -> None:
+        """Have the room take in what others wrote into the file, and wait until it has."""
+        file = self.inside._file
+        await file.maybe_notify()
+        # Whoever noticed a change before us reads the file under the one lock, and under the other
+        # one puts it into the document.
+        for lock in (file._lock, self.inside._update_lock):
+            async with lock:
+                pass
+
+    async def save(self) -> bool:
+        """Write the document as it is now; False if the file was changed in between, which the
+        document then follows.
+
+        Does what the room itself does a second after each change, but says when it fails: raises
+        HTTPError, OSError or RuntimeError.
+        """
+        await self.settle()
+        room = self.inside
+        scheduled = room._saving_document
+        content = room._document.get()  # not `aget`, in the midst of which cells come and go
+        try:
+            saved = await room._file.maybe_save_content(
+                {"format": "json", "type": "notebook", "content": content}
+            )
+        except import_module("jupyter_server_ydoc.utils").OutOfBandChanges:
+            await room._on_outofband_change()
+            return False
+        if saved is not None and room._saving_document is scheduled:
+            # Nobody changed anything since, and the room need not write the same once more.
+            if scheduled is not None:
+                scheduled.cancel()
+            async with room._update_lock:  # else this would be taken for a change
+                room._document.dirty = False
+                room._document.hash = saved["hash"]
+        return True

@@ -1,0 +1,61 @@
+"""`jupyter agent log`: who decided and did what, when, by which model, and what came of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.cli.offline import Unknown, add_store, cut, local, names, opened
+from jupyter_agent.conversations.audit import entries
+
+_WHY = 100
+"""Characters of a reason at most."""
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = commands.add_parser(
+        "log",
+        help="every decision and effect: who, when, which model, tool and cell, and the outcome",
+        description="Reads the audit from the store, also while a server runs.",
+    )
+    parser.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK")
+    parser.add_argument("--turn", metavar="ID", help="only that turn")
+    parser.add_argument("--json", action="store_true", help="as `audit` of GET turns/ID")
+    add_store(parser)
+    parser.set_defaults(command=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Prints a line per entry, the oldest first; 1 with a sentence where there is nothing."""
+    paths = list(names(given.notebook.resolve())) if given.notebook else None
+    try:
+        with opened(given.store) as db:
+            found = entries(db, notebooks=paths, turn_id=given.turn)
+    except Unknown as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    if given.json:
+        sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        return 0
+    if not found:
+        sys.stderr.write("The audit has nothing of that.\n")
+        return 1
+    sys.stdout.write("".join(f"{_line(entry)}\n" for entry in found))
+    return 0
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    where = " ".join(filter(None, [entry["notebook"], entry["cell_id"]]))
+    why = f" ({cut(entry['why'], _WHY)})" if entry["why"] else ""
+    words = [
+        local(entry["time"]),
+        f"{entry['owner']} by {entry['model'] or entry['entry']}",
+        f"{entry['tool']} {where}".rstrip(),
+        f"{entry['decision']} -> {entry['outcome']}{why}",
+    ]
+    return "  ".join(cut(word, 1000) for word in words)

@@ -1,0 +1,65 @@
+"""What a user asks for, and what the administrator decided for all turns."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.permissions import Mode, Rule
+from jupyter_agent.conversations.attachments import Attachment
+from jupyter_agent.workspace.visibility import Share
+from jupyter_agent.workspace.workspace import Authorize
+
+
+def new_id(kind: str) -> str:
+    """An opaque id with 128 random bits; `kind` only helps people who read logs."""
+    return f"{kind}_{secrets.token_hex(16)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnRequest:
+    """What a user asks, and within which bounds."""
+
+    owner: str
+    authorize: Authorize
+    conversation_id: str
+    question: Mapping[str, Any]
+    """The user's UIMessage, with its id."""
+    model: str | None = None
+    notebook: str | None = None
+    mode: Mode = "ask"
+    allow: frozenset[str] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    attachments: Sequence[Attachment] = ()
+    instructions: str = ""
+    """What the user wants of every answer."""
+    share: Share = "all"
+    """How much of notebooks the user lets the model see."""
+    client: str | None = None
+    on_approval: Literal["hold", "end"] = "hold"
+    idempotency_key: str | None = None
+    replaces_from: str | None = None
+    """Id of a stored question: that turn and all after it are replaced by this one."""
+    undo_replaced: bool = False
+    """Whether what the replaced turns did to notebooks is taken back first."""
+
+    @property
+    def title(self) -> str:
+        """What a conversation that begins with it is called."""
+        parts = self.question["parts"]
+        text = " ".join(part["text"] for part in parts if part["type"] == "text")
+        words = " ".join(text.split())
+        return (words if len(words) <= 60 else f"{words[:59].rstrip()}…") or "Conversation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the administrator decided for all turns."""
+
+    max_mode: Mode = "auto"
+    rules: Sequence[Rule] = ()
+    share: Share = "all"
+    """How much of notebooks models may see at most."""

@@ -1,0 +1,104 @@
+"""What the places where a notebook's live document can be have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Map
+
+from jupyter_agent.document.cell import CarrierName
+from jupyter_agent.document.crdt import SharedCells, as_json
+from jupyter_agent.document.shadow import Shadow
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Whether what is in the live document is on disk."""
+
+    saved: bool
+    note: str = ""
+    """What the reader of the result has to know, as sentences; empty for nothing."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the person is in an open notebook."""
+
+    cell_id: str | None
+    editing: bool
+    """They type in that cell (it has the cursor)."""
+
+
+class Carrier(Protocol):
+    """One place where a live document can be. Its methods are called under the notebook's lock."""
+
+    @property
+    def name(self) -> CarrierName: ...
+
+    @property
+    def path(self) -> str:
+        """Relative to the root of the contents manager; changes when the notebook is renamed in
+        its tab.
+        """
+
+    @property
+    def cells(self) -> SharedCells:
+        """The document; `refresh` and `confirm` may replace it."""
+
+    @property
+    def metadata(self) -> dict[str, object]:
+        """The notebook's own metadata."""
+
+    @property
+    def writable(self) -> bool: ...
+
+    @property
+    def place(self) -> Place | None:
+        """Where the person was when the document was last refreshed; None where nobody looks at
+        it.
+        """
+
+    async def refresh(self) -> None:
+        """Take in everything that was typed or saved up to now.
+
+        Raises NotebookNotFound, UnreadableNotebook or Busy.
+        """
+
+    async def confirm(self) -> Saved:
+        """Make sure that our transactions are in the live document, and that it is saved or will
+        be.
+
+        Raises Busy, Conflict or another ToolError when they are not, NotConfirmed where that is
+        unknown.
+        """
+
+    async def save(self) -> Saved:
+        """As `confirm`, for outputs of a run."""
+
+    async def trust(self, cell_id: str) -> None:
+        """A person approved this cell's run: its outputs may be shown as those of a cell they
+        ran themselves.
+        """
+
+    async def foresee_removal(self) -> None:
+        """The next edit may remove a cell: do what that needs and holds up the event loop."""
+
+    @property
+    def shadow(self) -> Shadow | None:
+        """The document without our removals of cells, once there were any and while somebody may
+        not know of them yet.
+        """
+
+    def moved(self, path: str) -> None:
+        """The notebook was renamed."""
+
+    async def close(self) -> None:
+        """Let go of the document."""
+
+
+def metadata_of(document: YNotebook) -> dict[str, Any]:
+    """The metadata of a shared notebook, as JSON."""
+    meta: Map[Any] = document.ydoc.get("meta", type=Map)
+    return cast("dict[str, Any]", as_json((meta.to_py() or {}).get("metadata") or {}))

@@ -1,0 +1,400 @@
+"""The cells of one shared document, by id: snapshots of them, and the primitive changes.
+
+Whatever a carrier's document is (a room's, a replica of an open tab's, one loaded from a file), it
+is changed here only, and never in a shape that JupyterLab's view cannot follow: text by small
+operations in place, and at most one run of neighbouring cells inserted or deleted per transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+from uuid import uuid4
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Array, Map, Subscription, Text, UndoManager
+
+from jupyter_agent.document.cell import Cell, CellState, Output
+from jupyter_agent.document.merge import text_operations
+from jupyter_agent.errors import CellNotFound
+
+EDIT = "jupyter_agent: edit"
+"""Origin of transactions that `Retraction` can take back."""
+RUN = "jupyter_agent: run"
+"""Origin of transactions that write outputs."""
+FIRST_WITH_IDS = 5
+"""The minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
+EXACT = 2**53
+"""Above this a float no longer holds every whole number."""
+
+
+def as_shared(value: Any) -> Any:
+    """The value as a shared document holds it: whole numbers as floats.
+
+    Yjs in the browser reads integers as BigInt, which its JSON cannot write. Outside of `EXACT`
+    precision is lost.
+    """
+    match value:
+        case bool() | None | str() | float():
+            return value
+        case int():
+            return float(value) if abs(value) < 10**300 else float("inf")
+        case Mapping():
+            return {key: as_shared(item) for key, item in value.items()}
+        case list() | tuple():
+            return [as_shared(item) for item in value]
+    return value
+
+
+def as_json(value: Any) -> Any:
+    """The value as a notebook file holds it: whole floats as integers."""
+    match value:
+        case float() if abs(value) <= EXACT and value.is_integer():
+            return int(value)
+        case dict():
+            return {key: as_json(item) for key, item in value.items()}
+        case list():
+            return [as_json(item) for item in value]
+    return value
+
+
+def shared_output(output: Output) -> Map[Any]:
+    """One output as an entry of a cell's `outputs`; a stream's text is a Text, so that it can
+    grow.
+    """
+    value = as_shared(dict(output))
+    if output["output_type"] == "stream":
+        value["text"] = Text(value["text"])
+    return Map(value)
+
+
+def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
+    """A cell of nbformat 4.5 as an entry of the document's `cells`; keys that we do not know
+    are kept.
+    """
+    value = as_shared(
+        {key: item for key, item in cell.items() if key not in ("source", "metadata", "outputs")}
+    )
+    value["source"] = Text(cell["source"])
+    value["metadata"] = Map(as_shared(cell["metadata"]))
+    if cell["cell_type"] == "code":
+        value["outputs"] = Array([shared_output(output) for output in cell["outputs"]])
+        value.setdefault("execution_state", "idle")
+    return Map(value)
+
+
+class SharedCells:
+    """The cells of a document. Snapshots are kept until the document's observer says that a
+    cell changed.
+    """
+
+    def __init__(self, document: YNotebook) -> None:
+        self.document = document
+        self.on_removal: Callable[[str, int], None] | None = None
+        """Is told id and index of a cell that the next transaction deletes."""
+        self.taken: set[str] = set()
+        """Cells that a person runs since a run of ours began in them."""
+        self.server = ""
+        """Whose runs the cells show, where the document outlives a server."""
+        self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
+        self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
+        """By id, with the value that it is of: of a large notebook few are ever made anew."""
+        self._ids: list[str] | None = None
+        self._subscription: Subscription | None = self._cells.observe_deep(self._changed)
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether cells have the same ids each time the notebook is opened: not before 4.5."""
+        meta: Map[Any] = self.document.ydoc.get("meta", type=Map)
+        return bool(meta.get("nbformat_minor", FIRST_WITH_IDS) >= FIRST_WITH_IDS)
+
+    def close(self) -> None:
+        """Stop following the document."""
+        if self._subscription is not None:
+            self._cells.unobserve(self._subscription)
+            self._subscription = None
+
+    # ---- reading
+
+    async def catch_up(self) -> None:
+        """Take the snapshots that are missing without holding up the event loop for long."""
+        for index in range(len(self._values)):
+            if index >= len(self._values):
+                return
+            if self._values[index] is None:
+                self._snapshot(index)
+                if index % 50 == 0:
+                    await asyncio.sleep(0)
+
+    def ids(self) -> list[str]:
+        """The ids of all cells in order."""
+        if self._ids is None:
+            self._ids = [self._value(index)["id"] for index in range(len(self._values))]
+        return self._ids
+
+    def index(self, cell_id: str) -> int:
+        """Where the cell is now. Raises CellNotFound."""
+        try:
+            return self.ids().index(cell_id)
+        except ValueError:
+            raise CellNotFound(cell_id, self.ids()) from None
+
+    def value(self, cell_id: str) -> dict[str, Any]:
+        """The cell as the shared document holds it; the same object as long as the cell is
+        unchanged. Read only.
+        """
+        return self._value(self.index(cell_id))
+
+    def values(self) -> list[dict[str, Any]]:
+        """All cells as `value` gives them."""
+        return [self._value(index) for index in range(len(self._values))]
+
+    def get(self, cell_id: str) -> Cell:
+        """A snapshot of the cell. Raises CellNotFound."""
+        return self._snapshot(self.index(cell_id))
+
+    def all(self) -> list[Cell]:
+        """Snapshots of all cells in order."""
+        return [self._snapshot(index) for index in range(len(self._values))]
+
+    def shared(self, cell_id: str) -> Map[Any]:
+        """The live cell. Never kept: a move, a revert or a new attachment replaces it."""
+        return cast("Map[Any]", self._cells[self.index(cell_id)])
+
+    # ---- changing, one transaction each
+
+    @contextmanager
+    def transaction(self, origin: str = EDIT) -> Iterator[None]:
+        """One step that everybody sees at once; marks the document as unsaved, which Lab does
+        not notice by itself.
+        """
+        with self.document.ydoc.transaction(origin=origin):
+            yield
+            self.document.ystate["dirty"] = True
+
+    def write_source(self, cell_id: str, source: str) -> None:
+        """Change the text in place by small operations."""
+        text: Text = self.shared(cell_id)["source"]
+        if str(text) != source:
+            with self.transaction():
+                rewrite(text, source)
+
+    def write_metadata(self, cell_id: str, metadata: Mapping[str, Any]) -> None:
+        """Change the keys that differ."""
+        shared: Map[Any] = self.shared(cell_id)["metadata"]
+        now, wanted = shared.to_py() or {}, as_shared(dict(metadata))
+        with self.transaction():
+            for key in now.keys() - wanted.keys():
+                del shared[key]
+            for key, item in wanted.items():
+                if key not in now or now[key] != item:
+                    shared[key] = item
+
+    def write_outputs(
+        self, cell_id: str, outputs: Sequence[Output], execution_count: int | None
+    ) -> None:
+        """Show these outputs instead. Lab's view can only clear and append, each in its own
+        transaction.
+        """
+        cell = self.shared(cell_id)
+        with self.transaction():
+            cell["outputs"].clear()
+            cell["execution_count"] = as_shared(execution_count)
+        for output in outputs:
+            with self.transaction():
+                cell["outputs"].append(shared_output(output))
+
+    def insert(self, index: int, cell_id: str, state: CellState) -> None:
+        """Insert a cell in this state."""
+        self._insert(index, shared_cell(nbformat_cell(cell_id, state)))
+
+    def delete(self, cell_id: str) -> None:
+        self._remove(cell_id, self.index(cell_id))
+
+    def move(self, cell_id: str, index: int) -> None:
+        """Put the cell where it then has this index: first its copy, then the original goes.
+
+        In two transactions: Lab 4.6 loses the active cell when one inserts and deletes cells.
+        """
+        old = self.index(cell_id)
+        if old != index:
+            self._replace(old, self._value(old), index + (index > old))
+
+    def move_others(self, cell_id: str, index: int) -> None:
+        """The same order in the end, but it is the neighbours that move: for the cell the user
+        is in.
+        """
+        while (now := self.index(cell_id)) != index:
+            neighbour = now + (1 if index > now else -1)
+            self.move(self.ids()[neighbour], now)
+
+    def retype(self, cell_id: str, state: CellState) -> None:
+        """Replace the cell by one of the state's type, with what only that type has from there.
+
+        Id, text and metadata stay, but not its trust: that was given to other outputs.
+        """
+        index = self.index(cell_id)
+        old = self._value(index)
+        kept = {key: item for key, item in old.items() if key not in _OF_ONE_TYPE}
+        metadata = {key: item for key, item in old["metadata"].items() if key != "trusted"}
+        self._replace(index, {**nbformat_cell(cell_id, state), **kept, "metadata": metadata}, index)
+
+    def _replace(self, index: int, value: dict[str, Any], at: int) -> None:
+        """Insert `value` at `at`, then delete what was at `index`: never one without the other
+        before it.
+        """
+        self._insert(at, shared_cell(value))
+        self._remove(value["id"], index + (at <= index))
+
+    def _remove(self, cell_id: str, index: int) -> None:
+        if self.on_removal is not None:
+            self.on_removal(cell_id, index)
+        with self.transaction():
+            del self._cells[index]
+
+    def _insert(self, index: int, cell: Map[Any]) -> None:
+        with self.transaction():
+            self._cells.insert(index, cell)
+
+    # ---- snapshots
+
+    @property
+    def _cells(self) -> Array[Any]:
+        return cast("Array[Any]", self.document.ycells)
+
+    def _value(self, index: int) -> dict[str, Any]:
+        value = self._values[index]
+        if value is None:
+            value = self._values[index] = cast("dict[str, Any]", self._cells[index].to_py())
+        return value
+
+    def _snapshot(self, index: int) -> Cell:
+        value = self._value(index)
+        of, cell = self._snapshots.get(value["id"], (None, None))
+        if cell is None or of is not value:
+            cell = snapshot(index, value)
+        elif cell.index != index:
+            cell = replace(cell, index=index)
+        else:
+            return cell
+        self._snapshots[value["id"]] = value, cell
+        return cell
+
+    def _changed(self, events: Sequence[Any]) -> None:
+        """Forget what changed. Called within the commit, so nothing of the document is read
+        here.
+        """
+        for event in events:
+            if not event.path:
+                self._ids = None
+                self._splice(event.delta)
+        for event in events:  # their paths are those after all insertions and deletions
+            if event.path:
+                self._values[event.path[0]] = None
+
+    def _splice(self, delta: Sequence[Mapping[str, Any]]) -> None:
+        position = 0
+        for step in delta:
+            if "retain" in step:
+                position += step["retain"]
+            elif "delete" in step:
+                gone = slice(position, position + step["delete"])
+                for value in self._values[gone]:
+                    if value is not None:
+                        self._snapshots.pop(value["id"], None)
+                del self._values[gone]
+            else:
+                self._values[position:position] = [None] * len(step["insert"])
+                position += len(step["insert"])
+
+
+class Retraction:
+    """Takes back the edits made on a document in its `with` block, and nothing that others did
+    meanwhile.
+    """
+
+    def __init__(self, document: YNotebook) -> None:
+        self._history: UndoManager | None = UndoManager(
+            scopes=[document.ycells], capture_timeout_millis=0
+        )
+        self._history.include_origin(EDIT)
+        self._document = document
+
+    def __enter__(self) -> Retraction:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # It needs the document to itself to go away. Left to the garbage collector, in the cycle
+        # that a raised exception makes, it would sometimes go in the middle of a transaction.
+        self._history = None
+
+    def __call__(self) -> None:
+        while self._history is not None and self._history.can_undo():
+            self._history.undo()
+            self._document.ystate["dirty"] = True  # what was edited may have been saved meanwhile
+
+
+_OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "attachments")
+
+
+def snapshot(index: int, value: Mapping[str, Any]) -> Cell:
+    """The cell that a shared document holds so."""
+    count = value.get("execution_count")
+    return Cell(
+        id=value["id"],
+        index=index,
+        type=value["cell_type"],
+        source=value["source"],
+        metadata=as_json(value["metadata"]),
+        outputs=as_json(value.get("outputs") or []),
+        execution_count=None if count is None else int(count),
+        running=value.get("execution_state") == "running",
+        attachments=as_json(value.get("attachments")),
+    )
+
+
+def new_id() -> str:
+    """An id for a new cell; short, because models read and write it."""
+    return uuid4().hex[:8]
+
+
+def nbformat_cell(cell_id: str, state: CellState) -> dict[str, Any]:
+    """The cell as nbformat 4.5 writes it."""
+    cell: dict[str, Any] = {
+        "id": cell_id,
+        "cell_type": state.type,
+        "source": state.source,
+        "metadata": dict(state.metadata),
+    }
+    if state.type == "code":
+        cell.update(outputs=list(state.outputs), execution_count=state.execution_count)
+    elif state.attachments:
+        cell["attachments"] = dict(state.attachments)
+    return cell
+
+
+def rewrite(text: Text, new: str) -> None:
+    """Change the text in place by small operations."""
+    old = str(text)
+    operations = list(text_operations(old, new))
+    size = _byte_offsets(old, operations)
+    for start, end, replacement in operations:
+        if replacement:  # before the deletion: keeps a cursor at the end of the range there
+            text.insert(size[end], replacement)
+        if end > start:
+            del text[size[start] : size[end]]
+
+
+def _byte_offsets(text: str, operations: Sequence[tuple[int, int, str]]) -> dict[int, int]:
+    """UTF-8 offsets, which pycrdt's Text counts in, of the code point offsets that the
+    operations name.
+    """
+    offsets: dict[int, int] = {0: 0}
+    last = 0
+    for offset in sorted({bound for start, end, _ in operations for bound in (start, end)}):
+        offsets[offset] = offsets[last] + len(text[last:offset].encode())
+        last = offset
+    return offsets

@@ -1,0 +1,227 @@
+"""What an edit is refused for, what text it comes to, and whether it is there afterwards. No
+state, no waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import nbformat
+
+from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
+from jupyter_agent.document.crdt import SharedCells, nbformat_cell
+from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer
+from jupyter_agent.document.shadow import Removed
+from jupyter_agent.errors import (
+    Busy,
+    Conflict,
+    InvalidInput,
+    Locked,
+    NotConfirmed,
+    NotOnce,
+    NotRead,
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an operation did to one cell, before it is confirmed."""
+
+    cell_id: str
+    kind: ChangeKind
+    before: Cell | None = None
+    merged: bool = False
+
+    def changes(self, path: str, cells: SharedCells) -> list[Change]:
+        """As the journal keeps it; empty if nothing is different."""
+        before = self.before.state() if self.before else None
+        after = None if self.kind == "delete" else cells.get(self.cell_id).state()
+        if before == after:
+            return []
+        change = Change(
+            notebook=path, cell_id=self.cell_id, kind=self.kind, before=before, after=after
+        )
+        return [change]
+
+
+def place(
+    cells: SharedCells,
+    *,
+    after: str | None,
+    before: str | None,
+    index: int | None,
+    moving: str | None = None,
+) -> int:
+    """The index that a new cell gets, or the one `moving` has in the end; the last if nothing
+    is said.
+    """
+    if sum(anchor is not None for anchor in (after, before, index)) > 1:
+        raise InvalidInput("Give only one of `after`, `before` and `index`.")
+    others = [cell_id for cell_id in cells.ids() if cell_id != moving]
+    if index is not None:
+        if not -1 <= index <= len(others):
+            raise InvalidInput(f"`index` must be between 0 and {len(others)}, or -1 for the end.")
+        return len(others) if index == -1 else index
+    anchor = after if after is not None else before
+    if anchor is None:
+        return len(others)
+    if anchor == moving:
+        raise InvalidInput(f"Cell `{moving}` cannot be moved next to itself.")
+    cells.index(anchor)
+    return others.index(anchor) + (after is not None)
+
+
+def expected(cells: SharedCells, cell_id: str, version: str | None) -> Cell:
+    """The cell, if it still has the version that the caller means (None: any)."""
+    cell = cells.get(cell_id)
+    if version not in (None, cell.version):
+        raise Conflict(
+            f"Cell `{cell_id}` has changed; nothing was done. {_reads(cell)}",
+            current=cell.describe(),
+        )
+    return cell
+
+
+def proposed(
+    cell: Cell,
+    *,
+    source: str | None,
+    base: str | None,
+    old_string: str | None,
+    new_string: str | None,
+) -> str:
+    """The text that an edit gives the cell: its own where the edit names none."""
+    if old_string is not None:
+        return _replaced(cell, old_string, new_string)
+    return cell.source if source is None else _merged(cell, source, base)
+
+
+def _replaced(cell: Cell, old_string: str, new_string: str | None) -> str:
+    if new_string is None:
+        raise InvalidInput("`old_string` needs a `new_string`.")
+    count = cell.source.count(old_string)
+    if count != 1:
+        found = "does not occur" if count == 0 else f"occurs {count} times"
+        raise NotOnce(
+            f"`old_string` {found} in cell `{cell.id}` and must occur once; nothing was changed. "
+            f"{_reads(cell)}",
+            current=cell.describe(),
+        )
+    return cell.source.replace(old_string, new_string)
+
+
+def _merged(cell: Cell, source: str, base: str | None) -> str:
+    if base is None:
+        raise NotRead(
+            f"Cell `{cell.id}` was not read before it was to be rewritten; nothing was changed. "
+            f"{_reads(cell)}",
+            current=cell.describe(),
+        )
+    try:
+        return merge(base, cell.source, source)
+    except MergeConflict:
+        raise Conflict(
+            f"The user changed the same lines of cell `{cell.id}` since you read it; nothing was "
+            f"changed. {_reads(cell)}",
+            current=cell.describe(),
+        ) from None
+
+
+def refuse_half_characters(text: str | None) -> None:
+    """Raises InvalidInput for text that no file and no browser can take."""
+    try:
+        (text or "").encode()
+    except UnicodeEncodeError:
+        raise InvalidInput("The text has half a character in it (a lone surrogate).") from None
+
+
+def refuse_locked(cell: Cell) -> None:
+    """Raises Locked if the cell must not be changed."""
+    if cell.injected:
+        raise Locked(
+            f"Cell `{cell.id}` must not be changed: papermill wrote it for this run. Change the "
+            "cell tagged `parameters`."
+        )
+    if cell.locked:
+        raise Locked(f"Cell `{cell.id}` must not be changed: its author locked it.")
+
+
+def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:
+    """Raises InvalidInput where a change made an invalid cell of a valid (or of no) one."""
+    for change in changes:
+        if change.after is None:
+            continue
+        why = _invalid(change.cell_id, change.after)
+        if why and not (change.before and _invalid(change.cell_id, change.before)):
+            raise InvalidInput(f"Cell `{change.cell_id}` would no longer be valid: {why}")
+
+
+def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> None:
+    """Raises NotConfirmed unless each change is in the document now, with or without what others
+    did meanwhile. `arrived`: the document has the transactions that made them; where it may be
+    another one, with another history, its text decides.
+    """
+    ids = set(cells.ids())
+    made = changes if arrived else ()
+    for change in changes:
+        if change.after is None:
+            if change.cell_id in ids:
+                raise NotConfirmed(
+                    f"Cell `{change.cell_id}` is still there although it was deleted.",
+                    changes=made,
+                )
+        elif change.cell_id not in ids:
+            raise NotConfirmed(
+                f"Cell `{change.cell_id}` was deleted at the same moment.", changes=made
+            )
+        else:
+            cell = cells.get(change.cell_id)
+            if not _contains(cell, change, arrived=arrived):
+                raise NotConfirmed(
+                    f"The edit of cell `{cell.id}` is not in it now: somebody changed it at the "
+                    f"same moment. {_reads(cell)}",
+                    changes=made,
+                    current=cell.describe(),
+                )
+
+
+def _contains(cell: Cell, change: Change, *, arrived: bool) -> bool:
+    """Whether the cell has what the change wrote."""
+    before, after = change.before, change.after
+    if after is None or cell.type != after.type:
+        return False
+    if before is None or cell.source == after.source:
+        return True  # an id that we made is only in a cell that we made
+    if not arrived and nearer(before.source, after.source, cell.source):
+        return False
+    return keeps_edit(before.source, after.source, cell.source)
+
+
+def _invalid(cell_id: str, state: CellState) -> str:
+    try:
+        nbformat.validate(
+            nbformat_cell(cell_id, state),
+            ref=f"{state.type}_cell",
+            version=4,
+            version_minor=5,
+            relax_add_props=True,
+        )
+    except nbformat.ValidationError as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def _reads(cell: Cell) -> str:
+    return f"It now reads (version {cell.version}):\n{cell.source}"
+
+
+def refuse_typed_in(late: Mapping[Removed, str | None], changes: Sequence[Change]) -> None:
+    """Raises Busy where somebody typed at this moment into a cell that the changes delete."""
+    deleted = {change.cell_id for change in changes if change.after is None}
+    for removed, text in late.items():
+        if text is not None and removed.cell_id in deleted:
+            raise Busy(
+                f"The user began to type in cell `{removed.cell_id}` at this moment; nothing was "
+                "changed. Read it again."
+            )

@@ -1,0 +1,397 @@
+"""A notebook as everybody sees it now, and the edits that tools make in it.
+
+Every edit goes the same way: take the lock, take in what was typed and saved so far, refuse or
+change the shared document, have the carrier confirm it, look whether it is really there. What
+fails is taken back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from jupyter_agent.document import edits
+from jupyter_agent.document.carrier import Carrier, Place, Saved
+from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, Change
+from jupyter_agent.document.crdt import Retraction, SharedCells, new_id
+from jupyter_agent.document.edits import Outcome
+from jupyter_agent.document.output_writer import CellOutputs, Displays
+from jupyter_agent.document.outputs import LIMIT
+from jupyter_agent.document.updates import Mark
+from jupyter_agent.errors import AgentError, Busy, CellNotFound, Locked
+
+T = TypeVar("T")
+
+_NEIGHBOURS = 5
+"""Of a cell on each side that the journal knows: people may delete some before an undo."""
+
+ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
+"""Where the document of a path is now, given where it was last."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What an edit did."""
+
+    cell: Cell | None
+    """The cell as it is now; None where it was deleted."""
+    changes: list[Change]
+    saved: Saved
+    merged: bool = False
+    """A person had changed the cell since the model read it; both changes are in it."""
+
+
+class Notebook:
+    """One notebook of this server, shared by everyone who works in it."""
+
+    def __init__(self, path: str, choose: ChooseCarrier) -> None:
+        self.lock = asyncio.Lock()
+        """Held by each operation from reading the newest state to the confirmation of its own."""
+        self._path = path
+        self._choose = choose
+        self._carrier: Carrier | None = None
+        self._writers: weakref.WeakSet[CellOutputs] = weakref.WeakSet()
+        self._displays: Displays = {}
+
+    @property
+    def path(self) -> str:
+        return self._carrier.path if self._carrier else self._path
+
+    @property
+    def carrier(self) -> CarrierName:
+        """Where the live document is, or was last."""
+        return self._carrier.name if self._carrier else "file"
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation is under way, or a run goes on or is about to."""
+        return self.lock.locked() or bool(self.running)
+
+    @property
+    def running(self) -> set[str]:
+        """The cells in which a run goes on, or is about to."""
+        return {writer.cell_id for writer in self._writers if not writer.finished}
+
+    # ---- reading
+
+    async def read(self) -> list[Cell]:
+        """All cells with everything typed up to now."""
+        async with self._operation() as carrier:
+            return carrier.cells.all()
+
+    async def cell(self, cell_id: str) -> Cell:
+        """One cell with everything typed up to now. Raises CellNotFound."""
+        async with self._operation() as carrier:
+            return carrier.cells.get(cell_id)
+
+    async def metadata(self) -> dict[str, Any]:
+        """The notebook's metadata: `kernelspec`, `language_info` and others."""
+        async with self._operation() as carrier:
+            return carrier.metadata
+
+    @property
+    def known_metadata(self) -> Mapping[str, Any]:
+        """As `metadata`, as last known; empty before the first reading."""
+        return self._carrier.metadata if self._carrier else {}
+
+    def cells(self) -> list[Cell]:
+        """All cells as last known, without asking anybody; none before the first reading."""
+        return self._carrier.cells.all() if self._carrier else []
+
+    def peek(self, cell_id: str) -> Cell:
+        """One cell as last known. Raises CellNotFound."""
+        if self._carrier is None:
+            raise CellNotFound(cell_id, [])
+        return self._carrier.cells.get(cell_id)
+
+    @property
+    def place(self) -> Place | None:
+        """Where the person was in the open notebook at the last operation; None if it is not
+        open.
+        """
+        return self._carrier.place if self._carrier else None
+
+    # ---- editing
+
+    @staticmethod
+    def proposal(
+        cell: Cell,
+        *,
+        source: str | None = None,
+        base: str | None = None,
+        old_string: str | None = None,
+        new_string: str | None = None,
+    ) -> str:
+        """The text that `update` would give the cell as it is here; raises as `update` does."""
+        return edits.proposed(
+            cell, source=source, base=base, old_string=old_string, new_string=new_string
+        )
+
+    async def insert(
+        self,
+        *,
+        source: str,
+        type: CellType = "code",
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+    ) -> Edit:
+        """Insert a cell after or before another or at an index; at the end if none is given."""
+
+        def operation(cells: SharedCells) -> Outcome:
+            edits.refuse_half_characters(source)
+            at = edits.place(cells, after=after, before=before, index=index)
+            cell_id = new_id()
+            state = CellState(
+                type=type, source=source, metadata={}, index=at, outputs=(), execution_count=None
+            )
+            cells.insert(at, cell_id, state)
+            return Outcome(cell_id, "insert")
+
+        return await self._edit(operation)
+
+    async def update(
+        self,
+        cell_id: str,
+        *,
+        source: str | None = None,
+        base: str | None = None,
+        old_string: str | None = None,
+        new_string: str | None = None,
+        type: CellType | None = None,
+        expect: str | None = None,
+    ) -> Edit:
+        """Change a cell's text, type or both; id, metadata and outputs stay (outputs go with
+        another type).
+
+        `old_string` is replaced by `new_string` in the text as it is now. A whole `source` is
+        merged with what was typed since `base`, the text it was written for; without a base it
+        needs `expect`, the version of the cell that it replaces. Raises Conflict, NotRead,
+        NotOnce, Locked or Busy; nothing is changed then.
+        """
+
+        def operation(cells: SharedCells) -> Outcome:
+            cell = edits.expected(cells, cell_id, expect)
+            text = edits.proposed(
+                cell,
+                source=source,
+                base=base if expect is None or base is not None else cell.source,
+                old_string=old_string,
+                new_string=new_string,
+            )
+            edits.refuse_half_characters(text)
+            retyped = type is not None and type != cell.type
+            if (text, retyped) != (cell.source, False):
+                edits.refuse_locked(cell)
+            if retyped:
+                self._refuse_under_cursor(cell, "Its type was not changed")
+            cells.write_source(cell_id, text)
+            if type is not None and retyped:
+                bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
+                cells.retype(cell_id, bare)
+            merged = source is not None and base not in (None, cell.source)
+            return Outcome(cell_id, "update", before=cell, merged=merged)
+
+        return await self._edit(operation, removes=type is not None)
+
+    async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
+        """Delete a cell. Raises Conflict, Locked or Busy (the person types in it); nothing is
+        changed then.
+        """
+
+        def operation(cells: SharedCells) -> Outcome:
+            cell = edits.expected(cells, cell_id, expect)
+            if not cell.deletable:
+                raise Locked(f"Cell `{cell_id}` must not be deleted: its author locked it.")
+            self._refuse_under_cursor(cell, "It was not deleted")
+            cells.delete(cell_id)
+            return Outcome(cell_id, "delete", before=cell)
+
+        return await self._edit(operation, removes=True)
+
+    async def move(
+        self,
+        cell_id: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+        expect: str | None = None,
+    ) -> Edit:
+        """Move a cell after or before another or to an index; to the end if none is given."""
+
+        def operation(cells: SharedCells) -> Outcome:
+            cell = edits.expected(cells, cell_id, expect)
+            at = edits.place(cells, after=after, before=before, index=index, moving=cell_id)
+            self.put(cell_id, at)
+            return Outcome(cell_id, "move", before=cell)
+
+        return await self._edit(operation, removes=True)
+
+    def put(self, cell_id: str, index: int) -> None:
+        """Within an edit: give the cell this index. The cell the user is in stays; others move."""
+        cells = self._live_cells()
+        if self.place is not None and self.place.cell_id == cell_id:
+            cells.move_others(cell_id, index)
+        else:
+            cells.move(cell_id, index)
+
+    async def restore(
+        self, operation: Callable[[SharedCells], Sequence[Change]], *, removes: bool
+    ) -> Saved:
+        """Carry out several changes as one edit: all are confirmed or none. Used to undo.
+        `removes`: it may delete or move a cell.
+        """
+        async with self._operation() as carrier:
+            if removes:
+                await carrier.foresee_removal()
+            _, saved = await self._carry_out(carrier, operation)
+            return saved
+
+    # ---- running
+
+    def outputs(self, cell_id: str, *, limit: int = LIMIT) -> CellOutputs:
+        """The writer of a run's outputs into that cell, of so many characters at most."""
+        writer = CellOutputs(self._live_cells, cell_id, self._displays, limit=limit)
+        self._writers.add(writer)
+        return writer
+
+    async def save(self) -> Saved:
+        """Have what runs have put out so far saved."""
+        async with self._operation() as carrier:
+            finished = [writer for writer in self._writers if writer.finished]
+            saved = await carrier.save()
+            self._writers.difference_update(finished)
+            return saved
+
+    async def trust(self, cell_id: str) -> None:
+        """A person approved this cell's run: its outputs count as those of a cell that they ran
+        themselves.
+        """
+        async with self._operation() as carrier:
+            await carrier.trust(cell_id)
+
+    def moved(self, path: str) -> None:
+        """The notebook has another path now."""
+        self._path = path
+        if self._carrier is not None:
+            self._carrier.moved(path)
+
+    async def close(self) -> None:
+        """Let go of the document; the next operation opens it again."""
+        async with self.lock:
+            carrier, self._carrier = self._carrier, None
+            if carrier is not None:
+                self._path = carrier.path
+                await carrier.close()
+
+    # ---- how an operation goes
+
+    @asynccontextmanager
+    async def _operation(self) -> AsyncIterator[Carrier]:
+        async with self.lock:
+            carrier = self._carrier = await self._choose(self.path, self._carrier)
+            await carrier.refresh()
+            if carrier.shadow is not None and carrier.shadow.late():
+                await _finished(_keep_late(carrier))
+            for writer in self._writers:
+                writer.follow()
+            await carrier.cells.catch_up()
+            yield carrier
+
+    async def _edit(
+        self, operation: Callable[[SharedCells], Outcome], *, removes: bool = False
+    ) -> Edit:
+        async with self._operation() as carrier:
+            if removes:
+                await carrier.foresee_removal()
+            outcome: Outcome | None = None
+            path = carrier.path
+
+            def change(cells: SharedCells) -> Sequence[Change]:
+                nonlocal outcome
+                order = list(cells.ids())
+                outcome = operation(cells)
+                return [_with_neighbours(each, order) for each in outcome.changes(path, cells)]
+
+            changes, saved = await self._carry_out(carrier, change)
+            assert outcome is not None
+            cell = None if outcome.kind == "delete" else carrier.cells.get(outcome.cell_id)
+            return Edit(cell, list(changes), saved, outcome.merged)
+
+    async def _carry_out(
+        self, carrier: Carrier, operation: Callable[[SharedCells], Sequence[Change]]
+    ) -> tuple[Sequence[Change], Saved]:
+        """Change the document, confirm and verify; take back what could not be confirmed."""
+        if not carrier.writable:
+            raise Locked(f"`{carrier.path}` is read-only.")
+        with Retraction(carrier.cells.document) as retract:
+            try:
+                changes = operation(carrier.cells)
+                edits.refuse_invalid(carrier.cells, changes)
+                mark = Mark(carrier.cells.document.ydoc)
+                saved = await _finished(carrier.confirm())
+                if carrier.shadow is not None and (late := carrier.shadow.late()):
+                    edits.refuse_typed_in(late, changes)
+                    late = carrier.shadow.keep(carrier.cells)
+                    saved = await _finished(carrier.confirm())
+                    carrier.shadow.kept(late)
+            except BaseException as error:
+                retract()
+                with suppress(AgentError):
+                    # Nobody will journal it: if it was saved, it is saved without.
+                    kept = await _finished(_keep_late(carrier))
+                    if not kept and isinstance(error, asyncio.CancelledError):
+                        await _finished(carrier.confirm())
+                raise
+        arrived = mark.is_in(carrier.cells.document.ydoc)
+        edits.verify(carrier.cells, changes, arrived=arrived)
+        return changes, saved
+
+    def _live_cells(self) -> SharedCells:
+        if self._carrier is None:
+            raise RuntimeError(f"{self._path} is closed")
+        return self._carrier.cells
+
+    def _refuse_under_cursor(self, cell: Cell, consequence: str) -> None:
+        if self.place == Place(cell.id, editing=True):
+            raise Busy(
+                f"The user is typing in cell `{cell.id}` right now. {consequence}; ask them, or "
+                "try later.",
+                current=cell.describe(),
+            )
+
+
+def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
+    """The change with what stood above and below a cell that it took from its place."""
+    if change.before is None or change.kind not in ("delete", "move"):
+        return change
+    index = change.before.index
+    above, below = order[:index][-_NEIGHBOURS:], order[index + 1 :][:_NEIGHBOURS]
+    return replace(change, before=replace(change.before, above=above[::-1], below=below))
+
+
+async def _keep_late(carrier: Carrier) -> bool:
+    """Do to the cells as they are now what people did to them too late; whether there was any."""
+    shadow = carrier.shadow
+    if shadow is None or not shadow.late():
+        return False
+    shadow.kept(shadow.keep(carrier.cells))
+    await carrier.confirm()
+    return True
+
+
+async def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Its result; it runs to its end even if the caller is cancelled, who learns that only
+    afterwards.
+    """
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -1,0 +1,269 @@
+"""The outputs of one run, written into its cell of the live document as they come.
+
+JupyterLab's view of outputs can only append: text may change in the last output only, by one text
+event per transaction, and `clear` and `append` need a transaction each (LIVE.md). So whatever else
+a kernel asks for (`update_display_data`, carriage returns) is worked out first (OutputList) and
+written as deletions from some place on and appended again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pycrdt import Array, Map, Text
+
+from jupyter_agent.document import begun
+from jupyter_agent.document.cell import Output
+from jupyter_agent.document.crdt import RUN, SharedCells, as_shared, shared_output
+from jupyter_agent.document.outputs import LIMIT, Entry, OutputList
+from jupyter_agent.errors import CellNotFound
+
+INTERVAL = 0.05
+"""Seconds between two writes: 20 a second look continuous, and a flood stays cheap."""
+
+Displays: TypeAlias = "dict[str, list[CellOutputs]]"
+"""Who shows a display id, over all cells of a notebook that we ran."""
+
+
+@dataclass
+class _Shown:
+    """An output as it was last written."""
+
+    entry: Entry
+    revision: int
+    output: dict[str, Any]
+    bytes: int
+    """Of a stream's text in UTF-8, which pycrdt's Text counts in."""
+
+    @classmethod
+    def now(cls, entry: Entry) -> _Shown:
+        size = len(entry.text.encode()) if entry.is_stream else 0
+        return cls(entry, entry.revision, dict(entry.output), size)
+
+    @property
+    def is_current(self) -> bool:
+        return self.revision == self.entry.revision
+
+
+class CellOutputs:
+    """The writer of one run's outputs into one cell.
+
+    It keeps what the run has put out, so that nothing is lost where the document is replaced under
+    it (the tab was closed, reloaded or opened meanwhile): `follow` writes everything into the new
+    one. Outputs that come after the end (of threads) are written as long as the cell still shows
+    what this run left there.
+    """
+
+    def __init__(
+        self,
+        cells: Callable[[], SharedCells],
+        cell_id: str,
+        displays: Displays,
+        *,
+        limit: int = LIMIT,
+    ) -> None:
+        self.cell_id = cell_id
+        self.gone = False
+        """The cell was deleted (or is no code cell any more): outputs are dropped, never put
+        elsewhere.
+        """
+        self.taken = False
+        """A person ran the cell meanwhile: it is theirs, and outputs of this run are dropped."""
+        self.finished = False
+        self._cells = cells
+        self._written_to: SharedCells | None = None
+        self._displays = displays
+        self._list = OutputList(limit)
+        self._shown: list[_Shown] = []
+        self._execution_count: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_write = 0.0
+
+    # ---- what a run calls
+
+    def start(self) -> None:
+        """Clear the cell and show that it runs."""
+        for shown in self._displays.values():
+            shown[:] = [writer for writer in shown if writer.cell_id != self.cell_id]
+        self._cells().taken.discard(self.cell_id)
+        self._begin()
+
+    def stream(self, name: str, text: str) -> None:
+        """Text on `stdout` or `stderr`."""
+        self._list.stream(name, text)
+        self._write_soon()
+
+    def display(self, output: Output, display_id: str | None = None) -> None:
+        """A `display_data`, `execute_result` or `error`, as nbformat writes it."""
+        self._list.display(output, display_id)
+        self._write_soon()
+        if display_id is not None:
+            shown = self._displays.setdefault(display_id, [])
+            if self not in shown:
+                shown.append(self)
+
+    def update_display(
+        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> None:
+        """Show other data wherever this notebook shows that display id."""
+        for writer in self._displays.get(display_id, ()):
+            if not writer.finished or writer._still_shown():
+                writer._list.update(display_id, data, metadata)
+                writer._write_soon()
+
+    def clear(self, wait: bool) -> None:
+        """Remove the outputs so far; with `wait` only when the next one comes."""
+        self._list.clear(wait)
+        self._write_soon()
+
+    def finish(self, execution_count: int | None) -> None:
+        """The run is over: write what is left, and the count."""
+        self.flush()
+        self.finished = True
+        self._execution_count = execution_count
+        self._write()  # now the end of what was too long, too
+        self._write_state()
+
+    def outputs(self) -> list[Output]:
+        """What the run has put out so far."""
+        return [dict(entry.output) for entry in self._list.entries(complete=True)]
+
+    # ---- what the notebook calls
+
+    def follow(self) -> None:
+        """Write everything again if the document was replaced since."""
+        if self._written_to is None or self._written_to is self._cells() or self.taken:
+            return
+        self._begin()
+        self._write()
+        if self.finished:
+            self._write_state()
+
+    # ---- writing
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._last_write = asyncio.get_running_loop().time()
+        if not self.finished or self._still_shown():
+            self.follow()
+            self._write()
+
+    def _write_soon(self) -> None:
+        """At once, but not before `INTERVAL` has passed since the last time."""
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            due = max(loop.time(), self._last_write + INTERVAL)
+            self._timer = loop.call_at(due, self.flush)
+
+    def _write(self) -> None:
+        """Make the cell show the outputs of the list, touching only what differs."""
+        outputs = self._live()
+        if outputs is None:
+            return
+        wanted = self._list.entries(complete=self.finished)
+        same = 0
+        for shown, entry in zip(self._shown, wanted, strict=False):
+            if shown.entry is not entry or not shown.is_current:
+                break
+            same += 1
+        if same < min(len(self._shown), len(wanted)) and same == len(self._shown) - 1:
+            last, entry = self._shown[same], wanted[same]
+            if last.entry is entry and entry.is_stream:
+                self._retype(outputs[same]["text"], last, entry.text)
+                self._shown[same] = _Shown.now(entry)
+                same += 1
+        if same < len(self._shown):
+            with self._cells().transaction(RUN):
+                del outputs[same:]
+            del self._shown[same:]
+        for entry in wanted[same:]:
+            with self._cells().transaction(RUN):
+                outputs.append(shared_output(entry.output))
+            self._shown.append(_Shown.now(entry))
+
+    def _retype(self, shared: Text, shown: _Shown, new: str) -> None:
+        """From the first difference on: deletion and insertion, one text event each."""
+        old = shown.output["text"]
+        start, offset = len(old), shown.bytes
+        if not new.startswith(old):
+            start = old.rfind("\n") + 1
+            shorter = min(len(old), len(new))
+            while start < shorter and old[start] == new[start]:
+                start += 1
+            offset = shown.bytes - len(old[start:].encode())
+            if not new.startswith(old[:start]):
+                start = offset = 0
+        cells = self._cells()
+        if start < len(old):
+            with cells.transaction(RUN):
+                del shared[offset : shown.bytes]
+        if start < len(new):
+            with cells.transaction(RUN):
+                shared.insert(offset, new[start:])
+
+    def _begin(self) -> None:
+        self._written_to = self._cells()
+        self._shown.clear()
+        cell = self._cell()
+        if cell is not None:
+            with self._cells().transaction(RUN):
+                cell["outputs"].clear()
+                cell["execution_count"] = None
+                begun.begin(self._cells(), self.cell_id)
+
+    def _write_state(self) -> None:
+        cell = self._cell()
+        if cell is not None:
+            with self._cells().transaction(RUN):
+                begun.end(self._cells(), self.cell_id)
+                cell["execution_count"] = as_shared(self._execution_count)
+
+    def _cell(self) -> Map[Any] | None:
+        """The cell, while it is there and this run's."""
+        if self.taken:
+            return None
+        try:
+            cell = self._cells().shared(self.cell_id)
+        except CellNotFound:
+            cell = None
+        self.gone = cell is None or "outputs" not in cell
+        self.taken = self.cell_id in self._cells().taken
+        if cell is not None and self.taken and not self.gone:
+            with self._cells().transaction(RUN):  # theirs waits for ours: nothing of it is there
+                cell["outputs"].clear()
+                begun.leave(self._cells(), self.cell_id)
+        return None if self.gone or self.taken else cell
+
+    def _live(self) -> Array[Any] | None:
+        """The cell's outputs in the document, in step with what we have written."""
+        cell = self._cell()
+        if cell is None:
+            return None
+        outputs: Array[Any] = cell["outputs"]
+        if self._shown and not len(outputs):
+            # The person cleared them meanwhile: what comes now stands alone.
+            self._list.forget(len(self._shown), self._shown[-1].output.get("text", ""))
+            self._shown.clear()
+        elif len(outputs) != len(self._shown):
+            with self._cells().transaction(RUN):
+                outputs.clear()
+            self._shown.clear()
+        return outputs
+
+    def _still_shown(self) -> bool:
+        """Whether the cell still has what this run left there: it may have been run again since."""
+        try:
+            cell = self._cells().value(self.cell_id)
+        except CellNotFound:
+            return False
+        shown = [as_shared(output.output) for output in self._shown]
+        if cell.get("outputs") != shown or cell["execution_count"] != self._execution_count:
+            return False
+        self._written_to = self._cells()  # a document loaded anew has what was saved
+        return True

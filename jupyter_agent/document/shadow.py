@@ -1,0 +1,188 @@
+"""What people type into a cell at the very moment when an edit deletes it or puts a copy in its
+place.
+
+Their keys and our edit pass each other on the way: in the live document the letters arrive in a
+cell that is gone, and go with it. So a shadow of the document takes in all that the live one does,
+but for our removals of cells. What a removed cell says there more than when it was removed was
+typed by somebody who did not know yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_ydoc import YNotebook
+from pycrdt import Array, Doc, Map, Subscription, TransactionEvent
+
+from jupyter_agent.document.cell import CellState
+from jupyter_agent.document.crdt import SharedCells, snapshot
+from jupyter_agent.document.merge import with_typing
+from jupyter_agent.document.updates import (
+    Ranges,
+    Update,
+    brings_nothing,
+    clocks,
+    deletes_nothing,
+    union,
+)
+
+
+@dataclass(eq=False)
+class Removed:
+    """A cell that an edit took away, or put a copy in the place of."""
+
+    cell_id: str
+    before: str
+    """Its text when it was removed, with what was typed too late and has been kept since."""
+    cell: Map[Any]
+    """The one in the shadow."""
+    deleted: bool = False
+    """They deleted it at the same moment."""
+
+    @property
+    def now(self) -> str | None:
+        """Its text by now; None if they deleted it."""
+        return None if self.deleted else str(self.cell["source"])
+
+    @property
+    def state(self) -> CellState:
+        """All of it, with the text by now."""
+        return snapshot(0, self.cell.to_py() or {}).state()
+
+
+class Shadow:
+    """A live document without the removals that our edits made of cells."""
+
+    def __init__(self, document: YNotebook, copy: bytes | None = None) -> None:
+        """`copy` is an update that makes the document as it was a moment ago: to make it, and to
+        make a document of it, each takes a while where the notebook is large.
+        """
+        self.removed: list[Removed] = []
+        self._gone: Ranges = {}
+        """What our removals deleted, and what came for them too late."""
+        self._removing = False
+        self._doc: Doc[Any] = Doc()
+        if copy is not None:
+            self._doc.apply_update(copy)
+        self._doc.apply_update(document.ydoc.get_update(self._doc.get_state()))
+        self._cells: Array[Any] = self._doc.get("cells", type=Array)
+        self._places: list[Removed | None] = [None] * len(self._cells)
+        """For each cell of the shadow whether it is one that we removed."""
+        self._cells.observe(self._splice)
+        self._followed: tuple[YNotebook, Subscription] | None = None
+        self.follow(document)
+
+    def follow(self, document: YNotebook) -> None:
+        """From now on the live document is this one, which says the same."""
+        self.close()
+        self._followed = (document, document.ydoc.observe(self._take))
+
+    def close(self) -> None:
+        """Follow no longer."""
+        if self._followed is not None:
+            document, subscription = self._followed
+            document.ydoc.unobserve(subscription)
+            self._followed = None
+
+    def remove(self, cell_id: str, index: int) -> None:
+        """The next transaction of the live document deletes the cell at that index."""
+        alive = (at for at, removed in enumerate(self._places) if removed is None)
+        at = next(place for number, place in enumerate(alive) if number == index)
+        cell: Map[Any] = self._cells[at]
+        removed = Removed(cell_id, str(cell["source"]), cell)
+        self._places[at] = removed
+        self.removed.append(removed)
+        self._removing = True
+
+    def hear(self, update: bytes, *, answer: bool = False) -> None:
+        """Take what a page sends, before the live document does. In an `answer` it tells all that
+        it has, our removals among it.
+        """
+        if answer and brings_nothing(update):
+            return  # what it deletes, the live document is about to
+        with suppress(ValueError):  # what is no update, the live document refuses itself
+            if answer:
+                update = Update.read(update).without(self._gone).encode()
+            self._doc.apply_update(update)
+
+    def goes_on_in(self, document: YNotebook) -> None:
+        """The page has come back, and this is the new replica of its document, which has what was
+        typed meanwhile and has yet to get our removals.
+        """
+        state = self._doc.get_state()
+        known = clocks(state)
+        with suppress(ValueError):  # as in `hear`
+            update = Update.read(document.ydoc.get_update(state))
+            self._doc.apply_update(update.without(self._gone).encode())
+        typed = {
+            client: [(known.get(client, 0), clock)]
+            for client, clock in clocks(self._doc.get_state()).items()
+            if clock > known.get(client, 0)
+        }
+        self._gone = union(self._gone, typed)
+        self.follow(document)
+
+    def late(self) -> dict[Removed, str | None]:
+        """The cells to which something was done too late that has not been kept yet, and the text
+        of each by now; None where they deleted it.
+        """
+        now = {removed: removed.now for removed in self.removed}
+        return {removed: text for removed, text in now.items() if text != removed.before}
+
+    def keep(self, cells: SharedCells) -> dict[Removed, str | None]:
+        """Do to the cells of the live document what was done too late: letters go where the cell
+        is now, or it returns with them. Gives what `kept` is to be told when it is sure to stay.
+        """
+        late = self.late()
+        for removed, text in late.items():
+            there = removed.cell_id in cells.ids()
+            if text is None:
+                if there:
+                    cells.delete(removed.cell_id)
+            elif there:
+                now = cells.get(removed.cell_id).source
+                cells.write_source(removed.cell_id, with_typing(now, removed.before, text))
+            else:
+                index = self._places[: self._places.index(removed)].count(None)
+                cells.insert(index, removed.cell_id, removed.state)
+        return late
+
+    def kept(self, late: Mapping[Removed, str | None]) -> None:
+        """This has been done in the live document for good."""
+        for removed, text in late.items():
+            if text is None:
+                self.removed.remove(removed)
+            else:
+                removed.before = text
+
+    def _take(self, event: TransactionEvent) -> None:
+        """What is done in the live document. Letters that came too late are deleted there at once;
+        they are not here.
+        """
+        update = event.update
+        if not deletes_nothing(update):
+            with suppress(ValueError):  # it has what is in no notebook, and is taken as it is
+                read = Update.read(update)
+                lost = read.deletes if self._removing else read.stillborn
+                self._gone = union(self._gone, lost)
+                update = read.without(self._gone).encode()
+        self._removing = False
+        self._doc.apply_update(update)
+
+    def _splice(self, event: Any) -> None:
+        position = 0
+        for step in event.delta:
+            if "retain" in step:
+                position += step["retain"]
+            elif "delete" in step:
+                gone = slice(position, position + step["delete"])
+                for removed in self._places[gone]:
+                    if removed is not None:
+                        removed.deleted = True
+                del self._places[gone]
+            else:
+                self._places[position:position] = [None] * len(step["insert"])
+                position += len(step["insert"])

@@ -1,0 +1,349 @@
+"""Taking changes back: the reverse of what was done to each cell, merged with what people did
+since.
+
+Texts, keys of metadata, outputs and types are taken back change by change, so that what people did
+between two changes stays too. Places are taken back on a list of ids, by neighbours, and then
+brought about with as few moves as there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from jupyter_agent.document.cell import Cell, CellState, Change
+from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.merge import MergeConflict, merge
+from jupyter_agent.document.notebook import Notebook
+
+_OF_VIEW = frozenset({"trusted", "execution", "collapsed", "scrolled", "ExecuteTime"})
+"""Keys of metadata that Jupyter writes when a cell is run or looked at."""
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What was taken back, and what was left as it is."""
+
+    undone: list[Change]
+    """The given changes that the cells are now without, marked so. Of a cell that is a conflict
+    that is its deletion alone, where it returned with the rest."""
+    conflicts: list[dict[str, Any]]
+    """`notebook`, `cell_id`, `reason` (`changed`, `deleted`, `locked`, `running`, `typing`), `why`
+    (a sentence), `current` (the cell; None where it is gone)."""
+
+
+async def undo(
+    notebook: Notebook, changes: Sequence[Change], turn: Sequence[Change] | None = None
+) -> Undone:
+    """Take back changes of one notebook, given in the order they happened, from among all of their
+    turn there (these alone by default).
+
+    Each cell is taken back as a whole or, where somebody changed the same since, left alone.
+    Deleted cells return with id, metadata, outputs and place. Outputs of later runs stay.
+    Raises what an edit raises where the notebook cannot be changed; then nothing is.
+    """
+    conflicts: dict[str, _LeftAlone] = {}
+    returned: set[str] = set()
+    current: dict[str, Cell | None] = {}
+
+    def reverse(cells: SharedCells) -> list[Change]:
+        every = changes if turn is None else turn
+        now = {} if cells.keeps_ids else _recognised(cells, every)
+        own = [_renamed(change, now) for change in changes]
+        former = {new: old for old, new in now.items()}
+        before = {cell_id: _get(cells, cell_id) for cell_id in _cell_ids(own)}
+        reversal = _Reversal(notebook, cells, own, [_renamed(change, now) for change in every])
+        conflicts.clear()
+        conflicts.update({former.get(key, key): why for key, why in reversal.conflicts.items()})
+        returned.clear()
+        returned.update(former.get(key, key) for key in reversal.returned)
+        current.clear()
+        current.update({former.get(key, key): cell for key, cell in before.items()})
+        reversal.carry_out()
+        return [
+            _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
+            for cell_id, cell in before.items()
+            if cell_id not in reversal.conflicts
+        ]
+
+    moves = any(change.kind in ("insert", "delete", "move") for change in changes)
+    await notebook.restore(reverse, removes=moves)
+    undone = [
+        replace(change, undone=True)
+        for change in changes
+        if change.cell_id not in conflicts
+        or (change.cell_id in returned and change.kind == "delete")
+    ]
+    return Undone(
+        undone,
+        [
+            {
+                "notebook": notebook.path,
+                "cell_id": cell_id,
+                "reason": left.reason,
+                "why": left.why,
+                "current": cell.describe() if (cell := current[cell_id]) else None,
+            }
+            for cell_id, left in conflicts.items()
+        ],
+    )
+
+
+def _recognised(cells: SharedCells, changes: Sequence[Change]) -> dict[str, str]:
+    """Id in the changes -> id now, of cells that have got another one since: before format 4.5
+    whoever opens the notebook gives them theirs. They are recognised by their text, and of several
+    with the same text by their place.
+    """
+    now: dict[str, str] = {}
+    last = {change.cell_id: change.after for change in changes}
+    strange = {cell.id: cell for cell in cells.all() if cell.id not in last}
+    for cell_id, state in last.items():
+        if state is None or cell_id in cells.ids():
+            continue
+        alike = [
+            cell
+            for cell in strange.values()
+            if (cell.type, cell.source) == (state.type, state.source)
+        ]
+        if alike:
+            found = min(alike, key=lambda cell: abs(cell.index - state.index))
+            now[cell_id] = strange.pop(found.id).id
+    return now
+
+
+def _renamed(change: Change, now: Mapping[str, str]) -> Change:
+    before = change.before
+    if before is not None:
+        above, below = ([now.get(key, key) for key in ids] for ids in (before.above, before.below))
+        before = replace(before, above=above, below=below)
+    return replace(change, cell_id=now.get(change.cell_id, change.cell_id), before=before)
+
+
+def order_before(order: Sequence[str], changes: Sequence[Change]) -> list[str]:
+    """The order of the cells, whose ids are given as they are now, without what the changes did to
+    it.
+    """
+    ids = list(order)
+    for change in reversed(changes):
+        known = change.cell_id in ids
+        if known and change.kind in ("insert", "move"):
+            ids.remove(change.cell_id)
+        if change.before and (change.kind == "move" if known else change.kind == "delete"):
+            ids.insert(_place(ids, change.before), change.cell_id)
+    return ids
+
+
+def _place(ids: Sequence[str], before: CellState) -> int:
+    """Beside the nearest of the cells that it stood between."""
+    for above, below in zip_longest(before.above, before.below):
+        if above in ids:
+            return ids.index(above) + 1
+        if below in ids:
+            return ids.index(below)
+    if not before.below and before.above:
+        return len(ids)  # it was the last one
+    return min(before.index, len(ids))
+
+
+class _LeftAlone(Exception):
+    """The cell cannot be taken back."""
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(why)
+        self.reason = reason
+        self.why = why
+
+
+class _Reversal:
+    """What is to be done to which cell: all that can be refused is refused before anything is
+    done.
+    """
+
+    def __init__(
+        self,
+        notebook: Notebook,
+        cells: SharedCells,
+        changes: Sequence[Change],
+        turn: Sequence[Change],
+    ) -> None:
+        self.conflicts: dict[str, _LeftAlone] = {}
+        """Cell id -> why it is left alone."""
+        self.returned = set[str]()
+        """Those of them that return as they were when they were deleted: what somebody does to
+        them from then on, a later deletion too, is not what these changes did."""
+        self._notebook = notebook
+        self._cells = cells
+        self._turn = turn
+        self._former: dict[str, CellState | None] = {}
+        """What each cell that is not left alone has to be in the end; None: not there."""
+        for cell_id in _cell_ids(changes):
+            own = [change for change in changes if change.cell_id == cell_id]
+            now = _get(cells, cell_id)
+            try:
+                self._former[cell_id] = self._reversed(now, own)
+            except _LeftAlone as left:
+                self.conflicts[cell_id] = left
+                if now is None and own[-1].after is None:
+                    self._former[cell_id] = own[-1].before
+                    self.returned.add(cell_id)
+
+    def carry_out(self) -> None:
+        for cell_id, former in self._former.items():
+            if cell_id in self._cells.ids():
+                if former is None:
+                    self._cells.delete(cell_id)
+                else:
+                    self._restore(self._cells.get(cell_id), former)
+        self._restore_places()
+
+    def _restore_places(self) -> None:
+        """Each cell below the next one above it, as it was, that is in its place already."""
+        displaced = {
+            change.cell_id for change in self._turn if change.kind == "move" and not change.undone
+        }
+        returned = {change.cell_id for change in self._turn if change.after is None}
+        order = [cell_id for cell_id in self._cells.ids() if cell_id not in returned]
+        turn = [
+            change
+            for change in self._turn
+            if change.kind != "insert" or change.cell_id not in self.conflicts
+        ]
+        above: str | None = None
+        for cell_id in order_before(order, turn):
+            former = self._former.get(cell_id)
+            there = cell_id in self._cells.ids()
+            if former is not None and (not there or cell_id in displaced):
+                others = [other for other in self._cells.ids() if other != cell_id]
+                index = others.index(above) + 1 if above is not None else 0
+                if there:
+                    self._notebook.put(cell_id, index)
+                else:
+                    self._cells.insert(index, cell_id, former)
+            elif not there or cell_id in displaced:
+                continue
+            above = cell_id
+
+    def _restore(self, now: Cell, former: CellState) -> None:
+        self._cells.write_source(now.id, former.source)
+        if now.metadata != former.metadata:
+            self._cells.write_metadata(now.id, former.metadata)
+        if former.type != now.type:
+            self._cells.retype(now.id, former)
+        elif (list(former.outputs), former.execution_count) != _shown(now.state()):
+            self._cells.write_outputs(now.id, former.outputs, former.execution_count)
+
+    # ---- one cell
+
+    def _reversed(self, now: Cell | None, changes: Sequence[Change]) -> CellState | None:
+        """The cell without its changes. Raises _LeftAlone."""
+        first, last = changes[0], changes[-1]
+        if now is not None:
+            state = now.state()  # also where it was deleted, and somebody has brought it back
+        elif last.after is None and last.before is not None:
+            state = last.before
+        elif first.before is None:
+            return None
+        else:
+            raise _LeftAlone("deleted", "The cell was deleted since.")
+        former = _without(state, changes)
+        if first.before is not None:
+            if now is not None:
+                self._refuse(now, former)
+            return former
+        if first.after is None or _content(former) != _content(first.after):
+            raise _LeftAlone(
+                "changed", "The cell was inserted by the assistant and has been changed since."
+            )
+        if now is not None:
+            self._refuse_in_use(now)
+        return None
+
+    def _refuse(self, now: Cell, former: CellState) -> None:
+        if now.locked and (now.type, now.source) != (former.type, former.source):
+            raise _LeftAlone("locked", "The cell was locked since.")
+        if now.type != former.type:
+            self._refuse_in_use(now)
+        if now.running and _shown(now.state()) != _shown(former):
+            raise _LeftAlone("running", "The cell is running.")
+
+    def _refuse_in_use(self, now: Cell) -> None:
+        place = self._notebook.place
+        if place is not None and place.editing and place.cell_id == now.id:
+            raise _LeftAlone("typing", "The user is typing in the cell right now.")
+        if now.running:
+            raise _LeftAlone("running", "The cell is running.")
+        if not now.deletable:
+            raise _LeftAlone("locked", "The cell was locked since.")
+
+
+def _without(state: CellState, changes: Sequence[Change]) -> CellState:
+    """The state without what the changes did to it. Raises _LeftAlone."""
+    for change in reversed(changes):
+        before, after = change.before, change.after
+        if before is None or after is None:
+            continue
+        if change.kind == "update":
+            state = _without_update(state, before, after)
+        if change.kind == "outputs" and _shown(state) == _shown(after):
+            state = replace(state, outputs=before.outputs, execution_count=before.execution_count)
+    return state
+
+
+def _without_update(state: CellState, before: CellState, after: CellState) -> CellState:
+    try:
+        source = merge(after.source, state.source, before.source)
+    except MergeConflict:
+        raise _LeftAlone("changed", "Somebody changed the same lines since.") from None
+    if before.type != after.type:
+        if state.type != after.type:
+            raise _LeftAlone("changed", "The type of the cell was changed again since.")
+        state = replace(
+            state,
+            type=before.type,
+            outputs=before.outputs,
+            execution_count=before.execution_count,
+            attachments=before.attachments,
+        )
+    return replace(state, source=source, metadata=_former_keys(state, before, after))
+
+
+def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[str, Any]:
+    """The metadata with what the change did to single keys taken back."""
+    metadata = dict(state.metadata)
+    for key in before.metadata.keys() | after.metadata.keys():
+        if metadata.get(key) == after.metadata.get(key) != before.metadata.get(key):
+            metadata.pop(key, None)
+            if key in before.metadata:
+                metadata[key] = before.metadata[key]
+    return metadata
+
+
+def _shown(state: CellState) -> tuple[list[Any], int | None]:
+    return list(state.outputs), state.execution_count
+
+
+def _content(state: CellState) -> tuple[Any, ...]:
+    """What of a cell people write."""
+    written = {key: item for key, item in state.metadata.items() if key not in _OF_VIEW}
+    return state.type, state.source, written, state.attachments or {}
+
+
+def _cell_ids(changes: Sequence[Change]) -> list[str]:
+    return list(dict.fromkeys(change.cell_id for change in changes))
+
+
+def _get(cells: SharedCells, cell_id: str) -> Cell | None:
+    return cells.get(cell_id) if cell_id in cells.ids() else None
+
+
+def _difference(path: str, cell_id: str, before: Cell | None, now: Cell | None) -> Change:
+    """What was done to a cell, for the notebook to verify."""
+    return Change(
+        notebook=path,
+        cell_id=cell_id,
+        kind="update",
+        before=before.state() if before else None,
+        after=now.state() if now else None,
+    )

@@ -1,0 +1,298 @@
+"""The way of one piece of code through a kernel: its turn, its outputs, its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias
+
+from jupyter_agent.kernel.client import Connection, ConnectionEnd, End, Inbox, Received
+from jupyter_agent.kernel.outputs import OutputSink, deliver, error_of
+
+log = logging.getLogger(__name__)
+
+Status: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
+_TICK = 0.25
+"""Seconds of silence after which we look whether the kernel is still there."""
+_SILENCE = 2.0
+"""Seconds without a message after the reply until we ask whether `idle` was lost."""
+_LOST = 10.0
+"""Seconds without a message that mean that a reply, or `idle`, was lost."""
+_GRACE = 5.0
+"""Seconds that a kernel has to react to an interrupt after a timeout."""
+_BROKE = (
+    "The connection to the kernel broke: how the code ended is unknown, outputs are missing, and "
+    "it may still be running. The next run connects again."
+)
+_MISSING_OUTPUTS = "The connection to the kernel broke: outputs may be missing."
+_LOST_OUTPUTS = "Some outputs could not be shown for an internal error; see the server's log."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """How the code ended."""
+
+    status: Status
+    execution_count: int | None = None
+    error: Mapping[str, Any] | None = None
+    """`ename`, `evalue`, `traceback` where the code raised something."""
+    note: str = ""
+    """What a reader has to know besides, as a sentence."""
+    user_expressions: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Kernel(Protocol):
+    """What an execution needs of its kernel."""
+
+    queue: asyncio.Lock
+    """Held by the execution that is in the kernel; the others get it in the order they came."""
+
+    @property
+    def generation(self) -> int: ...
+
+    async def connect(self) -> Connection: ...
+
+    async def check(self) -> None:
+        """Look whether the process is still there; `connection.ended` tells it."""
+
+    async def interrupt_process(self) -> None: ...
+
+    def how_it_ended(self) -> End:
+        """How the process before this one ended."""
+
+
+class Execution:
+    """Code in a kernel's queue; `await` it for the Reply. Cancelling who awaits does not cancel it.
+
+    Raises KernelUnavailable where no kernel could be reached.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        sink: OutputSink,
+        request: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._sink = sink
+        self._request = request
+        self._timeout = timeout
+        self._generation = kernel.generation
+        self._stopping: Literal["timeout", "interrupted"] | None = None
+        self._interrupted = False
+        self._withdrawn = asyncio.Event()
+        self._reply: Mapping[str, Any] | None = None
+        self._idle = False
+        self._error: Mapping[str, Any] | None = None
+        self._probe: asyncio.Event | None = None
+        self._count: int | None = None
+        self._lost_outputs = False
+        self.began: float | None = None
+        """When the kernel began with it (`time.monotonic`), None while it waits."""
+        self._task = asyncio.create_task(self._run())
+
+    def __await__(self) -> Generator[Any, None, Reply]:
+        return asyncio.shield(self._task).__await__()
+
+    @property
+    def done(self) -> bool:
+        return self._task.done()
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called at the end, whatever it is."""
+        self._task.add_done_callback(lambda _: callback())
+
+    async def interrupt(self) -> None:
+        """Interrupt this code, and only this: what still waits never starts."""
+        if self.done:
+            return
+        self._stopping = self._stopping or "interrupted"
+        self._withdrawn.set()
+        if self.began is not None:
+            await self._send_interrupt()
+
+    async def cancel(self) -> None:
+        """Give it up without telling the kernel: for the end of the server."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _send_interrupt(self) -> None:
+        self._interrupted = True
+        await self._kernel.interrupt_process()
+
+    async def _run(self) -> Reply:
+        async with self._kernel.queue:
+            connection = await self._kernel.connect()
+            await self._turn(connection)
+            while _broke(connection):
+                connection = await self._kernel.connect()  # nothing was sent yet
+                await self._turn(connection)
+            if connection.ended.done() or self._kernel.generation != self._generation:
+                return Reply(status=self._kernel.how_it_ended(), note="The code never started.")
+            if self._withdrawn.is_set() or not await self._sink.wanted():
+                return Reply(status="interrupted", note="The code never started.")
+            with connection.request("execute_request", self._request) as inbox:
+                await self._follow(connection, inbox)
+            if not self._request["silent"]:
+                connection.when_late(inbox.request_id, self._take_late)
+            return self._with_losses(self._conclude(connection), connection)
+
+    async def _turn(self, connection: Connection) -> None:
+        """Wait until the kernel is free, the code is withdrawn, or the kernel ends."""
+        waiting: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(connection.free()),
+            asyncio.ensure_future(self._withdrawn.wait()),
+        ]
+        try:
+            while not connection.ended.done():
+                await self._kernel.check()
+                done, _ = await asyncio.wait(
+                    [*waiting, connection.ended], timeout=_TICK, return_when=asyncio.FIRST_COMPLETED
+                )
+                if done:
+                    return
+        finally:
+            for waiter in waiting:
+                waiter.cancel()
+
+    async def _follow(self, connection: Connection, inbox: Inbox) -> None:
+        """Take messages until the reply and `idle` are there, or nothing more can come.
+
+        Reply and outputs come on two channels, and either may be first.
+        """
+        heard = time.monotonic()
+        give_up: float | None = None
+        while not (self._reply and self._idle):
+            message = await inbox.next(_TICK)
+            now = time.monotonic()
+            if message is not None:
+                heard = now
+                await self._take(message)
+            elif connection.ended.done() or self._nothing_follows(connection, now - heard):
+                return
+            else:
+                await self._kernel.check()
+            if self._reply is None and self._overdue(now):
+                self._stopping = "timeout"
+                give_up = now + _GRACE
+                await self._send_interrupt()
+            if self._reply is None and give_up is not None and now > give_up:
+                return
+
+    def _nothing_follows(self, connection: Connection, silence: float) -> bool:
+        """Whether the reply or `idle` will not come any more.
+
+        A large output takes seconds on its way: after the reply we ask something, whose own status
+        comes behind everything that was shown.
+        """
+        if not (self._reply or self._idle):
+            return False
+        if self._reply and self._probe is None and silence > _SILENCE:
+            self._probe = connection.probe()
+        return silence > _LOST or (self._probe is not None and self._probe.is_set())
+
+    def _overdue(self, now: float) -> bool:
+        return (
+            self._timeout is not None
+            and self._stopping != "timeout"
+            and self.began is not None
+            and now - self.began > self._timeout
+        )
+
+    async def _take(self, message: Received) -> None:
+        kind, content = message.kind, message.content
+        if message.channel == "shell" and kind == "execute_reply":
+            self._reply = content
+            self._count = content.get("execution_count", self._count)
+        elif kind == "status":
+            self._idle = content["execution_state"] == "idle"
+            if self.began is None:
+                await self._begin()
+        elif kind == "execute_input":
+            self._count = content.get("execution_count")
+        else:
+            if kind == "error":
+                self._error = error_of(content)
+            self._show(kind, content)
+
+    def _show(self, kind: str, content: Mapping[str, Any]) -> None:
+        try:
+            deliver(kind, content, self._sink)
+        except Exception:  # a bug of a sink, or a message that fits none: the code itself goes on
+            log.exception("An output of a kernel cannot be shown.")
+            self._lost_outputs = True
+
+    def _take_late(self, message: Received) -> None:
+        if message.channel == "iopub" and self.began is not None:
+            self._show(message.kind, message.content)
+
+    async def _begin(self) -> None:
+        self.began = time.monotonic()
+        self._sink.started()
+        if self._withdrawn.is_set():  # withdrawn while it waited in the kernel's own queue
+            await self._send_interrupt()
+
+    def _conclude(self, connection: Connection) -> Reply:
+        reply = self._reply
+        end = connection.ended.result() if connection.ended.done() else None
+        if reply is None and end is not None:
+            return self._ended(end)
+        if reply is None and self._idle:
+            return Reply(
+                status="error" if self._error else "ok",
+                execution_count=self._count,
+                error=self._error,
+                note="The kernel's reply was lost; how it ended is taken from its outputs.",
+            )
+        if reply is None:
+            note = (
+                f"The kernel did not react to the interrupt within {_GRACE:g} s: it is still busy."
+            )
+            return Reply(status="timeout", execution_count=self._count, note=note)
+        if reply["status"] == "ok":
+            return Reply(
+                status="ok",
+                execution_count=self._count,
+                user_expressions=reply.get("user_expressions") or {},
+            )
+        # `abort` is what bash and its like say instead of an error.
+        stopped = reply["status"] == "abort" or "Interrupt" in str(reply.get("ename"))
+        if stopped and self._kernel.generation != self._generation:
+            # A restart interrupts the code first, so that it can end in order.
+            return self._ended(self._kernel.how_it_ended())
+        if reply["status"] == "abort":
+            return Reply(status=self._stopping or "interrupted", execution_count=self._count)
+        if reply["status"] != "error":  # `aborted`: a cell before it failed
+            note = "The kernel dropped the code because what ran before it failed. It did not run."
+            return Reply(status="error", note=note)
+        error = error_of(reply)
+        stopped = stopped and self._interrupted
+        return Reply(
+            status=(self._stopping or "interrupted") if stopped else "error",
+            execution_count=self._count,
+            error=error,
+        )
+
+    def _with_losses(self, reply: Reply, connection: Connection) -> Reply:
+        """The reply with a note where outputs did not reach the cell."""
+        if self._lost_outputs:
+            status: Status = "error" if reply.status == "ok" else reply.status
+            return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
+        if self._reply and not self._idle and _broke(connection):
+            return replace(reply, note=f"{reply.note} {_MISSING_OUTPUTS}".strip())
+        return reply
+
+    def _ended(self, how: ConnectionEnd) -> Reply:
+        if how == "broke":
+            return Reply(status="error", execution_count=self._count, note=_BROKE)
+        note = "The kernel died." if how == "died" else "The kernel was restarted or shut down."
+        return Reply(status=how, execution_count=self._count, note=note)
+
+
+def _broke(connection: Connection) -> bool:
+    return connection.ended.done() and connection.ended.result() == "broke"

@@ -1,0 +1,283 @@
+"""A running kernel, and our way into it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import zmq
+import zmq.asyncio
+from jupyter_core.utils import ensure_async
+from tornado.web import HTTPError
+
+from jupyter_agent.errors import Busy, KernelUnavailable
+from jupyter_agent.kernel.client import Connection, End
+from jupyter_agent.kernel.execution import Execution
+from jupyter_agent.kernel.outputs import OutputSink
+
+State: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
+START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
+"""What kernel provisioners and gateways raise where a kernel does not start."""
+_INSPECT_SECONDS = 2.0
+_LOOK = 0.25
+"""Seconds between two looks at a process that does not answer yet."""
+
+
+class Kernel:
+    """A running kernel: runs code in the order it is handed over, and tells what the kernel does.
+
+    The connection is made at first use, kept, and made anew when the process was replaced.
+    """
+
+    def __init__(
+        self,
+        kernel_id: str,
+        kernel_manager: Any,
+        context: zmq.asyncio.Context,
+        *,
+        start_timeout: float,
+    ) -> None:
+        self.id = kernel_id
+        self.queue = asyncio.Lock()
+        self._all = kernel_manager
+        self._manager = kernel_manager.get_kernel(kernel_id)
+        self._context = context
+        self._start_timeout = start_timeout
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._executions: set[Execution] = set()
+        self._ready = self._manager.ready
+        self._living = True
+        self._generation = 0
+        self._last_end: End = "restarted"
+        self._language: str | None = None
+        self._manager.add_restart_callback(self._died, "restart")
+
+    @property
+    def name(self) -> str:
+        """Name of the kernelspec."""
+        return str(self._manager.kernel_name)
+
+    @property
+    def language(self) -> str:
+        """Language of the code, lower case as in the kernelspec; empty where nothing tells it."""
+        if self._connection is not None and self._connection.language:
+            self._language = self._connection.language
+        if self._language is None:
+            spec = getattr(self._manager, "kernel_spec", None)
+            return str(getattr(spec, "language", None) or "").lower()
+        return self._language.lower()
+
+    @property
+    def state(self) -> State:
+        """What the kernel does now, as far as can be told without asking it."""
+        self._look()
+        if self.gone:
+            return "dead"
+        if not self._living:
+            return "dead" if self._manager.ready.done() else "starting"
+        if self._connection is not None and not self._connection.ended.done():
+            if self._connection.busy_since is None:
+                return "idle"
+            return "starting" if self.busy_seconds is None else "busy"
+        reported = getattr(self._manager, "execution_state", None)
+        return reported if reported in ("idle", "busy", "starting", "dead") else "unknown"
+
+    @property
+    def busy_seconds(self) -> float | None:
+        """How long what runs now has been running, whoever sent it; None when nothing runs."""
+        connection = self._connection
+        since = connection.busy_since if connection and not connection.ended.done() else None
+        if since is None or (self._connecting.locked() and not self._said_to_be_busy()):
+            return None  # it does not answer yet because it starts
+        return time.monotonic() - since
+
+    @property
+    def looked_into(self) -> bool:
+        """Whether it is busy with nothing but what other extensions ask it, and with no cell."""
+        return self._connection is not None and self._connection.runs_silently
+
+    @property
+    def life(self) -> str:
+        """Names the process: when it is another, the variables are lost."""
+        return f"{self.id}/{self.generation}"
+
+    @property
+    def gone(self) -> bool:
+        """Whether the kernel was shut down, culled, or died for good."""
+        return self.id not in self._all
+
+    @property
+    def in_use(self) -> bool:
+        """Whether code of ours runs or waits."""
+        return bool(self._executions)
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever the process is replaced: variables of an earlier one are lost."""
+        self._look()
+        return self._generation
+
+    def execute(
+        self,
+        code: str,
+        sink: OutputSink,
+        *,
+        silent: bool = False,
+        store_history: bool = True,
+        timeout: float | None = None,
+        user_expressions: Mapping[str, str] | None = None,
+    ) -> Execution:
+        """Queue code; `await` the result for its Reply.
+
+        It starts when what we were handed before and what the person runs is done. `timeout` counts
+        the seconds from that start; after it the kernel is interrupted. `input()` fails at once.
+        """
+        request = {
+            "code": code,
+            "silent": silent,
+            "store_history": store_history and not silent,
+            "user_expressions": dict(user_expressions or {}),
+            "allow_stdin": False,
+            # A failure of ours must not make the kernel drop what the person queued meanwhile.
+            "stop_on_error": False,
+        }
+        execution = Execution(self, sink, request, timeout=timeout)
+        self._executions.add(execution)
+        execution.when_done(lambda: self._executions.discard(execution))
+        return execution
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs now; code of ours ends as `interrupted`. Raises Busy at a start."""
+        began = [execution for execution in self._executions if execution.began is not None]
+        if not began:
+            if self.state == "starting":
+                raise Busy("The kernel is starting: nothing runs in it yet.")
+            await self.interrupt_process()
+        for execution in began:
+            await execution.interrupt()
+
+    async def restart(self) -> None:
+        """Restart the process and wait for the new one. Raises KernelUnavailable."""
+        try:
+            # The manager's answer is a second awaitable, done when the new process answers.
+            answered = await ensure_async(self._all.restart_kernel(self.id))
+            if answered is not None:
+                await answered
+        except START_FAILURES as error:
+            raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
+        self._look()
+        if self._connection is not None and not self._connection.ended.done():
+            self._end("restarted")  # behind a gateway the manager does not tell
+        await self.connect()
+
+    async def inspect(
+        self, code: str, cursor_pos: int, *, detail_level: int = 0
+    ) -> Mapping[str, Any]:
+        """The kernel's own words about the name at the cursor: an inspect_reply's content.
+
+        Raises Busy where the kernel does not answer within 2 s.
+        """
+        request = {"code": code, "cursor_pos": cursor_pos, "detail_level": detail_level}
+        connection = await self.connect()
+        reply = await connection.ask("inspect", request, seconds=_INSPECT_SECONDS)
+        if reply is None:
+            raise Busy("The kernel is busy and does not answer now. Ask when its cell has ended.")
+        return reply
+
+    async def connect(self) -> Connection:
+        """Channels to the process as it is now. Raises KernelUnavailable."""
+        async with self._connecting:
+            until = time.monotonic() + self._start_timeout
+            while True:
+                await self.check()
+                if self._connection is not None and not self._connection.ended.done():
+                    return self._connection
+                await self._disconnect()
+                if self.gone:
+                    raise KernelUnavailable("The kernel is gone. Start it again.")
+                await self._open(until)
+
+    async def check(self) -> None:
+        """Look whether the process is still there, and end the connection if it is not."""
+        self._look()
+        if not self._living:
+            return
+        if self.gone:
+            self._end("restarted")
+        elif (
+            not await ensure_async(self._manager.is_alive()) and self._manager.ready is self._ready
+        ):
+            self._end("died")
+
+    async def interrupt_process(self) -> None:
+        """Interrupt the kernel, whatever it does. Raises KernelUnavailable where there is none."""
+        try:
+            await ensure_async(self._all.interrupt_kernel(self.id))
+        except START_FAILURES as error:
+            raise KernelUnavailable(f"The kernel could not be interrupted: {error}") from error
+
+    def how_it_ended(self) -> End:
+        return self._last_end
+
+    async def close(self) -> None:
+        """Close our channels; the kernel goes on. Code of ours that still runs is given up."""
+        for execution in list(self._executions):
+            await execution.cancel()
+        self._manager.remove_restart_callback(self._died, "restart")
+        await self._disconnect()
+
+    def _look(self) -> None:
+        """Notice a replaced process: a manager makes a new `ready` when it stops or starts one."""
+        ready = self._manager.ready
+        if ready is self._ready:
+            return
+        if self._living:  # else its end is known, and what was connected since is to the next one
+            self._end("restarted")
+        if ready.done():
+            self._ready = ready
+            self._living = True
+
+    def _died(self) -> None:
+        """The kernel manager found the process dead and is about to start another."""
+        self._end("died")
+
+    def _end(self, how: End) -> None:
+        """The process ended. The first word counts: a death comes before the restart it causes."""
+        if self._living:
+            self._living = False
+            self._generation += 1
+            self._last_end = how
+        if self._connection is not None:
+            self._connection.end(self._last_end)
+
+    def _said_to_be_busy(self) -> bool:
+        """What the manager heard last; a process that died cannot be busy."""
+        return self._living and getattr(self._manager, "execution_state", None) == "busy"
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._language = connection.language or self._language
+            await connection.close()
+
+    async def _open(self, until: float) -> None:
+        """Connect once the process answers. A kernel that is known to be busy may take its time."""
+        connection = await Connection.open(self._manager, self._context, told=self._end)
+        self._connection = connection
+        ready = asyncio.ensure_future(connection.ready(busy=self._said_to_be_busy()))
+        try:
+            while not ready.done():
+                await asyncio.wait([ready], timeout=_LOOK)
+                await self.check()
+                if time.monotonic() > until and not self._said_to_be_busy():
+                    raise KernelUnavailable(
+                        f"The kernel did not answer within {self._start_timeout:g} s. Restart it."
+                    )
+            self._living = self._living or ready.result()
+        finally:
+            if not (ready.done() and ready.result()):
+                ready.cancel()
+                await self._disconnect()

@@ -1,0 +1,219 @@
+"""The notebook as text for a model, within a budget.
+
+A cell has a line of head, `[position type id In[n] stale]` with the position counted from 1 as
+people do, then its source as it is, then what its outputs show after `->`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_agent.document.cell import Cell
+from jupyter_agent.errors import CellNotFound
+from jupyter_agent.text.images import Picture, pictures_in, told
+from jupyter_agent.text.outputs import (
+    images,
+    legible,
+    output_text,
+    without_data,
+)
+from jupyter_agent.text.sections import Sections
+
+__all__ = [
+    "BUDGET",
+    "MOST",
+    "Rendered",
+    "head",
+    "hidden",
+    "images",
+    "output_text",
+    "pictures",
+    "readable",
+    "render",
+    "render_cells",
+    "whole",
+]
+
+HIDDEN = "agent-hidden"
+"""Tag of cells that are kept from models."""
+BUDGET = 24_000
+"""Characters of the overview of a notebook: 6,000 tokens, at 4 characters each."""
+MOST = 29_000
+"""The most that it may be asked for: below 12,500 tokens where a token has 2.3 characters, too."""
+OUTLINE_BUDGET = 6_000
+_FAR = "(A line [from-to id] stands for a section: name that id as focus, or search.)"
+_LEAST = 20
+"""Characters below which no cell fits any more."""
+_PROSE_CHARS = 240
+"""Of a Markdown cell away from the focus."""
+_OUTPUT_CHARS = 2_000
+"""Characters of one cell's outputs in the overview; `read_cells` shows more."""
+_LINE_CHARS = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """Text for a model, and the cells whose whole source is in it."""
+
+    text: str
+    full: frozenset[str]
+
+
+def hidden(cell: Cell) -> bool:
+    """Whether the person keeps this cell from models: it is tagged `agent-hidden`."""
+    return HIDDEN in cell.tags
+
+
+def whole(cell: Cell) -> bool:
+    """Whether a cell is shown with every character of its source, so that it can be rewritten."""
+    return not (hidden(cell) or cell.withheld) and readable(cell.source) == cell.source
+
+
+def pictures(cell: Cell) -> list[Picture]:
+    """What models can look at in the cell: its attached pictures and those of its outputs."""
+    if hidden(cell):
+        return []
+    attached = (cell.attachments or {}).values()
+    return [
+        *(picture for data in attached for picture in pictures_in(data)),
+        *images(cell.outputs),
+    ]
+
+
+def render(
+    cells: Sequence[Cell],
+    *,
+    stale: Collection[str] = (),
+    focus: str | None = None,
+    budget: int | None = None,
+    outline: bool = False,
+) -> Rendered:
+    """A line per cell, and full cells outward from the focus within `budget` characters.
+
+    Without a focus it is the first cell. Of long prose elsewhere only the beginning is shown. An
+    `outline` has the lines only, under their headings. Where lines take more than half of the
+    budget (of an outline: all of it) a line for each section stands for the cells far from the
+    focus. Raises CellNotFound for a focus that is not there.
+    """
+    if not cells:
+        return Rendered(text="(no cells)", full=frozenset())
+    budget = budget or (OUTLINE_BUDGET if outline else BUDGET)
+    outward = _outward(cells, focus)
+    shown = {cell.id: _line(cell, cell.id in stale) for cell in cells}
+    sections = Sections(cells, stale, budget // 3)
+    if outline:
+        shown = {cell.id: sections.indented(cell, shown[cell.id]) for cell in cells}
+    left = budget if outline else budget // 2
+    far: set[str] = set()
+    if sum(len(line) + 1 for line in shown.values()) > left:
+        left -= sections.size
+        for cell in outward:
+            left -= len(shown[cell.id]) + 1
+            if left < 0:
+                far.add(cell.id)
+    full: set[str] = set()
+    left = budget - sum(len(line) + 1 for line in sections.collapsed(shown, far))
+    for cell in () if outline else outward:
+        if left < _LEAST:
+            break
+        text, is_whole = _overview(cell, cell.id in stale, near=cell is outward[0])
+        cost = len(text) - len(shown[cell.id])
+        if hidden(cell) or cell.id in far or cost > left:
+            continue
+        left -= cost
+        shown[cell.id] = text
+        if is_whole:
+            full.add(cell.id)
+    lines = [*sections.collapsed(shown, far), *([_FAR] if far else [])]
+    return Rendered(text="\n".join(lines), full=frozenset(full))
+
+
+def render_cells(cells: Sequence[Cell], *, output_from: int = 0, output_chars: int = 12_000) -> str:
+    """These cells in full; `output_from` and `output_chars` page through the outputs of each."""
+    return "\n\n".join(
+        _full(
+            cell,
+            False,
+            output_text(cell.outputs, limit=output_chars, start=output_from, rows=None),
+        )
+        for cell in cells
+    )
+
+
+def _outward(cells: Sequence[Cell], focus: str | None) -> list[Cell]:
+    """The cells by distance from the focus; of two as far away the one above goes first."""
+    places = {cell.id: place for place, cell in enumerate(cells)}
+    if focus is not None and focus not in places:
+        raise CellNotFound(focus, known=list(places))
+    middle = places[focus] if focus is not None else 0
+    return sorted(cells, key=lambda cell: abs(places[cell.id] - middle))
+
+
+def head(cell: Cell, stale: bool = False) -> str:
+    """The line that names a cell: `[position type id In[n] stale]`."""
+    words = [str(cell.index + 1), cell.type, cell.id]
+    if cell.type == "code":
+        count = "*" if cell.running else cell.execution_count or " "
+        words.append(f"In[{count}]")
+    words += [word for word, so in (("locked", cell.locked), ("stale", stale)) if so]
+    return f"[{' '.join(words)}]"
+
+
+def readable(source: str) -> str:
+    """A source without files that are spelled in it and characters that nobody can see."""
+    return without_data(legible(source))
+
+
+def _line(cell: Cell, stale: bool) -> str:
+    """A cell in one line: its head, how its text begins, how much there is."""
+    if hidden(cell):
+        return f"{head(cell, False)} (hidden)"
+    lines = readable(cell.source).strip().split("\n")
+    begin = lines[0].strip()
+    begin = begin if len(begin) <= _LINE_CHARS else f"{begin[:_LINE_CHARS]}..."
+    more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+    result = _brief(cell)
+    return f"{head(cell, stale)} {begin}{more}{f' -> {result}' if result else ''}"
+
+
+def _brief(cell: Cell) -> str:
+    """What the outputs are, in a word or two."""
+    for output in cell.outputs:
+        if output["output_type"] == "error":
+            return f"error {output['ename']}"
+    kinds = [
+        "image" if any(kind.startswith("image/") for kind in output.get("data", {})) else "text"
+        for output in cell.outputs
+    ]
+    return ", ".join(dict.fromkeys(kinds))
+
+
+def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
+    """The cell in the overview, and whether its whole source is in it."""
+    outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
+    source = readable(cell.source)
+    left = len(source) - _PROSE_CHARS
+    if near or cell.type != "markdown" or left <= 0:
+        return f"{_full(cell, stale, outputs)}\n", whole(cell)
+    begin = f"{source[:_PROSE_CHARS]}... ({left:,} more characters)"
+    return f"{_full(cell, stale, outputs, begin)}\n", False
+
+
+def _full(cell: Cell, stale: bool, outputs: str, source: str | None = None) -> str:
+    if hidden(cell):
+        return _line(cell, False)
+    parts = [head(cell, stale), readable(cell.source) if source is None else source]
+    if cell.attachments:
+        parts.append(f"(attached: {', '.join(_attached(cell.attachments))})")
+    if outputs:
+        parts.append(f"->{chr(10) if chr(10) in outputs else ' '}{outputs}")
+    return "\n".join(filter(None, parts))
+
+
+def _attached(attachments: Mapping[str, Any]) -> Iterator[str]:
+    """Name, kind and size of each file: what it holds is never text."""
+    for name, data in attachments.items():
+        kinds = data.items() if isinstance(data, Mapping) else ()
+        yield " ".join([name, *(told(kind, "".join(value)) for kind, value in kinds)])

@@ -1,0 +1,150 @@
+"""Lines of a notebook that a text or a regular expression matches.
+
+Both the expression and the text may be hostile, and Python's `re` can take longer than a lifetime
+while nothing else in the process runs. So expressions match in a process that is killed in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.document.cell import Cell
+from jupyter_agent.errors import InvalidInput, ToolError
+from jupyter_agent.text.notebook import head, hidden, readable
+from jupyter_agent.text.outputs import output_text, plain
+
+SECONDS = 1.0
+"""How long an expression may match; not counted is what its process takes to start."""
+_START_SECONDS = 20.0
+_MATCHER = Path(__file__).with_name("matcher.py")
+_HITS = 100
+_SEARCHED_CHARS = 400
+"""Of each line."""
+_SHOWN_CHARS = 160
+_OUTPUT_CHARS = 1_000_000
+"""Of each cell."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    cell: Cell
+    mark: str
+    number: int
+    text: str
+
+    def shown(self) -> str:
+        return f"{self.mark}{self.number}: {plain(self.text[:_SHOWN_CHARS])}"
+
+
+async def search(cells: Sequence[Cell], query: str, *, regex: bool = False) -> str:
+    """Lines of sources and outputs that contain the query, case aside, each under its cell's head.
+
+    Raises InvalidInput for an expression that is none, ToolError for one that takes too long.
+    """
+    if not query:
+        raise InvalidInput("What to search for? `query` is empty.")
+    lines = await asyncio.to_thread(_searched, cells)
+    if regex:
+        places = await _matching(query, [line.text[:_SEARCHED_CHARS] for line in lines])
+        found = [lines[place] for place in places]
+    else:
+        found = await asyncio.to_thread(_containing, query, lines)
+    if not found:
+        return f"Nothing in the notebook matches {query!r}."
+    told: list[str] = []
+    for _, group in groupby(found[:_HITS], key=lambda line: line.cell.index):
+        of_cell = list(group)
+        told += [head(of_cell[0].cell), *(line.shown() for line in of_cell)]
+    if len(found) > _HITS:
+        told.append(f"... more than {_HITS} lines: search for something narrower ...")
+    return "\n".join(told)
+
+
+def _searched(cells: Sequence[Cell]) -> list[_Line]:
+    return [line for cell in cells if not hidden(cell) for line in _lines(cell)]
+
+
+def _lines(cell: Cell) -> Iterator[_Line]:
+    shown = output_text(cell.outputs, limit=_OUTPUT_CHARS, rows=None)
+    for text, mark in ((readable(cell.source), ""), (shown, "-> ")):
+        for number, line in enumerate(text.split("\n"), start=1):
+            yield _Line(cell, mark, number, line)
+
+
+def _containing(query: str, lines: Sequence[_Line]) -> list[_Line]:
+    contains = re.compile(re.escape(query), re.IGNORECASE).search
+    found = (line for line in lines if contains(line.text[:_SEARCHED_CHARS]))
+    return list(islice(found, _HITS + 1))
+
+
+async def _matching(expression: str, lines: Sequence[str]) -> list[int]:
+    """The places of the first lines that match. Raises InvalidInput, ToolError."""
+    request = {"expression": expression, "lines": lines, "most": _HITS + 1}
+    answer = await _answered(await asyncio.to_thread(lambda: json.dumps(request).encode()))
+    if "error" in answer:
+        raise InvalidInput(f"`{expression}` is no regular expression: {answer['error']}.")
+    found: list[int] = answer["found"]
+    return found
+
+
+async def _answered(request: bytes) -> Any:
+    """What a new process answers; it is gone when this returns, also by an error or a cancel."""
+    try:
+        # Threads and pipes: the event loop of Jupyter on Windows has no processes of its own.
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_MATCHER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
+        )
+    except OSError as error:
+        raise ToolError(f"No expression can be searched for ({error}); use plain text.") from error
+    begun = asyncio.Event()
+    begins = partial(asyncio.get_running_loop().call_soon_threadsafe, begun.set)
+    exchange = asyncio.create_task(asyncio.to_thread(_exchanged, process, request, begins))
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            await begun.wait()
+        async with asyncio.timeout(SECONDS):
+            return json.loads(await asyncio.shield(exchange))
+    except TimeoutError:
+        raise ToolError(
+            f"The expression took longer than {SECONDS:g} s. Use a simpler one, or plain text."
+        ) from None
+    except ValueError as error:  # it died: memory, or somebody else killed it
+        raise ToolError("The expression could not be matched; use plain text.") from error
+    finally:
+        process.kill()
+        await asyncio.wait([exchange])
+
+
+def _exchanged(
+    process: subprocess.Popen[bytes], request: bytes, begins: Callable[[], object]
+) -> bytes:
+    """The answer to a request, nothing once the process was killed.
+
+    `begins` is called when the process has the request, or will never have it.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError), process:
+        try:
+            process.stdin.write(request)
+            process.stdin.close()
+            process.stdout.readline()
+        finally:
+            begins()
+        return process.stdout.read()
+    return b""

@@ -1,0 +1,133 @@
+"""Where a kernel and a document meet: what the kernel shows, written into one cell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from jupyter_agent.document.cell import CellState, Output
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.output_writer import CellOutputs
+from jupyter_agent.errors import CellNotFound, NotebookNotFound
+from jupyter_agent.workspace.late import Late
+
+_TELL_EVERY = 0.25
+"""Seconds between two notes to those who follow the outputs."""
+
+
+class IntoCell:
+    """The sink of one run (kernel/outputs.py): its cell of the live document."""
+
+    def __init__(
+        self,
+        notebook: Notebook,
+        cell_id: str,
+        *,
+        limit: int,
+        save: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.began = asyncio.Event()
+        self.began_at: datetime | None = None
+        self.before: CellState | None = None
+        self.gone = False
+        """The cell was deleted, or is no code any more, when its turn came."""
+        self.unsaved = False
+        self.followers: list[Callable[[], None]] = []
+        self._notebook = notebook
+        self._cell_id = cell_id
+        self._limit = limit
+        self._finished = False
+        self._outputs: CellOutputs | None = None
+        self._late = Late(notebook, cell_id, save)
+        self._telling: asyncio.TimerHandle | None = None
+
+    async def wanted(self) -> bool:
+        try:
+            cell = await self._notebook.cell(self._cell_id)
+        except (CellNotFound, NotebookNotFound):
+            self.gone = True
+        else:
+            self.gone = cell.type != "code"
+        if not self.gone:  # from here on the notebook is kept open, however long the kernel takes
+            self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
+        return not self.gone
+
+    def started(self) -> None:
+        self.before = self._state()
+        self._writer.start()
+        self.began_at = datetime.now(UTC)
+        self.began.set()
+        self._changed()
+
+    def stream(self, name: str, text: str) -> None:
+        self._show(partial(self._writer.stream, name, text))
+
+    def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
+        self._show(partial(self._writer.display, output, display_id))
+
+    def update_display(
+        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> None:
+        self._show(partial(self._writer.update_display, display_id, data, metadata))
+
+    def clear(self, wait: bool) -> None:
+        self._show(partial(self._writer.clear, wait))
+
+    def finish(self, execution_count: int | None) -> CellState | None:
+        """The cell no longer runs; how it is now, None when it was deleted meanwhile."""
+        self._writer.finish(execution_count)
+        self._finished = self.unsaved = True
+        if self._telling is not None:
+            self._telling.cancel()
+        after = self._state()
+        self.gone = after is None
+        return after
+
+    def dismiss(self) -> None:
+        """The code never started: nothing will be shown."""
+        self._outputs = None
+
+    async def close(self) -> None:
+        """Save what came late."""
+        await self._late.close()
+
+    @property
+    def taken(self) -> bool:
+        """A person ran the cell while this run went on: it shows their run."""
+        return self._outputs is not None and self._outputs.taken
+
+    def so_far(self) -> list[Output]:
+        return self._outputs.outputs() if self._outputs is not None else []
+
+    @property
+    def _writer(self) -> CellOutputs:
+        if self._outputs is None:
+            raise RuntimeError("The kernel shows something before it begins.")
+        return self._outputs
+
+    def _state(self) -> CellState | None:
+        try:
+            return self._notebook.peek(self._cell_id).state()
+        except CellNotFound:
+            return None
+
+    def _show(self, write: Callable[[], None]) -> None:
+        if self._finished:
+            self._late.add(write)
+        else:
+            write()
+            self._changed()
+
+    def _changed(self) -> None:
+        self.unsaved = True
+        if self._telling is None and self.followers:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(_TELL_EVERY, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        for follower in list(self.followers):
+            follower()

@@ -1,0 +1,238 @@
+"""What of a notebook its owner lets a model see: the one way from a workspace to a model's text.
+
+A cell tagged `agent-hidden` is kept back whole: its source, its outputs, its variables, and what
+quotes its code. `share` says how much of the others is shown. An administrator, a user and a
+notebook (`{"jupyter_agent": {"share": ...}}` in its metadata) may each say so; the strictest wins.
+
+What is kept back is text that comes from the notebook. Code that a kernel runs for a model can
+still read whatever the user can read; under `all` its outputs are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, get_args
+
+from jupyter_agent.analysis.names import names_of
+from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.errors import ToolError
+from jupyter_agent.text.notebook import HIDDEN, hidden
+from jupyter_agent.text.outputs import joined, plain
+
+Share: TypeAlias = Literal["all", "no-outputs", "code-only"]
+SHARES: tuple[Share, ...] = get_args(Share)
+"""From the freest to the strictest."""
+
+KEPT_BACK: Mapping[Share, str] = {
+    "all": "",
+    "no-outputs": "outputs and variables",
+    "code-only": "Markdown, outputs, variables and files that are no code",
+}
+"""What `share` keeps from models, in words."""
+_MARKDOWN = "(not shared with you: this notebook shares its code only)"
+_OUTPUTS = "(its outputs are not shared with you)"
+_FAILED = "(it failed; its outputs are not shared with you)"
+_QUOTED = "(not shared with you: it comes from a hidden cell)"
+_LEAST = 8
+"""Characters of a line or a literal of a hidden cell below which it says nothing by itself."""
+_LITERAL = re.compile(rf"(['\"])((?:(?!\1)[^\n]){{{_LEAST},}})\1")
+_IMPORT = re.compile(r"(?:import|from)\s")
+_FRAME = re.compile(r"(?:Cell In|Input In|In ?)\[(\d+)\]")
+_SOURCES_KEPT = 20
+"""Of one hidden cell, the last ones."""
+
+
+def strictest(*shares: Share) -> Share:
+    """What holds where several say something."""
+    return max(shares, key=SHARES.index)
+
+
+def shared_by(metadata: Mapping[str, Any]) -> Share:
+    """What a notebook says of itself; a word that we do not know counts as the strictest."""
+    section = metadata.get("jupyter_agent")
+    if not isinstance(section, Mapping) or "share" not in section:
+        return "all"
+    said = section["share"]
+    return said if said in SHARES else SHARES[-1]
+
+
+class HiddenCells:
+    """The sources of hidden cells as they were seen: what they set lives on in the kernel."""
+
+    def __init__(self) -> None:
+        self._notebooks: dict[str, dict[str, list[str]]] = {}
+
+    def seen(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
+        """Ids of the notebook's hidden cells, those that are gone too, and the sources that each
+        has or had. A cell that is no longer hidden is forgotten.
+        """
+        known = self._notebooks.setdefault(path, {})
+        for cell in cells:
+            if not hidden(cell):
+                known.pop(cell.id, None)
+            elif cell.source not in (sources := known.setdefault(cell.id, [])):
+                sources.append(cell.source)
+                del sources[:-_SOURCES_KEPT]
+        return known
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A notebook as a model may see it."""
+
+    share: Share = "all"
+    hidden_ids: frozenset[str] = frozenset()
+    hidden_sources: frozenset[str] = frozenset()
+    shown_sources: Collection[str] = ()
+    """Of the other cells, where some are hidden: what they say too is no secret."""
+    hidden_counts: frozenset[int] = frozenset()
+    """The numbers of executions that only hidden cells have: tracebacks name cells by them."""
+
+    @classmethod
+    def of(
+        cls, share: Share, cells: Sequence[Cell], known: Mapping[str, Sequence[str]] | None = None
+    ) -> View:
+        """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives."""
+        known = HiddenCells().seen("", cells) if known is None else known
+        counts = {cell.execution_count for cell in cells if hidden(cell)}
+        counts -= {None, *(cell.execution_count for cell in cells if not hidden(cell))}
+        return cls(
+            share=share,
+            hidden_ids=frozenset(known),
+            hidden_sources=frozenset(source for kept in known.values() for source in kept),
+            shown_sources=[cell.source for cell in cells if not hidden(cell)] if known else (),
+            hidden_counts=frozenset(count for count in counts if count is not None),
+        )
+
+    @property
+    def outputs_shared(self) -> bool:
+        return self.share == "all"
+
+    # -- cells
+
+    def cells(self, cells: Sequence[Cell]) -> list[Cell]:
+        """The same cells with only what may be seen of each."""
+        return [self.cell(cell) for cell in cells]
+
+    def cell(self, cell: Cell) -> Cell:
+        """What may be seen of a cell, itself if all of it; `withheld` where that is not its own
+        source.
+        """
+        if hidden(cell):
+            return replace(cell, source="", outputs=(), attachments=None, withheld=True)
+        if self._withholds(cell.type):
+            return replace(cell, source=_MARKDOWN, outputs=(), attachments=None, withheld=True)
+        outputs = self.outputs(cell.outputs)
+        return cell if outputs == list(cell.outputs) else replace(cell, outputs=outputs)
+
+    def outputs(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
+        """What may be seen of outputs; `of` is the id of their cell, where that may be hidden."""
+        if outputs and of in self.hidden_ids:
+            return [_said(_QUOTED)]
+        if outputs and not self.outputs_shared:
+            failed = any(output["output_type"] == "error" for output in outputs)
+            return [_said(_FAILED if failed else _OUTPUTS)]
+        if not self.hidden_sources:
+            return list(outputs)
+        return [_said(_QUOTED) if self._tells(output) else output for output in outputs]
+
+    def shares_all(self, outputs: Sequence[Output], of: str) -> bool:
+        """Whether all of these outputs of that cell may be seen."""
+        return self.outputs(outputs, of) == list(outputs)
+
+    # -- text
+
+    def quotes(self, text: str) -> bool:
+        """Whether code of a hidden cell is in a text."""
+        return any(fragment in text for fragment in self._fragments)
+
+    def redacted(self, text: str) -> str:
+        """A text without the lines that quote a hidden cell."""
+        if not self.quotes(text):
+            return text
+        lines = (_QUOTED if self.quotes(line) else line for line in text.split("\n"))
+        return "\n".join(lines)
+
+    def error(self, error: ToolError) -> None:
+        """Takes out of an error, in place, what of a cell's current text may not be seen."""
+        current = error.facts.get("current")
+        if current is None:
+            return
+        shown = error.facts["current"] = self.facts(current)
+        if shown["source"] != current["source"]:
+            error.message = error.message.removesuffix(current["source"]) + shown["source"]
+
+    def facts(self, value: Any) -> Any:
+        """The same JSON with only what may be seen of each cell and each list of outputs in it."""
+        if isinstance(value, Mapping):
+            return self._of_mapping(value)
+        return list(map(self.facts, value)) if isinstance(value, list | tuple) else value
+
+    # -- variables
+
+    @property
+    def hidden_names(self) -> frozenset[str] | None:
+        """The Python variables that hidden cells set; None where that cannot be told."""
+        found = [names_of(source) for source in self.hidden_sources]
+        if any(names.anything for names in found):
+            return None
+        return frozenset().union(*(names.defined | names.imported for names in found))
+
+    def _of_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        facts = {key: self.facts(item) for key, item in value.items() if key != "outputs"}
+        metadata = value.get("metadata")
+        tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
+        secret = isinstance(tags, list | tuple) and HIDDEN in tags
+        secret = secret or not self.hidden_ids.isdisjoint((value.get("id"), value.get("cell_id")))
+        if "outputs" in value:
+            facts["outputs"] = [] if secret else self.outputs(value["outputs"])
+        if "source" in value and (secret or self._withholds(value.get("type", "code"))):
+            facts["source"] = _QUOTED if secret else _MARKDOWN
+            facts.pop("attachments", None)
+        return facts
+
+    def _withholds(self, cell_type: str) -> bool:
+        return self.share == "code-only" and cell_type != "code"
+
+    @cached_property
+    def _fragments(self) -> Collection[str]:
+        parts = {part for source in self.hidden_sources for part in _parts(source)}
+        return [part for part in parts if not any(part in shown for shown in self.shown_sources)]
+
+    def _tells(self, output: Output) -> bool:
+        """Whether an output quotes a hidden cell, or is an error that passed through one."""
+        text = "\n".join(_texts(output))
+        text = plain(text) if "\x1b" in text else text
+        if output["output_type"] == "error":
+            passed = {int(count) for count in _FRAME.findall(text)}
+            if passed & self.hidden_counts:
+                return True
+        return self.quotes(text)
+
+
+def _said(text: str) -> Output:
+    return {"output_type": "stream", "name": "stdout", "text": text}
+
+
+def _parts(source: str) -> Iterator[str]:
+    """The lines and literals by which a source is known again."""
+    for line in source.split("\n"):
+        line = line.strip()
+        if len(line) >= _LEAST and not _IMPORT.match(line):
+            yield line
+    yield from (found[2] for found in _LITERAL.finditer(source))
+
+
+def _texts(output: Output) -> Iterator[str]:
+    if output["output_type"] == "stream":
+        yield joined(output["text"])
+    elif output["output_type"] == "error":
+        yield from (str(output["ename"]), str(output["evalue"]), *map(str, output["traceback"]))
+    else:
+        yield from (
+            joined(data) if isinstance(data, str | list) else str(data)
+            for data in output.get("data", {}).values()
+        )

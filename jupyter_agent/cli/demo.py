@@ -55,6 +55,23 @@ def _quiet_settings(folder: Path) -> Path:
 
 def headless(model: str, server: Sequence[str]) -> int:
     """Asks over HTTP and prints what was done to a copy of the example notebook."""
+    outcome: list[int] = []
+    with headless_server(model, server) as app:
+
+        async def ask() -> None:
+            try:
+                outcome.append(await _ask(app))
+            finally:
+                app.stop()
+
+        app.io_loop.add_callback(ask)
+        app.start()
+    return outcome[0] if outcome else 1
+
+
+@contextlib.contextmanager
+def headless_server(model: str, server: Sequence[str] = ()) -> Iterator[ServerApp]:
+    """A quiet server, not yet started, with a copy of the example notebook and an empty store."""
     with _example() as folder, tempfile.TemporaryDirectory() as store:
         app = ServerApp()
         app.initialize(
@@ -72,17 +89,7 @@ def headless(model: str, server: Sequence[str]) -> int:
             ]
         )
         app.log.disabled = True  # what the server says of its address is no part of the tour
-        outcome: list[int] = []
-
-        async def ask() -> None:
-            try:
-                outcome.append(await _ask(app))
-            finally:
-                app.stop()
-
-        app.io_loop.add_callback(ask)
-        app.start()
-    return outcome[0] if outcome else 1
+        yield app
 
 
 async def _ask(app: ServerApp) -> int:

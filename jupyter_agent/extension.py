@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+import asyncio
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from jupyter_agent.conversations.rules import RuleStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.models.facts import FactBook
@@ -55,6 +57,8 @@ class JupyterAgent(ExtensionApp):
     load_other_extensions = True
     watchdog: Watchdog | None = None
     """There once the server has started."""
+    tidying: asyncio.Task[None] | None = None
+    """The same: old copies of notebooks are dropped."""
     built = False
     """Whether the configuration could be used; Jupyter starts and stops us also where not."""
 
@@ -144,6 +148,12 @@ class JupyterAgent(ExtensionApp):
         config=True,
         help="Characters of a run's outputs that the model is told.",
     )
+    recovery_days = Float(
+        14.0, min=0, config=True, help="Days for which copies of notebooks are kept."
+    )
+    recovery_megabytes = Float(
+        500.0, min=0, config=True, help="What copies of notebooks may take; the oldest go first."
+    )
     open_panel = Bool(False, config=True, help="Whether JupyterLab starts with the panel open.")
 
     @default("store_dir")
@@ -166,7 +176,9 @@ class JupyterAgent(ExtensionApp):
         store = ConversationStore(database)
         self.database = database
         self.presence = Presence(folder / "servers")
-        self.recovery = RecoveryCopies(database)
+        self.recovery = RecoveryCopies(
+            database, days=self.recovery_days, megabytes=self.recovery_megabytes
+        )
         assert server.event_logger is not None
         books = Books(
             store=store,
@@ -259,7 +271,12 @@ class JupyterAgent(ExtensionApp):
         if not self.built:
             return
         await self.runner.recovered()
+        self.tidying = asyncio.create_task(self._tidy())
         self.watchdog = Watchdog(self.log)
+
+    async def _tidy(self) -> None:
+        with suppress(StoreUnavailable):  # it is tidied with the next copy
+            await self.recovery.tidy()
 
     def current_activity(self) -> list[dict[str, str]] | None:
         """Turns that run, or wait for a person, which has an end: they keep an idle server up."""
@@ -286,6 +303,9 @@ class JupyterAgent(ExtensionApp):
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
+            if self.tidying is not None:
+                steps.push_async_callback(asyncio.wait, [self.tidying])
+                steps.callback(self.tidying.cancel)
             steps.push_async_callback(self.models.close)
             steps.push_async_callback(self.rooms.notebooks.close)
             steps.push_async_callback(self.rooms.kernels.close)

@@ -26,12 +26,25 @@ _PASSING = {
     sqlite3.SQLITE_PERM,
 }
 """What is wrong with the disk or another program, and not with the file."""
+_INCREMENTAL = 2
+"""`auto_vacuum`: pages are given back when asked (https://sqlite.org/pragma.html)."""
+_JOURNAL_BYTES = 10_000_000
+"""What the write-ahead log keeps on the disk once it was written into the file."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+_FREE_PAGES = 2_500
+"""Unused pages, of 4 KB each, from which on they are given back to the disk."""
 
 
 def now() -> str:
     """The time as the store and the API write it: ISO 8601, UTC, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return timestamp(datetime.now(UTC))
+
+
+def timestamp(time: datetime) -> str:
+    """A time in UTC as the store and the API write it."""
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Database:
@@ -74,6 +87,16 @@ class Database:
     async def execute(self, query: str, *values: Any) -> None:
         """One statement that writes."""
         await self.run(lambda db: db.execute(query, values))
+
+    async def give_back(self) -> None:
+        """Gives unused pages back to the disk, where there are many, a few at a time: what else
+        is asked of the file comes in between. A file of an earlier version of this package is
+        rewritten once for that, unless another program uses it now.
+
+        Raises StoreUnavailable.
+        """
+        while await self.run(_give_back):
+            pass
 
     def close(self) -> None:
         """Waits for what was asked before, then closes the file."""
@@ -133,6 +156,24 @@ class NewerSchema(Exception):
     """The file was written by a later version of this package."""
 
 
+def _give_back(connection: sqlite3.Connection) -> bool:
+    """Whether more may be left to do."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    if free < _FREE_PAGES:
+        return False
+    (kind,) = connection.execute("PRAGMA auto_vacuum").fetchone()
+    if kind == _INCREMENTAL:
+        connection.execute(f"PRAGMA incremental_vacuum({_FREE_PAGES})").fetchall()
+        return True
+    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+    try:
+        connection.execute("VACUUM")
+    except sqlite3.OperationalError as error:  # the next time will do
+        if _code(error) not in _PASSING:
+            raise
+    return False
+
+
 def _code(error: Exception) -> int:
     """SQLite's primary code; 0 for an error that has none."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
@@ -154,7 +195,9 @@ def _connect(path: Path, migrations: Sequence[str], patience: float) -> sqlite3.
     connection = sqlite3.connect(path, timeout=patience, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # of a new file only
         connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         _migrate(connection, migrations)

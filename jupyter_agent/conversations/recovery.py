@@ -6,63 +6,151 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations import blocks
+from jupyter_agent.conversations.database import Database, now, timestamp
 from jupyter_agent.errors import StoreUnavailable, ToolError
 
-KEPT = 20
+PER_NOTEBOOK = 20
 """Copies of each notebook; older ones go."""
-
+_BLOCK_CHARS = 8_192
+"""A block ends at the first line after so many characters whose checksum says so. The checksum
+makes blocks begin at the same lines in each copy, whatever was inserted above them."""
+_ENDS_BLOCK = 0xF
+"""One line in 16 ends a block that is long enough."""
 _BY_PATH = ("conversations", "changes", "recovery", "rules")
 
 
 class RecoveryCopies:
-    """Keeps copies and gives them back."""
+    """Keeps copies and gives them back. Copies share the blocks that they have in common."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, days: float = 14, megabytes: float = 500) -> None:
+        """Copies older than `days` are dropped, and the oldest of those that take more than
+        `megabytes` together; the newest of all is always kept.
+        """
         self._database = database
+        self._age = timedelta(days=days)
+        self._most_bytes = megabytes * 1e6
 
     async def keep(self, notebook: str, content: str) -> None:
-        """Keeps a notebook's JSON text; the last `KEPT` of each notebook are kept.
+        """Keeps a notebook's JSON text, the last `PER_NOTEBOOK` of each notebook.
 
         Raises ToolError.
         """
 
         def write(db: sqlite3.Connection) -> None:
-            db.execute(
-                "INSERT INTO recovery (notebook, content, made) VALUES (?, ?, ?)",
-                (notebook, content, now()),
-            )
-            db.execute(
-                "DELETE FROM recovery WHERE notebook = ?1 AND id NOT IN (SELECT id FROM recovery"
-                f" WHERE notebook = ?1 ORDER BY id DESC LIMIT {KEPT})",
-                (notebook,),
-            )
+            (copy_id,) = db.execute(
+                "INSERT INTO recovery (notebook, content, size, made) VALUES (?, '', ?, ?)"
+                " RETURNING id",
+                (notebook, len(content), now()),
+            ).fetchone()
+            _add_blocks(db, copy_id, content)
+            self._drop_old(db)
 
         try:
             await self._database.run(write)
+            await self._database.give_back()
         except StoreUnavailable as error:
             raise ToolError(
                 f"No recovery copy of `{notebook}` could be kept; nothing was changed. {error}"
             ) from error
 
+    async def tidy(self) -> None:
+        """Drops what is too old or too much, and gives its space back to the disk.
+
+        Raises StoreUnavailable.
+        """
+        await self._database.run(self._drop_old)
+        await self._database.give_back()
+
     async def of(self, notebook: str) -> list[dict[str, Any]]:
         """The copies of a notebook, the newest first: `id`, `made`, `size` in characters."""
         rows = await self._database.rows(
-            "SELECT id, made, length(content) AS size FROM recovery WHERE notebook = ?"
-            " ORDER BY id DESC",
+            "SELECT id, made, coalesce(size, length(content)) AS size FROM recovery"
+            " WHERE notebook = ? ORDER BY id DESC",
             notebook,
         )
         return [dict(row) for row in rows]
 
     async def content(self, notebook: str, copy_id: int) -> dict[str, Any] | None:
-        """A copy's JSON; None where there is none of that id for that notebook."""
-        row = await self._database.row(
-            "SELECT content FROM recovery WHERE notebook = ? AND id = ?", notebook, copy_id
-        )
-        content: dict[str, Any] | None = None if row is None else json.loads(row["content"])
+        """A copy's JSON; None if that notebook has no copy of that id."""
+
+        def read(db: sqlite3.Connection) -> str | None:
+            row = db.execute(
+                "SELECT content FROM recovery WHERE notebook = ? AND id = ?", (notebook, copy_id)
+            ).fetchone()
+            if row is None:
+                return None
+            whole: str = row["content"]
+            return whole or _text(db, copy_id)
+
+        text = await self._database.run(read)
+        content: dict[str, Any] | None = None if text is None else json.loads(text)
         return content
+
+    def _drop_old(self, db: sqlite3.Connection) -> None:
+        oldest = timestamp(datetime.now(UTC) - self._age)
+        newest = "(SELECT max(id) FROM recovery)"
+        dropped = db.execute(
+            f"DELETE FROM recovery WHERE made < ? AND id <> {newest}", (oldest,)
+        ).rowcount
+        dropped += db.execute(
+            "DELETE FROM recovery WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER"
+            " (PARTITION BY notebook ORDER BY id DESC) AS number FROM recovery)"
+            " WHERE number > ?)",
+            (PER_NOTEBOOK,),
+        ).rowcount
+        if dropped:
+            blocks.drop_unused(db)
+        while _bytes(db) > self._most_bytes:
+            half = "(SELECT id FROM recovery WHERE id <> {} ORDER BY id LIMIT max(1,"
+            half = half.format(newest) + " (SELECT count(*) FROM recovery) / 8))"
+            if not db.execute(f"DELETE FROM recovery WHERE id IN {half}").rowcount:
+                return
+            blocks.drop_unused(db)
+
+
+def _add_blocks(db: sqlite3.Connection, copy_id: int, text: str) -> None:
+    for position, piece in enumerate(_pieces(text)):
+        row = (copy_id, position, blocks.add(db, piece))
+        db.execute("INSERT INTO recovery_blocks VALUES (?, ?, ?)", row)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of whole lines."""
+    start = end = 0
+    while end < len(text):
+        following = text.find("\n", end) + 1 or len(text)
+        line, end = text[end:following], following
+        ends = (
+            len(line) > _BLOCK_CHARS
+            or zlib.crc32(line.encode("utf-8", "surrogatepass")) & _ENDS_BLOCK == 0
+        )
+        if end == len(text) or (end - start >= _BLOCK_CHARS and ends):
+            yield text[start:end]
+            start = end
+
+
+def _text(db: sqlite3.Connection, copy_id: int) -> str:
+    rows: Iterable[sqlite3.Row] = db.execute(
+        "SELECT content FROM recovery_blocks JOIN blocks USING (digest) WHERE copy_id = ?"
+        " ORDER BY position",
+        (copy_id,),
+    )
+    return "".join(blocks.text_of(row["content"]) for row in rows)
+
+
+def _bytes(db: sqlite3.Connection) -> int:
+    (shared,) = db.execute(
+        "SELECT coalesce(sum(length(content)), 0) FROM blocks"
+        " WHERE digest IN (SELECT digest FROM recovery_blocks)"
+    ).fetchone()
+    (whole,) = db.execute("SELECT coalesce(sum(length(content)), 0) FROM recovery").fetchone()
+    return int(shared + whole)
 
 
 async def follow(database: Database, old: str, new: str) -> None:

@@ -144,4 +144,27 @@ MIGRATIONS: tuple[str, ...] = (
     -- `turns.server` is the id of the server's lock file now (Presence), no longer a process.
     CREATE INDEX live_turns ON turns (state) WHERE state IN ('running', 'waiting');
     """,
+    """
+    -- Long texts are stored once: `content` is empty for copies made since, and what turns keep of
+    -- outputs refers to blocks.
+    ALTER TABLE recovery ADD COLUMN size INTEGER;   -- in characters; NULL: that of `content`
+    CREATE TABLE blocks (
+        digest BLOB PRIMARY KEY,
+        content BLOB NOT NULL               -- text, zlib
+    ) WITHOUT ROWID;
+    CREATE TABLE turn_blocks (
+        turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+        digest BLOB NOT NULL REFERENCES blocks (digest),
+        PRIMARY KEY (turn_id, digest)
+    ) WITHOUT ROWID;
+    CREATE INDEX turns_of_block ON turn_blocks (digest);
+    CREATE TABLE recovery_blocks (
+        copy_id INTEGER NOT NULL REFERENCES recovery (id) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        digest BLOB NOT NULL REFERENCES blocks (digest),
+        PRIMARY KEY (copy_id, position)
+    ) WITHOUT ROWID;
+    CREATE INDEX copies_of_block ON recovery_blocks (digest);
+    CREATE INDEX recovery_by_age ON recovery (made);
+    """,
 )

@@ -33,8 +33,7 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import StoreUnavailable
-from jupyter_agent.kernel.fresh import FreshKernels
-from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer

@@ -8,13 +8,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from queue import Empty
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import zmq
 import zmq.asyncio
 from jupyter_client.session import Session
 from jupyter_core.utils import ensure_async
 
-from jupyter_agent.kernel.receive import Message, from_queue, from_socket
+from jupyter_agent.kernel.outputs import too_large
 
 log = logging.getLogger(__name__)
 
@@ -23,9 +25,14 @@ End: TypeAlias = Literal["died", "restarted"]
 ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
 """How a connection ended: with the process, or it broke and the process may go on."""
 _CHANNELS = ("iopub", "shell", "control")
-_SLICE = 0.005
-"""Seconds of taking messages after which other work of the server has its turn."""
-_KEPT = 100
+KernelMessage: TypeAlias = dict[str, Any]
+_SLICE_S = 0.005
+"""Seconds of reading or taking messages after which other work of the server has its turn."""
+_THREAD_BYTES = 1_000_000
+"""Bytes of a message's content from which on it is parsed in a thread."""
+MAX_CONTENT_BYTES = 50_000_000
+"""Bytes of a content that is parsed at all: that blocks every thread, and no cell can hold it."""
+_MAX_LATE_REQUESTS = 100
 """Requests whose late messages still find their way."""
 
 
@@ -51,7 +58,7 @@ class Inbox:
     async def next(self, seconds: float) -> Received | None:
         """The next message, or None after so many seconds of silence."""
         if not self._messages.empty():
-            if time.monotonic() - self._taking_since > _SLICE:  # outputs pour in
+            if time.monotonic() - self._taking_since > _SLICE_S:  # outputs pour in
                 await asyncio.sleep(0)
                 self._taking_since = time.monotonic()
             return self._messages.get_nowait()
@@ -68,7 +75,7 @@ class Connection:
     def __init__(
         self,
         client: Any,
-        receive: Callable[[Any], Awaitable[list[Message]]],
+        receive: Callable[[Any], Awaitable[list[KernelMessage]]],
         told: Callable[[End], None],
     ) -> None:
         self.ended: asyncio.Future[ConnectionEnd] = asyncio.get_running_loop().create_future()
@@ -194,7 +201,7 @@ class Connection:
         when their cell has ended.
         """
         self._late[request_id] = take
-        if len(self._late) > _KEPT:
+        if len(self._late) > _MAX_LATE_REQUESTS:
             self._late.popitem(last=False)
 
     def end(self, how: ConnectionEnd) -> None:
@@ -297,3 +304,61 @@ class Connection:
             self._free.set()
         else:
             self._free.clear()
+
+
+async def from_socket(channel: Any) -> list[KernelMessage]:
+    """What waits in a zmq channel, in order; waits for one where there is none.
+
+    Those that cannot be read, or are not signed by our kernel, are logged and left out.
+    """
+    frames = await channel.socket.recv_multipart(copy=False)
+    waiting: Any = zmq.Socket.shadow(channel.socket)
+    until = time.monotonic() + _SLICE_S
+    messages: list[KernelMessage] = []
+    while True:
+        try:
+            messages.append(await _read(channel.session, frames))
+        except Exception:  # whatever reading raises: what a kernel sends must not end its reader
+            log.exception("A message of a kernel cannot be read and was left out.")
+        if time.monotonic() > until:
+            return messages
+        try:
+            frames = waiting.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return messages
+
+
+async def from_queue(channel: Any) -> list[KernelMessage]:
+    """What waits in a channel of a gateway, at least one message.
+
+    It is a queue that a thread fills; waiting in it would spin. Raises ConnectionError.
+    """
+    while True:
+        try:
+            message: KernelMessage = await channel.get_msg(timeout=0)
+        except Empty:
+            await asyncio.sleep(0.02)
+        except RuntimeError as error:  # its websocket is closed
+            raise ConnectionError from error
+        else:
+            return [message]
+
+
+async def _read(session: Any, frames: list[Any]) -> KernelMessage:
+    _, parts = session.feed_identities(frames, copy=False)
+    size = len(parts[4]) if len(parts) > 4 else 0
+    if size < _THREAD_BYTES:
+        return _deserialized(session, parts)
+    if size <= MAX_CONTENT_BYTES:
+        return await asyncio.to_thread(_deserialized, session, parts)
+    return await asyncio.to_thread(_without_content, session, parts)
+
+
+def _deserialized(session: Any, parts: list[Any]) -> KernelMessage:
+    message: KernelMessage = session.deserialize(parts, copy=False)
+    return message
+
+
+def _without_content(session: Any, parts: list[Any]) -> KernelMessage:
+    message: KernelMessage = session.deserialize(parts, content=False, copy=False)
+    return {**message, "content": too_large(message["header"]["msg_type"], message["content"])}

@@ -15,13 +15,13 @@ from jupyter_agent.kernel.outputs import OutputSink, deliver, error_of
 log = logging.getLogger(__name__)
 
 Status: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
-_TICK = 0.25
+_POLL_S = 0.25
 """Seconds of silence after which we look whether the kernel is still there."""
-_SILENCE = 2.0
+_SILENCE_S = 2.0
 """Seconds without a message after the reply until we ask whether `idle` was lost."""
-_LOST = 10.0
+_LOST_S = 10.0
 """Seconds without a message that mean that a reply, or `idle`, was lost."""
-_GRACE = 5.0
+_INTERRUPT_GRACE_S = 5.0
 """Seconds that a kernel has to react to an interrupt after a timeout."""
 _BROKE = (
     "The connection to the kernel broke: how the code ended is unknown, outputs are missing, and "
@@ -44,7 +44,7 @@ class Reply:
     user_expressions: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Kernel(Protocol):
+class KernelProcess(Protocol):
     """What an execution needs of its kernel."""
 
     queue: asyncio.Lock
@@ -72,7 +72,7 @@ class Execution:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: KernelProcess,
         sink: OutputSink,
         request: Mapping[str, Any],
         *,
@@ -152,7 +152,9 @@ class Execution:
             while not connection.ended.done():
                 await self._kernel.check()
                 done, _ = await asyncio.wait(
-                    [*waiting, connection.ended], timeout=_TICK, return_when=asyncio.FIRST_COMPLETED
+                    [*waiting, connection.ended],
+                    timeout=_POLL_S,
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
                 if done:
                     return
@@ -168,7 +170,7 @@ class Execution:
         heard = time.monotonic()
         give_up: float | None = None
         while not (self._reply and self._idle):
-            message = await inbox.next(_TICK)
+            message = await inbox.next(_POLL_S)
             now = time.monotonic()
             if message is not None:
                 heard = now
@@ -179,7 +181,7 @@ class Execution:
                 await self._kernel.check()
             if self._reply is None and self._overdue(now):
                 self._stopping = "timeout"
-                give_up = now + _GRACE
+                give_up = now + _INTERRUPT_GRACE_S
                 await self._send_interrupt()
             if self._reply is None and give_up is not None and now > give_up:
                 return
@@ -192,9 +194,9 @@ class Execution:
         """
         if not (self._reply or self._idle):
             return False
-        if self._reply and self._probe is None and silence > _SILENCE:
+        if self._reply and self._probe is None and silence > _SILENCE_S:
             self._probe = connection.probe()
-        return silence > _LOST or (self._probe is not None and self._probe.is_set())
+        return silence > _LOST_S or (self._probe is not None and self._probe.is_set())
 
     def _overdue(self, now: float) -> bool:
         return (
@@ -250,9 +252,8 @@ class Execution:
                 note="The kernel's reply was lost; how it ended is taken from its outputs.",
             )
         if reply is None:
-            note = (
-                f"The kernel did not react to the interrupt within {_GRACE:g} s: it is still busy."
-            )
+            seconds = f"{_INTERRUPT_GRACE_S:g} s"
+            note = f"The kernel did not react to the interrupt within {seconds}: it is still busy."
             return Reply(status="timeout", execution_count=self._count, note=note)
         if reply["status"] == "ok":
             return Reply(

@@ -1,24 +1,30 @@
-"""Which kernel belongs to a notebook."""
+"""Which kernel belongs to a notebook, and kernels of their own for one purpose."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import zmq
 import zmq.asyncio
 from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_core.utils import ensure_async
+from tornado.web import HTTPError
 
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.kernel import START_FAILURES, Kernel
 
-_OTHERS = 5.0
+_KERNEL_FAILURES = (OSError, RuntimeError, ValueError, KeyError, HTTPError)
+"""What kernel provisioners and gateways raise where a kernel does not start or is gone already."""
+_INTERRUPT_GRACE_S = 1.0
+"""Seconds that code has to end after its interrupt, before its kernel is killed."""
+_SESSION_GRACE_S = 5.0
 """Seconds. A kernel that was begun without a session is in none for good."""
-_MOMENT = 0.3
+_RACE_PAUSE_S = 0.3
 """Seconds in which a page that found no session, as we did, has begun its kernel."""
 
 
@@ -156,9 +162,9 @@ class Kernels:
         """Waits for whoever began a kernel while we did, and has it in no session yet: it may be
         this notebook's page, and nothing shall run in ours then. Nothing tells of a new session.
         """
-        await asyncio.sleep(_MOMENT)  # costs nothing: our kernel is not up yet
+        await asyncio.sleep(_RACE_PAUSE_S)  # costs nothing: our kernel is not up yet
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_OTHERS):
+            async with asyncio.timeout(_SESSION_GRACE_S):
                 while True:
                     every = await ensure_async(self._sessions.list_sessions())
                     known = {session["kernel"]["id"] for session in every}
@@ -178,3 +184,87 @@ def _unavailable(name: str, why: str, installed: Mapping[str, Any]) -> KernelUna
     return KernelUnavailable(
         f"No kernel `{name}`: {why}. Installed: {', '.join(names) or 'none'}.", installed=names
     )
+
+
+class FreshKernels:
+    """Starts kernels beside those of the sessions, and sees to it that each of them ends."""
+
+    def __init__(
+        self, session_manager: Any, kernel_manager: Any, *, start_timeout: float = 60
+    ) -> None:
+        self._sessions = session_manager
+        self._manager = kernel_manager
+        self._start_timeout = start_timeout
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def kernel(self, path: str, name: str) -> AsyncIterator[Kernel]:
+        """A new kernel of the kernelspec `name` as the notebook at `path` would get it: the same
+        folder, the same environment. It is no session of that notebook.
+
+        It is shut down at the end of the block, whatever happens; code that still runs then is
+        interrupted first. Raises KernelUnavailable.
+        """
+        starting = asyncio.ensure_future(self._start(path, name))
+        kernel: Kernel | None = None
+        context = zmq.asyncio.Context()
+        context.setsockopt(zmq.RCVHWM, 0)  # as for the sessions' kernels: no output is lost
+        try:
+            kernel_id = await self._started(starting, name)
+            kernel = Kernel(kernel_id, self._manager, context, start_timeout=self._start_timeout)
+            yield kernel
+        finally:
+            ending = asyncio.create_task(self._end(starting, kernel, context))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            if kernel is not None:  # one that still starts is not waited for, but it will end
+                await asyncio.shield(ending)
+
+    async def close(self) -> None:
+        """Wait until the last of them has ended."""
+        await asyncio.gather(*self._ending)
+
+    async def _start(self, path: str, name: str) -> str:
+        # What the session manager does for a session: folder and environment of the notebook.
+        contents = self._sessions.contents_manager
+        folder = await ensure_async(contents.get_kernel_path(path=path))
+        environment = self._sessions.get_kernel_env(path, path.rpartition("/")[2])
+        kernel_id = await ensure_async(
+            self._manager.start_kernel(path=folder, kernel_name=name, env=environment)
+        )
+        return str(kernel_id)
+
+    async def _started(self, starting: asyncio.Future[str], name: str) -> str:
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                return await asyncio.shield(starting)
+        except TimeoutError:
+            why = f"it did not start within {self._start_timeout:g} s"
+        except _KERNEL_FAILURES as error:
+            why = str(error)
+        raise KernelUnavailable(f"No fresh kernel `{name}`: {why}.")
+
+    async def _end(
+        self, starting: asyncio.Future[str], kernel: Kernel | None, context: zmq.asyncio.Context
+    ) -> None:
+        with suppress(*_KERNEL_FAILURES):
+            kernel_id = await starting
+            stopped = kernel is not None and kernel.in_use
+            if kernel is not None:
+                await self._leave(kernel)
+            if kernel_id in self._manager:
+                await ensure_async(self._manager.shutdown_kernel(kernel_id, now=stopped))
+        context.destroy(linger=0)
+
+    @staticmethod
+    async def _leave(kernel: Kernel) -> None:
+        """Interrupt what still runs, so that its `finally` is done, and close our channels."""
+        if kernel.in_use:
+            with suppress(KernelUnavailable, TimeoutError):
+                await kernel.interrupt()
+                async with (
+                    asyncio.timeout(_INTERRUPT_GRACE_S),
+                    kernel.queue,
+                ):  # it holds the queue to its end
+                    pass
+        await kernel.close()

@@ -20,9 +20,8 @@ from jupyter_agent.errors import (
     NotPermitted,
     ToolError,
 )
-from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.kernel import Kernel
-from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.text.notebook import HIDDEN, hidden
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, Identity

@@ -24,9 +24,8 @@ from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.fresh import FreshKernels
 from jupyter_agent.kernel.kernel import Kernel
-from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.kernel.variables import variables
 from tests.waiting import soon
 

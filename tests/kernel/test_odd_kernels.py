@@ -15,8 +15,8 @@ from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
 from jupyter_agent.errors import Busy, KernelUnavailable
+from jupyter_agent.kernel.client import KernelMessage, from_socket
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.kernel.receive import Message, from_socket
 from jupyter_agent.kernel.variables import variables
 from tests.waiting import until
 
@@ -85,7 +85,7 @@ async def test_k9_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: st
 async def test_k9_a_lost_reply_does_not_keep_a_run_for_ever(
     kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch, code: str, status: str
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.kernel.execution._LOST", 0.5)
+    monkeypatch.setattr("jupyter_agent.kernel.execution._LOST_S", 0.5)
     kernel = await kernels.get("a.ipynb", name=odd)
     reply = await asyncio.wait_for(kernel.execute(code, Shown()), 20)
     assert reply.status == status
@@ -179,7 +179,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Once set, the next message on iopub finds its socket broken."""
     event = asyncio.Event()
 
-    async def receive(channel: Any) -> list[Message]:
+    async def receive(channel: Any) -> list[KernelMessage]:
         messages = await from_socket(channel)
         if event.is_set() and messages[0]["msg_type"] == "stream":
             event.clear()
@@ -270,7 +270,7 @@ async def test_code_that_waits_when_the_connection_breaks_still_runs(
 async def test_a_connection_that_cannot_be_made_is_given_up(
     jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def receive(channel: Any) -> list[Message]:
+    async def receive(channel: Any) -> list[KernelMessage]:
         raise zmq.ZMQError(zmq.ENOTSOCK)
 
     monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)

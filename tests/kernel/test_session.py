@@ -156,7 +156,7 @@ async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None
 async def test_k2_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
     kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.kernel.execution._GRACE", 0.3)
+    monkeypatch.setattr("jupyter_agent.kernel.execution._INTERRUPT_GRACE_S", 0.3)
     kernel = await kernels.get("a.ipynb")
     stubborn = (
         "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"

@@ -17,8 +17,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
-from jupyter_agent.kernel.fresh import FreshKernels
-from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities

@@ -112,7 +112,7 @@ async def test_d10_without_a_recovery_copy_nothing_is_written(
     copies = RecoveryCopies(database)
     notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
     notebook = await notebooks.get("a.ipynb", turn_id="t")
-    await notebook.insert(source="z" * 300_000)
+    await notebook.insert(source=os.urandom(300_000).hex())
     await database.execute("PRAGMA max_page_count = 1")  # no larger than it is
     await notebooks.get("a.ipynb", turn_id="t2")
     before = path.read_bytes()

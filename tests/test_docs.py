@@ -1,0 +1,78 @@
+"""What the documents point at is there: tests by their names, files by their links."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NAMED = re.compile(r"\b(tests/[\w/.-]+\.py)(?:::(\w+))?")
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
+LINK = re.compile(r"\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)")
+ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#", re.I)
+
+documents = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+
+
+def functions(file: Path) -> set[str]:
+    """The names of all functions of a file, those of classes included."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+
+
+def missing_tests(text: str) -> list[str]:
+    """The tests named in a text that do not exist; parametrized ones go by their function."""
+    missing = []
+    for path, name in sorted(set(NAMED.findall(text))):
+        file = ROOT / path
+        if not file.is_file() or (name and name not in functions(file)):
+            missing.append(f"{path}::{name}" if name else path)
+    return missing
+
+
+def links(text: str) -> list[str]:
+    """The files that a text links to, as they are written, without a place within them."""
+    targets = LINK.findall(CODE.sub("", text))
+    return [unquote(target.split("#")[0]) for target in targets if not ELSEWHERE.match(target)]
+
+
+def missing_files(document: Path) -> list[str]:
+    """The links of a document that lead nowhere, or out of the repository."""
+    found = links(document.read_text(encoding="utf-8"))
+    targets = [(link, (document.parent / link).resolve()) for link in found]
+    return [link for link, to in targets if not to.exists() or not to.is_relative_to(ROOT)]
+
+
+@documents
+def test_every_test_that_a_document_names_exists(document: Path) -> None:
+    assert missing_tests(document.read_text(encoding="utf-8")) == []
+
+
+@documents
+def test_every_link_of_a_document_leads_to_a_file(document: Path) -> None:
+    assert missing_files(document) == []
+
+
+def test_documents_with_names_and_links_are_among_those_looked_at() -> None:
+    named = {path.name for path in DOCUMENTS if NAMED.search(path.read_text(encoding="utf-8"))}
+    linked = {path.name for path in DOCUMENTS if links(path.read_text(encoding="utf-8"))}
+    assert "faults.md" in named
+    assert {"README.md", "panel.md"} <= linked
+
+
+def test_a_name_or_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    here = f"tests/{Path(__file__).name}"
+    text = f"`{here}::functions`, `{here}::test_gone`, `tests/gone.py::test_a`, `tests/gone.py`"
+    gone = {f"{here}::test_gone", "tests/gone.py::test_a", "tests/gone.py"}
+    assert set(missing_tests(text)) == gone
+    document = tmp_path / "guide.md"
+    document.write_text("[a](gone.md#part) `[b](code.md)` [c](https://x.org) [d](#here)")
+    assert missing_files(document) == ["gone.md"]

@@ -1,4 +1,4 @@
-"""What the README says can be done."""
+"""What the README and the documents say can be done."""
 
 from __future__ import annotations
 
@@ -17,19 +17,41 @@ from jupyter_agent.extension import JupyterAgent
 from .programs import SCRIPTS, Server, environment, jupyter_server
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```bash\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
-COMMANDS = [
-    command.replace("\\\n", "") for block in BLOCKS for command in block.strip().split("\n\n")
-]
+
+
+def commands(document: str) -> list[str]:
+    """The commands in a document's code blocks."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    blocks = re.findall(r"```bash\n(.*?)```", text, re.S)
+    return [
+        command.replace("\\\n", "") for block in blocks for command in block.strip().split("\n\n")
+    ]
+
+
+README = commands("README.md")
+COMMANDS = commands("docs/headless.md")
 ASKING = [
     line for command in COMMANDS for line in re.split(r"\n(?=curl)", command) if "curl" in line
 ]
 
 
 def test_the_readme_names_its_two_commands() -> None:
-    assert 'pip install ".[lab]" && jupyter agent demo' in COMMANDS
-    assert 'python -m pip install -e ".[test]" && pytest' in COMMANDS
+    assert 'pip install ".[lab]" && jupyter agent demo' in README
+    assert 'python -m pip install -e ".[test]" && pytest' in README
     assert len(ASKING) == 3
+
+
+def test_every_other_command_of_a_document_is_run_by_a_test_or_by_ci() -> None:
+    run = set(COMMANDS) | {
+        'pip install ".[lab]" && jupyter agent demo',
+        'python -m pip install -e ".[test]" && pytest',
+    }
+    documents = [
+        "README.md",
+        "CONTRIBUTING.md",
+        *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")),
+    ]
+    assert {command for document in documents for command in commands(document)} <= run
 
 
 def test_programs_that_tests_start_import_the_files_that_are_tested(tmp_path: Path) -> None:
@@ -62,7 +84,7 @@ def test_the_headless_demo_changes_and_runs_a_notebook(tmp_path: Path) -> None:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """The README's server in a folder with the example notebook."""
+    """The documents' server in a folder with the example notebook."""
     shutil.copy(ROOT / "jupyter_agent" / "examples" / "coffee.ipynb", tmp_path)
     (command,) = [command for command in COMMANDS if command.startswith("jupyter server")]
     with jupyter_server(tmp_path, command) as running:
@@ -107,8 +129,7 @@ def test_the_command_that_tells_who_changed_what(server: Server, tmp_path: Path)
     assert "max(cups)" in line
 
 
-def test_every_option_that_the_readme_names_exists() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"JupyterAgent\.(?!<)(\w+)", text))
-    assert len(named) >= 10
-    assert named <= set(JupyterAgent.class_own_traits(config=True))
+def test_every_option_is_documented_and_exists() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"c\.JupyterAgent\.(\w+)", text))
+    assert named == set(JupyterAgent.class_own_traits(config=True))

@@ -1,5 +1,5 @@
 import { Token } from '@lumino/coreutils';
-import type { IRequest } from './request';
+import type { IRequest } from './api/request';
 
 /** The assistant of this page, for other extensions. */
 export interface IAssistant {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'fs';
 import { basename, join } from 'path';
-import type { AgentChunk } from '../src/protocol';
+import type { AgentChunk } from '../src/api/protocol';
 
 const FOLDER = join(__dirname, '../../tests/wire');
 

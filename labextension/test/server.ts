@@ -1,9 +1,9 @@
 import type { Event } from '@jupyterlab/services';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
-import { Announcements } from '../src/announcements';
-import { AgentClient } from '../src/client';
-import type { AgentChunk } from '../src/protocol';
+import { Announcements } from '../src/api/announcements';
+import { AgentClient } from '../src/api/client';
+import type { AgentChunk } from '../src/api/protocol';
 
 type Answer = Response | Promise<Response>;
 

@@ -1,8 +1,8 @@
-import { splitBlocks } from '../src/blocks';
 import { nullTranslator } from '@jupyterlab/translation';
-import { countLines, diffLines, foldEmpty, parseDiff } from '../src/diff';
-import { partialObject } from '../src/json';
-import { foldEmptyLines } from '../src/marks';
+import { partialObject } from '../src/chat/partialJson';
+import { splitBlocks } from '../src/components/markdownBlocks';
+import { foldEmptyLines } from '../src/components/oddCharacterMarks';
+import { countLines, diffLines, foldEmpty, parseDiff } from '../src/review/diff';
 
 describe('partialObject', () => {
   const whole = { source: 'a = "\\n"\n\té\\', n: [1, { deep: 'x' }], ok: true, none: null };

@@ -1,7 +1,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { AgentMessage, AgentPart, IChange, INotice } from '../protocol';
-import { currentCall, isLive } from '../words';
+import type { AgentMessage, AgentPart, IChange, INotice } from '../api/protocol';
+import { currentCall, isLive } from '../wording/callDescriptions';
 import { Boundary } from './Boundary';
 import { Call, notebookOf } from './Call';
 import { Markdown } from './Markdown';

@@ -1,10 +1,10 @@
 import * as React from 'react';
-import { pieces } from '../characters';
-import { parseDiff } from '../diff';
-import type { IApproval, IApprovalAnswer } from '../protocol';
-import { Reading } from '../reading';
-import { describeQuestion, describeQuestions, isEdit } from '../words';
+import type { IApproval, IApprovalAnswer } from '../api/protocol';
+import { parseDiff } from '../review/diff';
+import { describeQuestion, describeQuestions, isEdit } from '../wording/callDescriptions';
+import { pieces } from '../wording/oddCharacters';
 import { Code, Diff } from './Code';
+import { Reading } from './readToEnd';
 import { useAssistant, useConversation, useFront, useModeOffer, useServices } from './services';
 
 /** The question that the turn waits for, with exactly what would happen. */

@@ -1,12 +1,12 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { IDiffLine } from '../diff';
-import { countLines, diffLines } from '../diff';
-import type { IInput } from '../phrases';
-import type { CallPart, IChange, IRunOutput } from '../protocol';
-import { runsOf } from '../runs';
-import { describeCall, isAtWork } from '../words';
+import type { CallPart, IChange, IRunOutput } from '../api/protocol';
+import { runsOf } from '../api/toolRuns';
+import type { IDiffLine } from '../review/diff';
+import { countLines, diffLines } from '../review/diff';
+import { describeCall, isAtWork } from '../wording/callDescriptions';
+import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff } from './Code';
 import { Outputs } from './Outputs';
 import { Review } from './Review';

@@ -1,6 +1,6 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import * as React from 'react';
-import type { AgentPart, Attachment, IPicture } from '../protocol';
+import type { AgentPart, Attachment, IPicture } from '../api/protocol';
 import { useDraft, useServices } from './services';
 
 /** What goes or went with a message. */

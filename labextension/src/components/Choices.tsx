@@ -2,9 +2,9 @@ import { InputDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownEmptyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { modes } from '../modes';
-import type { Mode } from '../protocol';
-import { modelName, titleCase } from '../words';
+import type { Mode } from '../api/protocol';
+import { modelName, titleCase } from '../wording/callDescriptions';
+import { modes } from '../wording/modes';
 import { useAssistant, useModels, useServices } from './services';
 
 /** What the assistant may do without asking. */

@@ -1,7 +1,7 @@
 import * as React from 'react';
-import type { IDiffLine } from '../diff';
-import { foldEmpty } from '../diff';
-import { foldEmptyLines, markTricks } from '../marks';
+import type { IDiffLine } from '../review/diff';
+import { foldEmpty } from '../review/diff';
+import { foldEmptyLines, markTricks } from './oddCharacterMarks';
 import { useServices } from './services';
 
 /** Lines shown before "Show all". */

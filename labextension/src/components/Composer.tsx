@@ -1,11 +1,10 @@
 import { stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { IOption } from '../completion';
-import { sendIcon } from '../icons';
-import { MOST_PICTURES, isPicture, readPicture } from '../pictures';
+import type { IOption } from '../composer/completion';
+import { MOST_PICTURES, isPicture, readPicture } from '../composer/pictures';
 import { DraftChips } from './Chips';
 import { ModeChoice, ModelChoice } from './Choices';
-import { LIST_ID, Suggestions, optionId } from './Suggestions';
+import { sendIcon } from './icons';
 import {
   useAssistant,
   useCompletion,
@@ -16,6 +15,7 @@ import {
   useQueue,
   useServices
 } from './services';
+import { LIST_ID, Suggestions, optionId } from './Suggestions';
 
 /** Where the user writes, with what goes along and who answers how. */
 export function Composer(): React.JSX.Element {

@@ -2,8 +2,8 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { PathExt, Time } from '@jupyterlab/coreutils';
 import { closeIcon, downloadIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { attempt } from '../attempt';
-import type { IConversationSummary } from '../protocol';
+import { attempt } from '../api/notifyErrors';
+import type { IConversationSummary } from '../api/protocol';
 import { IconButton } from './Header';
 import { useAssistant, useDraft, useListing, useServices } from './services';
 

@@ -1,8 +1,8 @@
 import { addIcon, historyIcon, settingsIcon } from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { attempt } from '../attempt';
-import { titleOf } from '../request';
+import { attempt } from '../api/notifyErrors';
+import { titleOf } from '../api/request';
 import { useAssistant, useConversation, useServices } from './services';
 
 /** The title of the conversation, and the ways to others. */

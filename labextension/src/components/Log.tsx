@@ -1,13 +1,13 @@
 import * as React from 'react';
-import { isLive, describeCall } from '../words';
+import { isLive, describeCall } from '../wording/callDescriptions';
 import { Answer } from './Answer';
-import { Failure } from './Failure';
 import { notebookOf } from './Call';
+import { Failure } from './Failure';
 import { OutOfDate } from './OutOfDate';
-import { PendingReview } from './Review';
 import { Question } from './Question';
-import { Welcome } from './Welcome';
+import { PendingReview } from './Review';
 import { useAssistant, useConversation, useFront, useServices } from './services';
+import { Welcome } from './Welcome';
 
 /** The messages of the conversation in front. */
 export function Log(): React.JSX.Element {

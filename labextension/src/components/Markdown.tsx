@@ -2,7 +2,7 @@ import { Clipboard } from '@jupyterlab/apputils';
 import { MimeModel } from '@jupyterlab/rendermime';
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import * as React from 'react';
-import { splitBlocks } from '../blocks';
+import { splitBlocks } from './markdownBlocks';
 import { useServices } from './services';
 
 const MARKDOWN = 'text/markdown';

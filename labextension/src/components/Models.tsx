@@ -1,6 +1,6 @@
 import * as React from 'react';
-import { RequestError } from '../client';
-import { titleCase } from '../words';
+import { RequestError } from '../api/client';
+import { titleCase } from '../wording/callDescriptions';
 import { useModels, useServices } from './services';
 import { SharingChoice } from './Sharing';
 

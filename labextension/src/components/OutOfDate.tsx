@@ -1,5 +1,5 @@
 import * as React from 'react';
-import { withPositions } from '../words';
+import { withPositions } from '../wording/callDescriptions';
 import { useConversation, useServices, useStaleCells } from './services';
 
 /** After a turn: the cells whose outputs no longer follow from the code above, with a way to run them. */

@@ -1,6 +1,6 @@
 import { editIcon, refreshIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { AgentMessage } from '../protocol';
+import type { AgentMessage } from '../api/protocol';
 import { Chips, Picture, isPicture } from './Chips';
 import { IconButton } from './Header';
 import { useAssistant, useConversation, useServices } from './services';

@@ -1,12 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
-import { legible } from '../characters';
-import { describeConflict } from '../conflicts';
-import { diffLines } from '../diff';
-import type { OpenNotebooks } from '../notebooks';
-import type { ICellRef, IChange, IUndone } from '../protocol';
-import { Diff } from './Code';
+import type { ICellRef, IChange, IUndone } from '../api/protocol';
+import type { OpenNotebooks } from '../bridge/openNotebooks';
+import { describeConflict } from '../review/conflicts';
+import { diffLines } from '../review/diff';
+import { legible } from '../wording/oddCharacters';
 import { LineCount } from './Call';
+import { Diff } from './Code';
 import { useAssistant, useConversation, useFront, usePending, useServices } from './services';
 
 interface IReviewProps {

@@ -1,6 +1,6 @@
 import * as React from 'react';
-import type { ISentRequest } from '../protocol';
-import { modelName } from '../words';
+import type { ISentRequest } from '../api/protocol';
+import { modelName } from '../wording/callDescriptions';
 import { Code } from './Code';
 import { useServices } from './services';
 

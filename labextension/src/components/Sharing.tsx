@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
-import type { Share } from '../protocol';
-import { SHARES } from '../sharing';
+import type { Share } from '../api/protocol';
+import { SHARES } from '../chat/sharing';
 import { useAssistant, useServices, useSharing } from './services';
 
 /** Where one chooses how much models get to see, and sees who else has a say. */

@@ -1,8 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
-import type { IAccountState } from '../account';
-import type { IUsage } from '../protocol';
-import { count, totalOf } from '../tokenCount';
+import type { IUsage } from '../api/protocol';
+import type { IAccountState } from '../chat/account';
+import { count, totalOf } from '../wording/tokenCount';
 import { useAccount, useAssistant, useConversation, useModels, useServices } from './services';
 
 /** What the last turn took, and how full the model's context is; unfolds to the account. */

@@ -1,6 +1,6 @@
 import { closeIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { IQueued } from '../queue';
+import type { IQueued } from '../chat/queue';
 import { IconButton } from './Header';
 import { useConversation, useQueue, useServices } from './services';
 

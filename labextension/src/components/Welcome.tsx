@@ -1,6 +1,6 @@
 import * as React from 'react';
-import { ideas } from '../ideas';
-import { modelName, titleCase } from '../words';
+import { modelName, titleCase } from '../wording/callDescriptions';
+import { ideas } from '../wording/suggestedRequests';
 import { Key } from './Models';
 import { useModels, useServices } from './services';
 

@@ -3,22 +3,22 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
-import type { Account, IAccountState } from '../account';
-import type { Assistant, IAssistantState } from '../assistant';
-import type { Completion, ICompletionState } from '../completion';
-import type { IConversationState } from '../conversation';
-import type { IDraft } from '../draft';
-import type { IListingState } from '../listing';
-import type { IModelsState } from '../models';
-import type { OpenNotebooks } from '../notebooks';
-import type { ModeOffer } from '../offer';
-import type { CopiedCells } from '../pasted';
-import type { IPending, Reviews } from '../reviews';
-import type { IInstructions, ISentRequest } from '../protocol';
-import type { IQueueState } from '../queue';
-import type { Slash } from '../slash';
-import type { ISharing, Sharing } from '../sharing';
-import type { StaleCells, Staleness } from '../stale';
+import type { IInstructions, ISentRequest } from '../api/protocol';
+import type { OpenNotebooks } from '../bridge/openNotebooks';
+import type { Account, IAccountState } from '../chat/account';
+import type { Assistant, IAssistantState } from '../chat/assistant';
+import type { IConversationState } from '../chat/conversation';
+import type { IListingState } from '../chat/listing';
+import type { IModelsState } from '../chat/models';
+import type { ModeOffer } from '../chat/modeOffer';
+import type { IQueueState } from '../chat/queue';
+import type { ISharing, Sharing } from '../chat/sharing';
+import type { Completion, ICompletionState } from '../composer/completion';
+import type { CopiedCells } from '../composer/copiedCells';
+import type { IDraft } from '../composer/draft';
+import type { Slash } from '../composer/slash';
+import type { IPending, Reviews } from '../review/reviews';
+import type { StaleCells, Staleness } from '../review/staleness';
 
 /** What the components of the panel need from the page. */
 export interface IServices {

@@ -1,0 +1,111 @@
+import type { Cell } from '@jupyterlab/cells';
+import type {
+  INotebookModel,
+  INotebookTracker,
+  Notebook,
+  NotebookPanel
+} from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
+import type { Contents, ServiceManager } from '@jupyterlab/services';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { TabLink } from './tab';
+import type { ITabBridge } from '../tokens';
+
+type Context = DocumentRegistry.IContext<INotebookModel>;
+
+/** Links every notebook of this page, and tells the server where the user is. */
+export class TabBridge implements ITabBridge {
+  constructor(
+    private readonly _notebooks: INotebookTracker,
+    private readonly _services: ServiceManager.IManager,
+    readonly client: string,
+    private readonly _autosave: () => boolean
+  ) {
+    _notebooks.widgetAdded.connect(this._link, this);
+    _notebooks.forEach(panel => this._link(_notebooks, panel));
+    _notebooks.currentChanged.connect(this._touch, this);
+    NotebookActions.executionScheduled.connect(this._onRun, this);
+    for (const event of ['keydown', 'pointerdown']) {
+      window.addEventListener(event, this._act, { capture: true, passive: true });
+    }
+    this._renameInTurn(_services.contents);
+    window.addEventListener('focus', this._act);
+    window.addEventListener('online', this._reconnect);
+    document.addEventListener('visibilitychange', this._reconnect);
+  }
+
+  /** A notebook's file is not saved while it, or a folder that it is in, is renamed. */
+  private _renameInTurn(contents: Contents.IManager): void {
+    const rename = contents.rename.bind(contents);
+    contents.rename = (path, newPath) => {
+      const links = [...this._links]
+        .filter(([context]) => context.path === path || context.path.startsWith(`${path}/`))
+        .map(([, link]) => link);
+      return links.reduceRight<() => Promise<Contents.IModel>>(
+        (work, link) => () => link.inTurn(work),
+        () => rename(path, newPath)
+      )();
+    };
+  }
+
+  private _link(_: INotebookTracker, panel: NotebookPanel): void {
+    const { context } = panel;
+    const { contents } = this._services;
+    if (this._links.has(context) || contents.driveName(context.path)) {
+      return; // a second view of the same notebook, or none of our server's files
+    }
+    const view = (): NotebookPanel | undefined => {
+      const current = this._notebooks.currentWidget;
+      return current?.context === context
+        ? current
+        : this._notebooks.find(widget => widget.context === context);
+    };
+    const link = new TabLink({
+      context,
+      settings: this._services.serverSettings,
+      contents,
+      client: this.client,
+      view,
+      autosave: this._autosave
+    });
+    this._links.set(context, link);
+    context.disposed.connect(this._unlink, this);
+  }
+
+  private _unlink(context: Context): void {
+    this._links.get(context)?.dispose();
+    this._links.delete(context);
+  }
+
+  private _onRun(_: unknown, { notebook, cell }: { notebook: Notebook; cell: Cell }): void {
+    for (const [context, link] of this._links) {
+      if (context.model === notebook.model) {
+        link.ran(cell.model.id);
+      }
+    }
+  }
+
+  private _touch(): void {
+    const context = this._notebooks.currentWidget?.context;
+    if (context && document.visibilityState === 'visible') {
+      this._links.get(context)?.touch();
+    }
+  }
+
+  /** Something the user did, told at most once a second. */
+  private readonly _act = (): void => {
+    if (Date.now() - this._lastAct > 1000) {
+      this._lastAct = Date.now();
+      this._touch();
+    }
+  };
+
+  /** The user or the network is back: do not sit out a pause. */
+  private readonly _reconnect = (): void => {
+    this._links.forEach(link => link.connect());
+    this._touch();
+  };
+
+  private readonly _links = new Map<Context, TabLink>();
+  private _lastAct = 0;
+}

@@ -1,0 +1,256 @@
+import type { Cell } from '@jupyterlab/cells';
+import { isCodeCellModel } from '@jupyterlab/cells';
+import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { Attachment, ICellRef, Share } from '../api/protocol';
+import type { ICellGlance } from '../wording/suggestedRequests';
+
+/** Our part of a notebook's metadata, and the tag of a cell that no model sees. */
+const OURS = 'jupyter_agent';
+const HIDDEN = 'agent-hidden';
+const MARKED = 'jp-Agent-marked';
+const STALE = 'jp-Agent-stale';
+
+/** Where the user is: the notebook in front, its active cell, and the text selected in it. */
+export interface IPlace {
+  notebook: string;
+  attachments: Attachment[];
+}
+
+/** The notebooks that are open on this page, as the panel has to know them. */
+export class OpenNotebooks {
+  constructor(
+    private readonly _tracker: INotebookTracker,
+    private readonly _activate: (panel: NotebookPanel) => void,
+    private readonly _driveName: (path: string) => string
+  ) {
+    _tracker.currentChanged.connect(this._onMoved, this);
+    _tracker.activeCellChanged.connect(this._onMoved, this);
+    _tracker.selectionChanged.connect(this._onMoved, this);
+    NotebookActions.selectionExecuted.connect(this._onRan, this);
+    _tracker.widgetAdded.connect(this._onOpened, this);
+  }
+
+  /** The paths of all. */
+  get paths(): string[] {
+    const paths = new Set<string>();
+    this._tracker.forEach(({ context }) => paths.add(context.path));
+    return [...paths];
+  }
+
+  /** Emitted with the path of a notebook that was opened, or renamed. */
+  get opened(): ISignal<this, string> {
+    return this._opened;
+  }
+
+  /** Emitted when the user goes to another notebook, cell or selection. */
+  get moved(): ISignal<this, void> {
+    return this._moved;
+  }
+
+  /** Emitted with the path of a notebook in which the user has run cells, when they are done. */
+  get ran(): ISignal<this, string> {
+    return this._ran;
+  }
+
+  /** The name of the drive of the notebook in front, if it is another than our server's; its files are out of reach. */
+  get drive(): string {
+    const { currentWidget } = this._tracker;
+    return currentWidget ? this._driveName(currentWidget.context.path) : '';
+  }
+
+  /** Where the user is, or null where no notebook of our server is in front. */
+  get place(): IPlace | null {
+    const panel = this._tracker.currentWidget;
+    if (!panel || this.drive) {
+      return null;
+    }
+    const notebook = panel.context.path;
+    const cell = this._tracker.activeCell;
+    const cell_id = cell?.model.id;
+    const attachments: Attachment[] = cell_id ? [{ type: 'cell', notebook, cell_id }] : [];
+    const text = cell ? selectedText(cell) : '';
+    if (cell_id && text) {
+      attachments.push({ type: 'selection', notebook, cell_id, text });
+    }
+    return { notebook, attachments };
+  }
+
+  /** The cells of the notebook in front at a glance, or null where none is. */
+  glance(): ICellGlance[] | null {
+    const cells = this._tracker.currentWidget?.content.widgets;
+    return (
+      cells?.map(({ model }) => {
+        const code = isCodeCellModel(model) ? model : null;
+        const outputs = code?.outputs.toJSON() ?? [];
+        return {
+          type: model.type,
+          source: model.sharedModel.getSource(),
+          failed: outputs.some(({ output_type }) => output_type === 'error'),
+          executed: code?.executionCount !== null
+        };
+      }) ?? null
+    );
+  }
+
+  /** The cells of a notebook with the first lines of their texts; none where it is not open here. */
+  outline(notebook: string): { cell_id: string; position: number; line: string }[] {
+    const cells = this._panel(notebook)?.content.widgets ?? [];
+    return cells.map(({ model }, index) => ({
+      cell_id: model.id,
+      position: index + 1,
+      line: model.sharedModel.getSource().trim().split('\n', 1)[0].slice(0, 80)
+    }));
+  }
+
+  /** Where these cells are, as the page shows them. */
+  refs(cells: readonly Cell[]): ICellRef[] {
+    return cells.flatMap(cell => {
+      const panel = this._tracker.find(({ content }) => content.widgets.includes(cell));
+      return panel ? [{ notebook: panel.context.path, cell_id: cell.model.id }] : [];
+    });
+  }
+
+  /** The cell of this id that is open here, in the notebook in front before others; null where none is. */
+  find(cellId: string | undefined): ICellRef | null {
+    const { currentWidget } = this._tracker;
+    const has = ({ content }: NotebookPanel): boolean =>
+      content.widgets.some(({ model }) => model.id === cellId);
+    const panel = currentWidget && has(currentWidget) ? currentWidget : this._tracker.find(has);
+    return panel && cellId ? { notebook: panel.context.path, cell_id: cellId } : null;
+  }
+
+  /** What the notebook in front says of how much models see, and how many cells it hides; null where none is. */
+  sharing(): { share: Share; hidden: number } | null {
+    const model = this._tracker.currentWidget?.content.model;
+    if (!model) {
+      return null;
+    }
+    const { share = 'all' } = (model.getMetadata(OURS) ?? {}) as { share?: Share };
+    const tags = [...model.cells].map(cell => cell.getMetadata('tags') as unknown);
+    const hidden = tags.filter(told => Array.isArray(told) && told.includes(HIDDEN)).length;
+    return { share, hidden };
+  }
+
+  /** Write into the notebook in front how much models see of it. */
+  setShare(share: Share): void {
+    const model = this._tracker.currentWidget?.content.model;
+    const told = model?.getMetadata(OURS) as object | undefined;
+    model?.setMetadata(OURS, { ...told, share });
+  }
+
+  /** The mime type of a cell's text: of one of that type, or the cell as it is open here; code otherwise. */
+  mimeType(notebook: string | null | undefined, cellId?: string | null, type?: unknown): string {
+    const cell = notebook && cellId ? this._cell({ notebook, cell_id: cellId }) : null;
+    switch (type ?? cell?.model.type) {
+      case 'markdown':
+        return 'text/x-ipythongfm';
+      case 'raw':
+        return 'text/plain';
+    }
+    const told = this._panel(notebook)?.content.codeMimetype;
+    return told && told !== 'text/plain' ? told : 'text/x-python'; // the kernel tells, once it runs
+  }
+
+  /** The text of a cell now, or null where it is not open here. */
+  source(ref: ICellRef): string | null {
+    return this._cell(ref)?.model.sharedModel.getSource() ?? null;
+  }
+
+  /** The position of a cell, counted from 1, or null where it is not open here. */
+  position({ notebook, cell_id }: ICellRef): number | null {
+    const cells = this._panel(notebook)?.content.widgets ?? [];
+    const index = cells.findIndex(cell => cell.model.id === cell_id);
+    return index < 0 ? null : index + 1;
+  }
+
+  /** Bring a cell into view and make it the active one. */
+  async reveal(ref: ICellRef): Promise<void> {
+    const panel = this._panel(ref.notebook);
+    const cell = this._cell(ref);
+    if (panel && cell) {
+      this._activate(panel);
+      panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
+      await panel.content.scrollToCell(cell, 'smart');
+    }
+  }
+
+  /** Mark a cell while the reader points at what is said of it. */
+  mark(ref: ICellRef, on: boolean): void {
+    this._cell(ref)?.toggleClass(MARKED, on);
+  }
+
+  /** Mark these cells of a notebook, and no others, as out of date. */
+  markStale(notebook: string, cells: readonly string[]): void {
+    for (const cell of this._panel(notebook)?.content.widgets ?? []) {
+      cell.toggleClass(STALE, cells.includes(cell.model.id));
+    }
+  }
+
+  /** Add a code cell below the active one of the notebook in front, as the user would; false where none is. */
+  insert(source: string): boolean {
+    const notebook = this._tracker.currentWidget?.content;
+    if (!notebook?.model) {
+      return false;
+    }
+    const index = notebook.activeCellIndex + 1;
+    const cell = { cell_type: 'code', source, metadata: { trusted: true } };
+    notebook.model.sharedModel.insertCell(index, cell);
+    notebook.activeCellIndex = index;
+    void notebook.scrollToItem(index, 'smart');
+    return true;
+  }
+
+  /** Run cells of an open notebook in their order, as the user's own; returns when they are done. */
+  async run(notebook: string, cells: readonly string[]): Promise<void> {
+    const panel = this._panel(notebook);
+    if (panel) {
+      const { content, sessionContext } = panel;
+      const chosen = content.widgets.filter(({ model }) => cells.includes(model.id));
+      await NotebookActions.runCells(content, chosen, sessionContext);
+      this._ran.emit(notebook);
+    }
+  }
+
+  private _panel(notebook: string | null | undefined): NotebookPanel | undefined {
+    const current = this._tracker.currentWidget;
+    return current?.context.path === notebook
+      ? (current ?? undefined)
+      : this._tracker.find(panel => panel.context.path === notebook);
+  }
+
+  private _cell({ notebook, cell_id }: ICellRef): Cell | undefined {
+    return this._panel(notebook)?.content.widgets.find(cell => cell.model.id === cell_id);
+  }
+
+  private _onOpened(_: unknown, { context }: NotebookPanel): void {
+    void context.ready.then(() => this._opened.emit(context.path));
+    context.pathChanged.connect((_, path) => this._opened.emit(path));
+  }
+
+  private _onMoved(): void {
+    this._moved.emit();
+  }
+
+  private _onRan(_: unknown, { notebook }: { notebook: Notebook }): void {
+    const panel = this._tracker.find(({ content }) => content === notebook);
+    if (panel) {
+      this._ran.emit(panel.context.path);
+    }
+  }
+
+  private readonly _opened = new Signal<this, string>(this);
+  private readonly _ran = new Signal<this, string>(this);
+  private readonly _moved = new Signal<this, void>(this);
+}
+
+function selectedText({ editor, model }: Cell): string {
+  if (!editor) {
+    return '';
+  }
+  const { start, end } = editor.getSelection();
+  const [from, to] = [editor.getOffsetAt(start), editor.getOffsetAt(end)].sort((a, b) => a - b);
+  return model.sharedModel.getSource().slice(from, to);
+}

@@ -1,0 +1,93 @@
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { AgentClient } from '../api/client';
+import { RequestError } from '../api/client';
+import type { IUsage } from '../api/protocol';
+import type { Assistant } from './assistant';
+
+/** What is known of the account; never changed in place. */
+export interface IAccountState {
+  readonly shown: boolean;
+  /** Of the whole conversation; null until it was read. */
+  readonly usage: IUsage | null;
+  /** How the summary stands that the user asked for. */
+  readonly summary: 'none' | 'asked' | 'made' | 'needless' | 'refused';
+  /** Why it was refused, in the server's words. */
+  readonly refusal: string;
+}
+
+const NOTHING: IAccountState = { shown: false, usage: null, summary: 'none', refusal: '' };
+
+/** What the conversation in front has taken, read while it is looked at; and the way to make it shorter. */
+export class Account {
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _assistant: Assistant
+  ) {
+    _assistant.turnEnded.connect(this._onTurnEnded, this);
+    _assistant.changed.connect(this._follow, this);
+  }
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): IAccountState {
+    return this._state;
+  }
+
+  show(): void {
+    if (!this._state.shown) {
+      this.toggle();
+    }
+  }
+
+  toggle(): void {
+    this._set({ ...NOTHING, shown: !this._state.shown, usage: this._state.usage });
+    void this._read();
+  }
+
+  /** Have the conversation summarised; the transcript stays. */
+  async compact(): Promise<void> {
+    this._set({ summary: 'asked' });
+    try {
+      const made = await this._client.compact(this._conversation);
+      this._set({ summary: made ? 'made' : 'needless' });
+    } catch (error) {
+      if (!(error instanceof RequestError)) {
+        throw error;
+      }
+      this._set({ summary: 'refused', refusal: error.message });
+    }
+    await this._read();
+  }
+
+  private _onTurnEnded(): void {
+    void this._read();
+  }
+
+  private async _read(): Promise<void> {
+    if (this._state.shown) {
+      this._set({ usage: await this._client.usage(this._conversation) });
+    }
+  }
+
+  private _follow(): void {
+    const { id } = this._assistant.state.conversation;
+    if (id !== this._conversation) {
+      this._conversation = id;
+      this._set({ ...NOTHING, shown: this._state.shown });
+      void this._read();
+    }
+  }
+
+  private _set(change: Partial<IAccountState>): void {
+    this._state = { ...this._state, ...change };
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _conversation = '';
+  private _state = NOTHING;
+}

@@ -1,0 +1,300 @@
+import type { IStateDB } from '@jupyterlab/statedb';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { Announcements } from '../api/announcements';
+import type { AgentClient } from '../api/client';
+import type { IChange, Mode } from '../api/protocol';
+import type { IRequest } from '../api/request';
+import type { Draft } from '../composer/draft';
+import { Recall } from '../composer/questionHistory';
+import type { IAssistant } from '../tokens';
+import { Conversation, type Progress } from './conversation';
+import type { Instructions } from './instructions';
+import type { Listing } from './listing';
+import type { Models } from './models';
+import type { IQueued } from './queue';
+import { Queue } from './queue';
+
+const STATE = 'jupyter-agent:assistant';
+
+/** What the panel shows besides the conversation; never changed in place. */
+export interface IAssistantState {
+  readonly conversation: Conversation;
+  readonly view: 'conversation' | 'conversations' | 'models' | 'help';
+  readonly mode: Mode;
+}
+
+/** What is remembered from one page load to the next. */
+interface IRemembered {
+  conversation: string;
+  model: string | null;
+  modes: Record<string, Mode>;
+  /** What was asked, the newest last. */
+  asked: string[];
+}
+
+/** The assistant as this page sees it: the conversation in front, the draft, and the choices of the user. */
+export class Assistant implements IAssistant {
+  /** @param _page - The id of this page load. */
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _page: string,
+    private readonly _announcements: Announcements,
+    private readonly _stateDB: IStateDB | null,
+    readonly draft: Draft,
+    readonly models: Models,
+    readonly instructions: Instructions,
+    readonly listing: Listing
+  ) {
+    this._recall = new Recall(draft);
+    this._state = {
+      conversation: new Conversation(_client, _page, _announcements),
+      view: 'conversation',
+      mode: this._defaultMode
+    };
+    this.draft.changed.connect(this._onDrafted, this);
+    this.turnEnded.connect(() => this.queue.proceed(), this);
+    this.queue.open(this._state.conversation);
+    this._watch(this._state.conversation);
+    this._onDrafted();
+  }
+
+  /** What they want to ask when the turn has ended. */
+  readonly queue = new Queue(({ id, ...request }) => void this._ask(request, id));
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): IAssistantState {
+    return this._state;
+  }
+
+  /** Emitted when a turn of the conversation in front has ended. */
+  get turnEnded(): ISignal<this, Conversation> {
+    return this._turnEnded;
+  }
+
+  /** The mode of notebooks for which the user has not chosen one. */
+  set defaultMode(mode: Mode) {
+    this._defaultMode = mode;
+    this._onDrafted();
+  }
+
+  /** Go on where the user was: the conversation of the last page load, or one whose turn runs. */
+  async restore(): Promise<void> {
+    const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
+    this._modes = remembered?.modes ?? {};
+    this._recall.asked = remembered?.asked ?? [];
+    this.models.choose(remembered?.model ?? null);
+    this._onDrafted();
+    void this.models.read();
+    const id =
+      sessionStorage.getItem(STATE) ?? // of this very tab; JupyterLab saves its state only after a while
+      remembered?.conversation ??
+      (await this._runningConversation());
+    if (id && !this._state.conversation.state.messages.length) {
+      this.show(id);
+    }
+  }
+
+  /** Store the key of a provider, and go back to where it is used. Raises RequestError. */
+  async setKey(provider: string, key: string): Promise<void> {
+    await this.models.setKey(provider, key);
+    this._remember();
+    this.setView('conversation');
+  }
+
+  /** Ask `text` with all that goes along with the draft, now or when the turn that runs has ended. */
+  submit(text: string): void {
+    const { place, pictures, text: written } = this.draft.state;
+    const request: IRequest = {
+      text,
+      notebook: place?.notebook,
+      context: this.draft.attachments,
+      pictures: [...pictures],
+      ...this.choices
+    };
+    this._recall.add(written.trim());
+    this._set({ view: 'conversation' });
+    this.draft.clear();
+    if (this._state.conversation.busy) {
+      this.queue.add(request);
+    } else {
+      void this._ask(request);
+    }
+  }
+
+  /** Ask about the notebook in front, in the conversation in front. Returns when the turn has ended. */
+  async ask(text: string, options: Partial<IRequest> = {}): Promise<void> {
+    const place = this.draft.here;
+    const request: IRequest = {
+      text,
+      notebook: place?.notebook,
+      context: place?.attachments,
+      ...this.choices,
+      ...options
+    };
+    this._set({ view: 'conversation' });
+    if (this._state.conversation.busy) {
+      this.queue.add(request);
+    } else {
+      await this._ask(request);
+    }
+  }
+
+  /** Write again what was asked before (-1) or after (1) what is drafted; false where that cannot be. */
+  recall(step: number): boolean {
+    const here = this._state.conversation.state.messages.flatMap(({ role, parts }) =>
+      role === 'user' ? parts.flatMap(part => (part.type === 'text' ? [part.text] : [])) : []
+    );
+    return this._recall.go(step, here);
+  }
+
+  /** Take a question that waits back into the draft. */
+  editQueued({ context = [], id, notebook, pictures = [], text }: IQueued): void {
+    const place = notebook ? { notebook, attachments: context } : null;
+    this.queue.remove(id);
+    this.draft.replace({ text, place, pictures });
+  }
+
+  /** What the user chose for the next turn. */
+  get choices(): Pick<IRequest, 'mode' | 'model' | 'instructions' | 'share'> {
+    const { share, state } = this.models;
+    const instructions = this.instructions.own || undefined;
+    return { mode: this._state.mode, model: state.chosen ?? undefined, instructions, share };
+  }
+
+  /** Take back what the last turn changed, except what the user changed since. */
+  async undoLastTurn(): Promise<void> {
+    const { conversation } = this._state;
+    const turnId = conversation.state.messages.findLast(message => message.metadata?.turnId)
+      ?.metadata?.turnId;
+    if (turnId) {
+      await conversation.undo(turnId);
+    }
+  }
+
+  /** What a turn changed. */
+  changes(turnId: string): Promise<IChange[]> {
+    return this._client.changes(turnId);
+  }
+
+  newConversation(): void {
+    this._open(new Conversation(this._client, this._page, this._announcements));
+  }
+
+  /** Show a conversation of the server. */
+  show(id: string): void {
+    const conversation = new Conversation(this._client, this._page, this._announcements, id);
+    this._open(conversation);
+    void conversation.load().then(() => this.queue.proceed());
+  }
+
+  async listConversations(): Promise<void> {
+    this._set({ view: 'conversations' });
+    await this.listing.read();
+  }
+
+  async renameConversation(id: string, title: string): Promise<void> {
+    const { conversation } = this._state;
+    await (id === conversation.id ? conversation.rename(title) : this._client.rename(id, title));
+    this.listing.renamed(id, title);
+  }
+
+  async removeConversation(id: string): Promise<void> {
+    await this.listing.remove(id);
+    if (id === this._state.conversation.id) {
+      this._open(new Conversation(this._client, this._page, this._announcements), 'conversations');
+    }
+  }
+
+  setView(view: IAssistantState['view']): void {
+    this._set({ view });
+  }
+
+  setMode(mode: Mode): void {
+    this._set({ mode });
+    this._modes = { ...this._modes, [this._notebook]: mode };
+    this._remember();
+  }
+
+  /** Let this model answer from now on. */
+  setModel(model: string): void {
+    this.models.choose(model);
+    this._remember();
+  }
+
+  private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {
+    this._state.conversation.dispose();
+    this._set({ conversation, view });
+    this.queue.open(conversation);
+    this._watch(conversation);
+    this._remember();
+  }
+
+  private async _ask(request: IRequest, id?: string): Promise<void> {
+    const asked = this._state.conversation.send(request, id);
+    this._remember();
+    await asked;
+  }
+
+  /** The notebook that the draft is about; empty where it is about none. */
+  private get _notebook(): string {
+    return this.draft.state.place?.notebook ?? '';
+  }
+
+  private _onDrafted(): void {
+    const before = this._about;
+    this._about = this._notebook;
+    this._set({ mode: this._modes[this._about] ?? this._defaultMode });
+    if (this._about !== before) {
+      void this.instructions.read(this._about);
+    }
+  }
+
+  private _watch(conversation: Conversation): void {
+    let before: Progress = conversation.state.progress;
+    conversation.changed.connect(() => {
+      const { progress } = conversation.state;
+      const last = before;
+      before = progress;
+      if (last === 'running' && progress !== last) {
+        this._turnEnded.emit(conversation);
+        void this.instructions.read(); // the turn may have written such a file
+      }
+    });
+  }
+
+  private async _runningConversation(): Promise<string | undefined> {
+    const listed = await this._client.conversations({ query: '' }).catch(() => null); // `problem` tells
+    return listed?.conversations.find(({ state }) => state === 'running' || state === 'waiting')
+      ?.id;
+  }
+
+  private _remember(): void {
+    const { conversation } = this._state;
+    sessionStorage.setItem(STATE, conversation.id);
+    const remembered: IRemembered = {
+      conversation: conversation.id,
+      model: this.models.state.chosen,
+      modes: this._modes,
+      asked: [...this._recall.asked]
+    };
+    void this._stateDB?.save(STATE, { ...remembered });
+  }
+
+  private _set(change: Partial<IAssistantState>): void {
+    this._state = { ...this._state, ...change };
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _turnEnded = new Signal<this, Conversation>(this);
+  private readonly _recall: Recall;
+  private _about: string | null = null;
+  private _defaultMode: Mode = 'ask';
+  private _modes: Record<string, Mode> = {};
+  private _state: IAssistantState;
+}

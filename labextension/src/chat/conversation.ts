@@ -1,0 +1,297 @@
+import type { IDisposable } from '@lumino/disposable';
+import { UUID } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
+import type { ISignal } from '@lumino/signaling';
+import type { Announcements, IAnnouncement } from '../api/announcements';
+import type { AgentClient, IFailure } from '../api/client';
+import { failureOf } from '../api/client';
+import type {
+  AgentChunk,
+  AgentMessage,
+  IApproval,
+  IApprovalAnswer,
+  ICellRef,
+  IChange,
+  IChatRequest,
+  IUndone,
+  TurnState
+} from '../api/protocol';
+import type { IRequest } from '../api/request';
+import { before, bodyOf, questionOf } from '../api/request';
+import { chunks } from '../api/stream';
+import { advance, answered, emptyAnswer, pendingApprovals } from './message';
+
+/** How the last turn stands; `idle` where there was none. */
+export type Progress = TurnState | 'idle';
+
+/** A conversation at one moment; never changed in place. */
+export interface IConversationState {
+  readonly title: string | null;
+  readonly messages: readonly AgentMessage[];
+  readonly progress: Progress;
+  /** False while a turn runs and its stream is being reached again. */
+  readonly connected: boolean;
+  /** Why the last thing asked for did not happen. */
+  readonly failure: IFailure | null;
+  /** What each turn changed as far as it was asked for, with what became of it. */
+  readonly changes: Readonly<Record<string, readonly IChange[]>>;
+}
+
+/**
+ * One conversation with the assistant, as the server has it. The turn belongs to the server: this follows it,
+ * finds it again after a cut or a reload, and takes in what other pages and scripts do in it.
+ */
+export class Conversation implements IDisposable {
+  /** @param page - The id of this page load, which tells the server in whose tab the user is. */
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _page: string,
+    announcements: Announcements,
+    readonly id: string = UUID.uuid4()
+  ) {
+    announcements.told.connect(this._hear, this);
+  }
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): IConversationState {
+    return this._state;
+  }
+
+  /** Whether a turn runs or waits for an answer. */
+  get busy(): boolean {
+    return this._state.progress === 'running';
+  }
+
+  /** The questions that the turn waits for. */
+  get approvals(): IApproval[] {
+    return this.busy ? pendingApprovals(this._state.messages.at(-1)) : [];
+  }
+
+  get isDisposed(): boolean {
+    return this._abort.signal.aborted;
+  }
+
+  dispose(): void {
+    this._abort.abort();
+    Signal.clearData(this);
+  }
+
+  /** Read the conversation from the server, and follow its turn where one runs. A new one stays empty. */
+  async load(): Promise<void> {
+    if (this.busy) {
+      return;
+    }
+    await this._try(async () => {
+      const { title, messages, state } = await this._client.conversation(this.id);
+      if (this.busy) {
+        return; // asked here, or found running by an earlier look, in the meantime
+      }
+      const running = state === 'running' || state === 'waiting';
+      this._set({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
+      if (running) {
+        await this._follow(() => this._client.follow(this.id, '', this._abort.signal));
+      } else {
+        await this._readChanges();
+      }
+    });
+  }
+
+  /** Ask; one `id` is asked once, in however many pages. Returns when the turn has ended. */
+  async send(request: IRequest, id?: string): Promise<void> {
+    const question = questionOf(request, id);
+    const kept = before(this._state.messages, request.replaces?.id);
+    this._set({ messages: [...kept, question] });
+    await this._ask(bodyOf(request, question, { id: this.id, client: this._page }));
+  }
+
+  /** Ask a question (the last by default) again: as it was where the server never took it, else for another answer. */
+  async retry(request: Omit<IRequest, 'text'>, id?: string): Promise<void> {
+    const { messages } = this._state;
+    const question = messages.findLast(
+      message => message.role === 'user' && (!id || message.id === id)
+    );
+    if (!question) {
+      return;
+    }
+    this._set({ messages: [...before(messages, question.id), question] });
+    await this._ask(
+      this._unsent ?? {
+        ...request,
+        id: this.id,
+        messages: [question],
+        trigger: 'regenerate-message',
+        messageId: question.id,
+        client: this._page
+      }
+    );
+  }
+
+  /** Stop the turn; one that the server has not begun yet, as soon as it has. */
+  async stop(): Promise<void> {
+    if (this.busy && this._unsent) {
+      this._stopAtStart = true;
+      return;
+    }
+    await this._try(() => this._client.stop(this.id));
+  }
+
+  /** Answer questions, all of them at once or none. */
+  async answer(answers: IApprovalAnswer[]): Promise<void> {
+    const last = this._state.messages.length - 1;
+    const message = answered(this._state.messages[last], answers);
+    this._set({ messages: this._state.messages.with(last, message) });
+    await this._try(() => this._client.answer(this.id, answers));
+  }
+
+  /** Take back what a turn changed, or only what it changed in `cells`; null where the server refused. */
+  async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone | null> {
+    const undone = await this._try(() => this._client.undo(turnId, cells));
+    await this.reviewed(turnId);
+    return undone;
+  }
+
+  /** Mark what a turn changed, or only what it changed in `cells`, as reviewed. */
+  async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
+    await this._try(() => this._client.accept(turnId, cells));
+    await this.reviewed(turnId);
+  }
+
+  /** Changes of a turn were kept or taken back: ask what became of them, where the turn is of this conversation. */
+  async reviewed(turnId: string): Promise<void> {
+    const messages = this._state.messages.filter(({ metadata }) => metadata?.turnId === turnId);
+    await this._try(() => this._readChanges(messages));
+  }
+
+  /** Raises RequestError, NetworkError. */
+  async rename(title: string): Promise<void> {
+    await this._client.rename(this.id, title);
+    this._set({ title });
+  }
+
+  /** A turn that is shown ends with what became of it, and one that runs tells of itself; read all else. */
+  private _hear(_: Announcements, { conversation_id, turn_id }: IAnnouncement): void {
+    if (conversation_id !== this.id) {
+      return;
+    }
+    const { messages } = this._state;
+    const shown = messages.findLast(({ metadata }) => metadata?.turnId === turn_id);
+    if (!turn_id || !shown) {
+      void this.load();
+    } else if (!this.busy || shown !== messages.at(-1)) {
+      void this.reviewed(turn_id);
+    }
+  }
+
+  private async _ask(request: IChatRequest): Promise<void> {
+    const key = request.trigger ? UUID.uuid4() : request.messages[0].id;
+    this._unsent = request;
+    this._stopAtStart = false;
+    this._set({ progress: 'running', failure: null });
+    await this._try(() => this._follow(() => this._client.chat(request, key, this._abort.signal)));
+    if (this.busy) {
+      this._set({ progress: 'failed' });
+    }
+  }
+
+  /** Take in a turn's stream until its end. */
+  private async _follow(connect: () => Promise<Response>): Promise<void> {
+    const { signal } = this._abort;
+    const stream = chunks({
+      connect,
+      resume: after => this._client.follow(this.id, after, signal),
+      signal,
+      onConnected: connected => this._set({ connected })
+    });
+    let next = await stream.next();
+    for (; !next.done; next = await stream.next()) {
+      this._take(next.value);
+    }
+    if (next.value) {
+      await this._ended();
+    } else {
+      this._set({ progress: 'idle' }); // it ended while nobody listened
+      await this.load();
+    }
+  }
+
+  private _take(chunk: AgentChunk): void {
+    const { messages } = this._state;
+    switch (chunk.type) {
+      case 'start': {
+        const answer = advance(emptyAnswer(''), chunk);
+        const known = messages.findIndex(message => message.id === answer.id);
+        this._set({ messages: known < 0 ? [...messages, answer] : messages.with(known, answer) });
+        if (this._unsent) {
+          this._unsent = null;
+          if (this._stopAtStart) {
+            void this.stop();
+          }
+        }
+        break;
+      }
+      case 'abort':
+        this._set({ progress: 'stopped' });
+        break;
+      case 'error':
+        this._set({ progress: 'failed', failure: { message: chunk.errorText, reason: 'turn' } });
+        break;
+      default:
+        this._set({ messages: messages.with(-1, advance(messages.at(-1)!, chunk)) });
+    }
+  }
+
+  private async _ended(): Promise<void> {
+    if (this.busy) {
+      this._set({ progress: 'done' });
+    }
+    await this._readChanges(this._state.messages.slice(-1));
+  }
+
+  /** Ask what became of the changes that these messages tell of. */
+  private async _readChanges(messages = this._state.messages): Promise<void> {
+    for (const { metadata, parts } of messages) {
+      if (metadata?.turnId && parts.some(part => part.type === 'data-changes')) {
+        const changes = await this._client.changes(metadata.turnId);
+        this._set({ changes: { ...this._state.changes, [metadata.turnId]: changes } });
+      }
+    }
+  }
+
+  /** What `work` gives, or null with the reason in `state.failure`. */
+  private async _try<T>(work: () => Promise<T>): Promise<T | null> {
+    try {
+      return await work();
+    } catch (error) {
+      if (this.isDisposed) {
+        return null;
+      }
+      this._set({ failure: failureOf(error) });
+      return null;
+    }
+  }
+
+  private _set(change: Partial<IConversationState>): void {
+    if (!this.isDisposed) {
+      this._state = { ...this._state, ...change };
+      this._changed.emit();
+    }
+  }
+
+  private readonly _abort = new AbortController();
+  private readonly _changed = new Signal<this, void>(this);
+  /** What was asked and not taken by the server yet. */
+  private _unsent: IChatRequest | null = null;
+  private _stopAtStart = false;
+  private _state: IConversationState = {
+    title: null,
+    messages: [],
+    progress: 'idle',
+    connected: true,
+    failure: null,
+    changes: {}
+  };
+}

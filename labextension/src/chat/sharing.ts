@@ -1,0 +1,95 @@
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { AgentClient } from '../api/client';
+import type { Share } from '../api/protocol';
+import type { OpenNotebooks } from '../bridge/openNotebooks';
+import type { Assistant } from './assistant';
+
+/** From the freest to the strictest. */
+export const SHARES: readonly Share[] = ['all', 'no-outputs', 'code-only'];
+
+/** Who says how much models get to see; the strictest counts. Never changed in place. */
+export interface ISharing {
+  /** The user, for all notebooks. */
+  readonly own: Share;
+  /** The notebook in front, for whoever works in it; null where none is. */
+  readonly notebook: Share | null;
+  /** The administrator. */
+  readonly ceiling: Share;
+  /** What counts. */
+  readonly effective: Share;
+  /** Cells of the notebook in front that are never sent. */
+  readonly hidden: number;
+}
+
+/** How much of the notebook in front is shared with models, and where that is chosen. */
+export class Sharing {
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _notebooks: OpenNotebooks,
+    private readonly _assistant: Assistant
+  ) {
+    _notebooks.moved.connect(() => this._look());
+    _assistant.turnEnded.connect(() => this._look());
+  }
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): ISharing {
+    return this._state;
+  }
+
+  /** Take the user's choice from their settings, now and whenever it changes. */
+  follow(settings: ISettingRegistry.ISettings): void {
+    this._settings = settings;
+    settings.changed.connect(() => this._look());
+    this._look();
+    void this._readCeiling();
+  }
+
+  /** The user chooses for all notebooks. */
+  async chooseOwn(share: Share): Promise<void> {
+    await this._settings?.set('share', share);
+  }
+
+  /** The user chooses for the notebook in front; it is written into the notebook. */
+  chooseForNotebook(share: Share): void {
+    this._notebooks.setShare(share);
+    this._look();
+  }
+
+  private async _readCeiling(): Promise<void> {
+    this._ceiling = await this._client.share().catch(() => this._ceiling); // `problem` tells
+    this._look();
+  }
+
+  private _look(): void {
+    const own = (this._settings?.composite.share as Share | undefined) ?? 'all';
+    const told = this._notebooks.sharing();
+    const said = [own, told?.share ?? 'all', this._ceiling].map(share => SHARES.indexOf(share));
+    this._assistant.models.share = own;
+    this._state = {
+      own,
+      notebook: told?.share ?? null,
+      ceiling: this._ceiling,
+      effective: SHARES[Math.max(...said)],
+      hidden: told?.hidden ?? 0
+    };
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _settings: ISettingRegistry.ISettings | null = null;
+  private _ceiling: Share = 'all';
+  private _state: ISharing = {
+    own: 'all',
+    notebook: null,
+    ceiling: 'all',
+    effective: 'all',
+    hidden: 0
+  };
+}

@@ -1,0 +1,161 @@
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { Attachment } from '../api/protocol';
+import type { Mentions } from './mentions';
+import type { Slash } from './slash';
+
+/** The word that is being typed, where it may name something. */
+export interface IToken {
+  kind: 'mention' | 'command' | 'value';
+  /** What is typed of it, without the sign. */
+  query: string;
+  /** The command whose value it is. */
+  command?: string;
+  /** Where it begins and ends in the text. */
+  from: number;
+  to: number;
+}
+
+/** Something that may be meant. */
+export interface IOption {
+  group: string;
+  label: string;
+  /** A few words on what it is. */
+  about: string;
+  /** What stands in the text for it. */
+  insert: string;
+  attachment?: Attachment;
+  /** Whether there is nothing more to say, and it can be done at once. */
+  complete?: boolean;
+}
+
+/** The list under the cursor; never changed in place. */
+export interface ICompletionState {
+  readonly token: IToken | null;
+  readonly options: readonly IOption[];
+  /** The option that Enter takes. */
+  readonly active: number;
+}
+
+const NOTHING: ICompletionState = { token: null, options: [], active: 0 };
+
+/** The word before the cursor, if it is one that may name something. */
+export function tokenAt(text: string, cursor: number): IToken | null {
+  const before = text.slice(0, cursor);
+  const to = cursor + /^[^\s@]*/.exec(text.slice(cursor))![0].length;
+  const command = /^\/([\w-]*)$/.exec(before);
+  if (command) {
+    return { kind: 'command', query: command[1], from: 0, to };
+  }
+  const value = /^\/([\w-]+) (\S*)$/.exec(before);
+  if (value) {
+    return {
+      kind: 'value',
+      command: value[1],
+      query: value[2],
+      from: cursor - value[2].length,
+      to
+    };
+  }
+  const mention = /(?:^|[\s(])@([^\s@]*)$/.exec(before);
+  return (
+    mention && { kind: 'mention', query: mention[1], from: cursor - mention[1].length - 1, to }
+  );
+}
+
+/** Tells what can be meant by the word that is being typed. */
+export class Completion {
+  constructor(
+    private readonly _mentions: Mentions,
+    private readonly _slash: Slash
+  ) {}
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): ICompletionState {
+    return this._state;
+  }
+
+  /** The option that Enter takes, or undefined where there is none. */
+  get chosen(): IOption | undefined {
+    return this._state.options[this._state.active];
+  }
+
+  /** The text or the cursor is another one. */
+  look(text: string, cursor: number): void {
+    const token = tokenAt(text, cursor);
+    if (!token) {
+      this.close();
+    } else if (!this._dismissed) {
+      this._show(token);
+    }
+  }
+
+  move(step: number): void {
+    const { options, active } = this._state;
+    this._set({ ...this._state, active: (active + step + options.length) % options.length });
+  }
+
+  activate(active: number): void {
+    this._set({ ...this._state, active });
+  }
+
+  /** No list, until another word is begun. */
+  dismiss(): void {
+    this.close();
+    this._dismissed = true;
+  }
+
+  /** No list for now. */
+  close(): void {
+    this._dismissed = false;
+    this._mentions.forget();
+    if (this._state !== NOTHING) {
+      this._set(NOTHING);
+    }
+  }
+
+  private _show(token: IToken): void {
+    if (token.kind !== 'mention') {
+      this._set({ token, options: this._slash.options(token), active: 0 });
+      return;
+    }
+    const here = this._mentions.here(token.query);
+    const known = this._state.token?.from === token.from ? this._state.options : [];
+    this._set({ token, options: here.length ? here : known, active: 0 });
+    let all = here;
+    for (const asked of this._mentions.elsewhere(token.query)) {
+      void asked.then(more => {
+        all = [...all, ...more];
+        if (this._state.token === token) {
+          const options = ranked(all, token.query);
+          const active = Math.min(this._state.active, Math.max(options.length - 1, 0));
+          this._set({ ...this._state, options, active });
+        }
+      });
+    }
+  }
+
+  private _set(state: ICompletionState): void {
+    this._state = state;
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _dismissed = false;
+  private _state = NOTHING;
+}
+
+/** Names that begin with what is typed come before others, their groups with them. */
+function ranked(options: readonly IOption[], query: string): IOption[] {
+  const begins = ({ label }: IOption): boolean =>
+    query !== '' && label.toLowerCase().startsWith(query.toLowerCase());
+  const first = new Set(options.filter(begins).map(({ group }) => group));
+  const [front, rest] = [true, false].map(wanted =>
+    options.filter(({ group }) => first.has(group) === wanted)
+  );
+  return [...front.filter(begins), ...front.filter(option => !begins(option)), ...rest];
+}

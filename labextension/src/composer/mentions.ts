@@ -1,0 +1,172 @@
+import { PathExt } from '@jupyterlab/coreutils';
+import type { Contents } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { AgentClient } from '../api/client';
+import type { OpenNotebooks } from '../bridge/openNotebooks';
+import type { IOption } from './completion';
+import type { Draft } from './draft';
+
+/** How many of one kind are shown. */
+const MOST = 7;
+/** How often a kernel is asked that tells of no variables, and the pause between, in milliseconds. */
+const TRIES = 8;
+const PAUSE = 400;
+
+/** What can be attached with `@`: cells, the selection, notebooks, variables and files. */
+export class Mentions {
+  constructor(
+    private readonly _draft: Draft,
+    private readonly _notebooks: OpenNotebooks,
+    private readonly _contents: Contents.IManager,
+    private readonly _client: AgentClient,
+    private readonly _trans: TranslationBundle
+  ) {}
+
+  /** What is at hand on this page. */
+  here(query: string): IOption[] {
+    return [...this._selection(query), ...this._cells(query), ...this._openNotebooks(query)];
+  }
+
+  /** What the server has to be asked for, once until `forget`. */
+  elsewhere(query: string): Promise<IOption[]>[] {
+    return [this._variables(query), this._files(query)];
+  }
+
+  /** Ask the server anew from now on. */
+  forget(): void {
+    this._asked.clear();
+  }
+
+  private _selection(query: string): IOption[] {
+    const { place } = this._notebooks;
+    const attachment = place?.attachments.find(({ type }) => type === 'selection');
+    const label = this._trans.__('selection');
+    return attachment && label.startsWith(query.toLowerCase())
+      ? [
+          {
+            group: this._trans.__('Selection'),
+            label,
+            about:
+              attachment.type === 'selection'
+                ? attachment.text.trim().split('\n', 1)[0].slice(0, 80)
+                : '',
+            insert: this._trans.__('the selection'),
+            attachment
+          }
+        ]
+      : [];
+  }
+
+  private _cells(query: string): IOption[] {
+    const notebook = this._notebook;
+    const named = /^(?:cell)?(\d*)$/i.exec(query);
+    return this._notebooks
+      .outline(notebook)
+      .filter(({ position, line }) =>
+        named ? `${position}`.startsWith(named[1]) : has(line, query)
+      )
+      .slice(0, MOST)
+      .map(({ cell_id, position, line }) => ({
+        group: this._trans.__('Cells'),
+        label: this._trans.__('cell %1', position),
+        about: line,
+        insert: this._trans.__('cell %1', position),
+        attachment: { type: 'cell', notebook, cell_id }
+      }));
+  }
+
+  private _openNotebooks(query: string): IOption[] {
+    return this._notebooks.paths
+      .filter(path => path !== this._notebook && has(path, query))
+      .slice(0, MOST)
+      .map(path => this._file(path, this._trans.__('Open notebooks')));
+  }
+
+  private async _variables(query: string): Promise<IOption[]> {
+    const notebook = this._notebook;
+    if (!notebook) {
+      return [];
+    }
+    const known = await this._once('variables', () => this._listed(notebook));
+    return known
+      .filter(({ name }) => has(name, query))
+      .slice(0, MOST)
+      .map(({ name, about }) => ({
+        group: this._trans.__('Variables'),
+        label: name,
+        about,
+        insert: `\`${name}\``,
+        attachment: { type: 'variable', name }
+      }));
+  }
+
+  /** The variables of the kernel, which may be busy for a moment. */
+  private async _listed(notebook: string): Promise<{ name: string; about: string }[]> {
+    for (let left = TRIES; left > 0; left--) {
+      const known = await this._client.variables(notebook);
+      if (known.length) {
+        return known;
+      }
+      await new Promise(resolve => setTimeout(resolve, PAUSE));
+    }
+    return [];
+  }
+
+  private async _files(query: string): Promise<IOption[]> {
+    const typed = query.slice(0, query.lastIndexOf('/') + 1);
+    const base = typed.startsWith('/') ? '' : PathExt.dirname(this._notebook);
+    const folder = PathExt.join(base, typed).replace(/^\/+|\/+$/g, '');
+    const found = await this._once(folder || '/', () => this._list(folder));
+    return found
+      .filter(({ name }) => has(name, query.slice(typed.length)))
+      .slice(0, MOST)
+      .map(({ name, path, type }) =>
+        type === 'directory'
+          ? {
+              group: this._trans.__('Files'),
+              label: `${name}/`,
+              about: '',
+              insert: `@${typed}${name}/`
+            }
+          : this._file(path, this._trans.__('Files'))
+      );
+  }
+
+  private async _list(folder: string): Promise<Contents.IModel[]> {
+    try {
+      const found = await this._contents.get(folder, { content: true });
+      return (found.content as Contents.IModel[])
+        .filter(({ path }) => path !== this._notebook)
+        .sort((one, other) => one.name.localeCompare(other.name));
+    } catch {
+      return []; // there is no such folder, or not yet: it is being typed
+    }
+  }
+
+  private _file(path: string, group: string): IOption {
+    const insert = `\`${PathExt.basename(path)}\``;
+    return {
+      group,
+      label: PathExt.basename(path),
+      about: PathExt.dirname(path),
+      insert,
+      attachment: { type: 'file', path }
+    };
+  }
+
+  private _once<T>(key: string, ask: () => Promise<T[]>): Promise<T[]> {
+    const asked = (this._asked.get(key) as Promise<T[]> | undefined) ?? ask().catch(() => []);
+    this._asked.set(key, asked);
+    return asked;
+  }
+
+  private get _notebook(): string {
+    return this._draft.state.place?.notebook ?? '';
+  }
+
+  private readonly _asked = new Map<string, Promise<unknown[]>>();
+}
+
+function has(text: string, query: string): boolean {
+  return text.toLowerCase().includes(query.toLowerCase());
+}

@@ -1,0 +1,141 @@
+import { Notification } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { SHOWN_FOR } from '../api/notifyErrors';
+import type { IChange } from '../api/protocol';
+import type { Assistant } from '../chat/assistant';
+import type { Conversation, Progress } from '../chat/conversation';
+import type { AssistantPanel } from './panel';
+
+const NEWS = 'jp-Agent-news';
+const SEEN = 'jupyter-agent:seen';
+
+/**
+ * Tells a user who was away what has happened: a mark on the icon, and a notification that leads to the turn.
+ *
+ * Away is who does not see the panel, looks at another page, or had closed this one.
+ */
+export class News {
+  /** @param _show - Shows the panel. */
+  constructor(
+    private readonly _assistant: Assistant,
+    private readonly _panel: AssistantPanel,
+    private readonly _show: () => void,
+    private readonly _trans: TranslationBundle
+  ) {
+    _assistant.changed.connect(this._follow, this);
+    _panel.shown.connect(this._onShown, this);
+    document.addEventListener('visibilitychange', () => this._seen());
+    this._follow();
+  }
+
+  private _follow(): void {
+    const { conversation } = this._assistant.state;
+    if (conversation !== this._conversation) {
+      this._conversation = conversation; // one that is left disposes, and so disconnects
+      this._progress = conversation.state.progress;
+      this._asked = 0;
+      conversation.changed.connect(this._look, this);
+    }
+  }
+
+  private _look(conversation: Conversation): void {
+    const { progress } = conversation.state;
+    const asked = conversation.approvals.length;
+    const ended = progress !== 'running' && progress !== 'idle';
+    if (asked > this._asked) {
+      this._tell(this._trans.__('The assistant waits for your answer.'), '');
+    } else if (ended && progress !== this._progress && progress !== 'stopped') {
+      void this._tellEnd(conversation);
+    }
+    this._progress = progress;
+    this._asked = asked;
+  }
+
+  /** The end of a turn, once: also of one that ended while no page was there. */
+  private async _tellEnd(conversation: Conversation): Promise<void> {
+    const { messages, progress } = conversation.state;
+    const turnId = messages.at(-1)?.metadata?.turnId ?? '';
+    if (!turnId || localStorage.getItem(SEEN) === turnId) {
+      return;
+    }
+    if (this._isLookedAt) {
+      localStorage.setItem(SEEN, turnId);
+      return;
+    }
+    const changes = await this._assistant.changes(turnId).catch(() => []); // of use, but no more
+    const said =
+      progress === 'done'
+        ? this._trans.__('The assistant has answered.')
+        : this._trans.__('The assistant could not finish its answer.');
+    this._tell([said, this._told(changes)].filter(Boolean).join(' '), turnId);
+  }
+
+  /** "3 cells changed in sales.ipynb." */
+  private _told(changes: readonly IChange[]): string {
+    const changed = changes.filter(({ kind, undone }) => kind !== 'outputs' && !undone);
+    const cells = new Set(changed.map(({ cell_id }) => cell_id)).size;
+    const notebooks = [...new Set(changed.map(({ notebook }) => PathExt.basename(notebook)))];
+    return cells
+      ? this._trans._n(
+          '1 cell changed in %2.',
+          '%1 cells changed in %2.',
+          cells,
+          notebooks.join(', ')
+        )
+      : '';
+  }
+
+  private _tell(message: string, turnId: string): void {
+    if (this._isLookedAt) {
+      return;
+    }
+    this._panel.title.className = NEWS;
+    this._dismiss();
+    this._turnId = turnId;
+    const show = (): void => {
+      this._show();
+      void this._panel.showTurn(turnId);
+    };
+    this._notification = Notification.emit(message, 'default', {
+      autoClose: document.hidden ? false : SHOWN_FOR, // who comes back finds it
+      actions: [
+        {
+          label: this._trans.__('Show'),
+          caption: this._trans.__('Open the answer'),
+          callback: show
+        }
+      ]
+    });
+  }
+
+  private get _isLookedAt(): boolean {
+    return this._panel.isVisible && !document.hidden;
+  }
+
+  /** The panel was opened, which is what the notification is for. */
+  private _onShown(): void {
+    this._dismiss();
+    this._seen();
+  }
+
+  private _seen(): void {
+    if (this._isLookedAt) {
+      this._panel.title.className = '';
+      localStorage.setItem(SEEN, this._turnId);
+    }
+  }
+
+  private _dismiss(): void {
+    if (this._notification) {
+      Notification.dismiss(this._notification);
+      this._notification = '';
+    }
+  }
+
+  private _conversation: Conversation | null = null;
+  private _progress: Progress = 'idle';
+  private _asked = 0;
+  private _notification = '';
+  private _turnId = '';
+}

@@ -1,0 +1,89 @@
+import { ReactWidget } from '@jupyterlab/ui-components';
+import { PromiseDelegate } from '@lumino/coreutils';
+import type { Message } from '@lumino/messaging';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type * as React from 'react';
+import type { IContentProps } from '../components/Content';
+import { assistantIcon } from '../components/icons';
+import type { IServices } from '../components/services';
+import { DropTarget } from '../composer/dropTarget';
+
+/** The side panel. Its content is loaded when it is first shown. */
+export class AssistantPanel extends ReactWidget {
+  constructor(private readonly _services: IServices) {
+    super();
+    const { trans } = _services;
+    this.id = 'jupyter-agent';
+    this.addClass('jp-Agent');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('Assistant'));
+    this.title.icon = assistantIcon;
+    this.title.caption = trans.__('Assistant');
+    const { assistant, notebooks } = _services;
+    const target = new DropTarget(this.node, notebooks, assistant.draft);
+    this.disposed.connect(() => target.dispose());
+  }
+
+  /** Emitted when the user gets to see the panel. */
+  get shown(): ISignal<this, void> {
+    return this._shown;
+  }
+
+  /** Put the cursor where the user writes. */
+  async focusMessage(): Promise<void> {
+    await this._load();
+    await this._mounted.promise; // not renderPromise: it waits for an idle moment, which a busy page may never have
+    this.node.querySelector<HTMLElement>('.jp-Agent-composer textarea')?.focus();
+  }
+
+  /** Bring the answer of a turn into view, from its beginning. */
+  async showTurn(turnId: string): Promise<void> {
+    await this.focusMessage();
+    const answer = this.node.querySelector(`[data-turn='${CSS.escape(turnId)}']`);
+    answer?.scrollIntoView({ block: 'start' });
+  }
+
+  protected override onActivateRequest(_: Message): void {
+    void this.focusMessage();
+  }
+
+  protected override onAfterAttach(msg: Message): void {
+    super.onAfterAttach(msg);
+    if (this.isVisible) {
+      this._onShown();
+    }
+  }
+
+  protected override onAfterShow(_: Message): void {
+    this._onShown();
+  }
+
+  protected override render(): React.JSX.Element | null {
+    return this._Content && <this._Content services={this._services} onMounted={this._onMounted} />;
+  }
+
+  private _onShown(): void {
+    void this._load();
+    this._shown.emit();
+  }
+
+  private async _load(): Promise<void> {
+    if (!this._Content) {
+      ({ Content: this._Content } = await import('../components/Content'));
+      this.update();
+    }
+  }
+
+  /** Taken out again when the panel is moved to another side. */
+  private readonly _onMounted = (): (() => void) => {
+    this._mounted.resolve();
+    return () => {
+      this._mounted = new PromiseDelegate();
+    };
+  };
+
+  private readonly _shown = new Signal<this, void>(this);
+  private _mounted = new PromiseDelegate<void>();
+  private _Content: React.FunctionComponent<IContentProps> | null = null;
+}

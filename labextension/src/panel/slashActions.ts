@@ -1,0 +1,85 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { attempt } from '../api/notifyErrors';
+import type { Mode } from '../api/protocol';
+import { titleOf } from '../api/request';
+import type { Account } from '../chat/account';
+import type { Assistant } from '../chat/assistant';
+import type { ISlashCommand } from '../composer/slash';
+import { modelName } from '../wording/callDescriptions';
+import { modes } from '../wording/modes';
+
+/** The commands of the message field that do something here instead of asking. */
+export function actions(
+  assistant: Assistant,
+  account: Account,
+  trans: TranslationBundle
+): ISlashCommand[] {
+  return [
+    {
+      name: 'clear',
+      description: trans.__('Begin a new conversation; this one stays in the list'),
+      run: () => assistant.newConversation()
+    },
+    {
+      name: 'undo',
+      description: trans.__('Take back what the last turn changed'),
+      run: () => void assistant.undoLastTurn()
+    },
+    {
+      name: 'compact',
+      description: trans.__('Summarise the conversation, to make room in the context'),
+      run: () => {
+        account.show();
+        void account.compact();
+      }
+    },
+    {
+      name: 'export',
+      description: trans.__('Download this conversation as Markdown'),
+      run: () => void exportInFront(assistant, trans)
+    },
+    {
+      name: 'help',
+      description: trans.__('What can be written here, and which keys there are'),
+      run: () => assistant.setView('help')
+    },
+    {
+      name: 'model',
+      description: trans.__('Choose who answers'),
+      run: value => (value ? assistant.setModel(value) : assistant.setView('models')),
+      values: () =>
+        (assistant.models.state.models?.providers ?? []).flatMap(({ name, models, credentials }) =>
+          models.map(model => ({
+            value: `${name}:${model}`,
+            description: credentials
+              ? modelName(model)
+              : trans.__('%1 (no key yet)', modelName(model))
+          }))
+        )
+    },
+    {
+      name: 'mode',
+      description: trans.__('Choose what the assistant may do without asking'),
+      run: value => {
+        if (value in modes(trans)) {
+          assistant.setMode(value as Mode);
+        }
+      },
+      values: () =>
+        Object.entries(modes(trans)).map(([value, { name, meaning }]) => ({
+          value,
+          description: `${name}: ${meaning}`
+        }))
+    }
+  ];
+}
+
+/** Download the conversation in front as Markdown. */
+export function exportInFront(
+  { listing, state }: Assistant,
+  trans: TranslationBundle
+): Promise<void> {
+  const { conversation } = state;
+  const { messages, title } = conversation.state;
+  return attempt(() => listing.export(conversation.id, titleOf(title, messages)), trans);
+}

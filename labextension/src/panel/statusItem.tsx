@@ -1,0 +1,72 @@
+import type { IStatusBar } from '@jupyterlab/statusbar';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import * as React from 'react';
+import type { Assistant } from '../chat/assistant';
+import type { Conversation } from '../chat/conversation';
+import { modelName } from '../wording/callDescriptions';
+import { count, totalOf } from '../wording/tokenCount';
+
+/** In the status bar: who answers, what happens, and what it took. A click opens the panel. */
+export class StatusItem extends ReactWidget {
+  constructor(
+    private readonly _assistant: Assistant,
+    private readonly _open: () => void,
+    private readonly _trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-Agent-status');
+    _assistant.changed.connect(this._follow, this);
+    _assistant.models.changed.connect(this._schedule, this);
+    this._follow();
+  }
+
+  /** How the status bar shows it. */
+  get placed(): IStatusBar.IItem {
+    return { item: this, align: 'right', rank: 200, isActive: () => true };
+  }
+
+  protected override render(): React.JSX.Element | null {
+    const { models, state } = this._assistant;
+    if (!models.answering) {
+      return null;
+    }
+    const { messages } = state.conversation.state;
+    const usage = messages.findLast(({ metadata }) => metadata?.usage)?.metadata?.usage;
+    const model = modelName(models.answering);
+    const took = usage ? this._trans.__('%1 tokens', count(totalOf(usage), this._trans)) : '';
+    const said = [model, this._state(state.conversation), took].filter(Boolean).join(' · ');
+    return (
+      <button title={this._trans.__('Assistant: %1', said)} onClick={this._open}>
+        {said}
+      </button>
+    );
+  }
+
+  private _state(conversation: Conversation): string {
+    if (conversation.approvals.length) {
+      return this._trans.__('waits for you');
+    }
+    return conversation.busy ? this._trans.__('at work') : this._trans.__('ready');
+  }
+
+  private _follow(): void {
+    const { conversation } = this._assistant.state;
+    if (conversation !== this._conversation) {
+      this._conversation = conversation; // one that is left disposes, and so disconnects
+      conversation.changed.connect(this._schedule, this);
+      this._schedule();
+    }
+  }
+
+  /** At most once per frame: an answer changes with each word. */
+  private _schedule(): void {
+    this._frame ||= requestAnimationFrame(() => {
+      this._frame = 0;
+      this.update();
+    });
+  }
+
+  private _conversation: Conversation | null = null;
+  private _frame = 0;
+}

@@ -1,0 +1,58 @@
+import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { OpenNotebooks } from '../../bridge/openNotebooks';
+import type { Assistant } from '../../chat/assistant';
+import type { Conversation } from '../../chat/conversation';
+import type { Reviews } from '../reviews';
+import type { IMarkServices } from './changeMark';
+import { NotebookMarks } from './notebookMarks';
+import { ReviewActions } from './reviewActions';
+import { writingPlaces } from './writingPlaces';
+
+interface IMarksOptions {
+  tracker: INotebookTracker;
+  notebooks: OpenNotebooks;
+  assistant: Assistant;
+  reviews: Reviews;
+  languages: IEditorLanguageRegistry;
+  trans: TranslationBundle;
+}
+
+/** Marks what the assistant did, and does, in the notebooks that are open. */
+export class Marks {
+  constructor(private readonly _options: IMarksOptions) {
+    const { tracker, assistant, notebooks, reviews, languages, trans } = _options;
+    this._services = { actions: new ReviewActions(reviews, notebooks, trans), languages, trans };
+    tracker.widgetAdded.connect((_, panel) => this._add(panel));
+    tracker.forEach(panel => this._add(panel));
+    assistant.changed.connect(this._follow, this);
+    this._follow();
+  }
+
+  private _add(panel: NotebookPanel): void {
+    const marks = new NotebookMarks(panel, this._options.reviews, this._services);
+    this._marks.add(marks);
+    panel.disposed.connect(() => this._marks.delete(marks));
+  }
+
+  private _follow(): void {
+    const { conversation } = this._options.assistant.state;
+    if (conversation !== this._conversation) {
+      this._conversation = conversation; // one that is left disposes, and so disconnects
+      conversation.changed.connect(this._look, this);
+      this._look(conversation);
+    }
+  }
+
+  private _look(conversation: Conversation): void {
+    const writing = conversation.busy ? writingPlaces(conversation.state.messages.at(-1)) : [];
+    for (const marks of this._marks) {
+      marks.writing = writing;
+    }
+  }
+
+  private readonly _services: IMarkServices;
+  private readonly _marks = new Set<NotebookMarks>();
+  private _conversation: Conversation | null = null;
+}

@@ -1,0 +1,46 @@
+import type { AgentMessage, CallPart } from '../../api/protocol';
+
+/** A cell that the assistant is writing, or the place at which it writes a new one. */
+export interface IWriting {
+  notebook: string;
+  /** The cell; of a new one the neighbour that the call names, null where it names none. */
+  cell_id: string | null;
+  where: 'in' | 'above' | 'below';
+}
+
+interface IWriteInput {
+  notebook?: string;
+  cell_id?: string;
+  after?: string;
+  before?: string;
+}
+
+/** Where the assistant is writing at this moment: the calls of an answer whose text is still on its way. */
+export function writingPlaces(message: AgentMessage | undefined): IWriting[] {
+  const { metadata, parts = [] } = message ?? {};
+  const inFront = metadata?.notebook;
+  const asked = parts.some(part => 'state' in part && part.state === 'approval-requested');
+  return parts.flatMap((part): IWriting[] => {
+    if (asked || part.type !== 'dynamic-tool' || !isWriting(part)) {
+      return [];
+    }
+    const input = (part.input ?? {}) as IWriteInput;
+    const notebook = input.notebook ?? inFront;
+    if (!notebook) {
+      return [];
+    }
+    if (part.toolName === 'update_cell') {
+      return input.cell_id ? [{ notebook, cell_id: input.cell_id, where: 'in' }] : [];
+    }
+    return input.before
+      ? [{ notebook, cell_id: input.before, where: 'above' }]
+      : [{ notebook, cell_id: input.after ?? null, where: 'below' }];
+  });
+}
+
+function isWriting({ state, toolName }: CallPart): boolean {
+  return (
+    (toolName === 'update_cell' || toolName === 'create_cell') &&
+    (state === 'input-streaming' || state === 'input-available')
+  );
+}

@@ -1,0 +1,149 @@
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { Announcements } from '../api/announcements';
+import type { AgentClient } from '../api/client';
+import type { IUndone } from '../api/protocol';
+import type { OpenNotebooks } from '../bridge/openNotebooks';
+import type { Assistant } from '../chat/assistant';
+import type { Conversation } from '../chat/conversation';
+import type { IPendingCell } from './pending';
+import { byTurn, pendingCells } from './pending';
+
+/** What waits for review in one notebook. */
+export interface IPending {
+  readonly cells: readonly IPendingCell[];
+  /** The turns that changed them, the first one first. */
+  readonly turns: readonly string[];
+}
+
+const NOTHING: IPending = { cells: [], turns: [] };
+
+/**
+ * What waits for the user's review in the notebooks that are open here: read from the server when one is opened,
+ * when the assistant changes something, and when changes are kept or taken back, by whomever.
+ */
+export class Reviews implements IDisposable {
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _notebooks: OpenNotebooks,
+    private readonly _assistant: Assistant,
+    announcements: Announcements
+  ) {
+    _notebooks.opened.connect((_, path) => void this._read(path), this);
+    _assistant.changed.connect(this._follow, this);
+    _client.reviewed.connect(this._readAll, this);
+    announcements.told.connect(this._readAll, this);
+    window.addEventListener('focus', this._readAll); // after what a page without a connection missed
+    this._follow();
+    this._readAll();
+  }
+
+  /** Emitted whenever `state` is another one. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    window.removeEventListener('focus', this._readAll);
+    Signal.clearData(this);
+  }
+
+  /** What waits, by notebook; never changed in place. */
+  get state(): ReadonlyMap<string, IPending> {
+    return this._state;
+  }
+
+  of(notebook: string): IPending {
+    return this._state.get(notebook) ?? NOTHING;
+  }
+
+  /** Whether a turn that changed the cell still runs, so that it cannot be taken back yet. */
+  isRunning({ turns }: IPendingCell): boolean {
+    const { conversation } = this._assistant.state;
+    const turn = conversation.state.messages.at(-1)?.metadata?.turnId;
+    return conversation.busy && turn !== undefined && turns.includes(turn);
+  }
+
+  /** Keep what turns, named with the first one first, did to these cells. Raises RequestError, NetworkError. */
+  async keep(cells: readonly IPendingCell[], turns: readonly string[]): Promise<void> {
+    for (const [turn, refs] of byTurn(cells, turns)) {
+      await this._client.accept(turn, refs);
+      await this._assistant.state.conversation.reviewed(turn);
+    }
+  }
+
+  /** Take it back; returns which cells stay as they are, and why. Raises RequestError, NetworkError. */
+  async revert(
+    cells: readonly IPendingCell[],
+    turns: readonly string[]
+  ): Promise<IUndone['conflicts']> {
+    const conflicts: IUndone['conflicts'] = [];
+    for (const [turn, refs] of byTurn(cells, turns)) {
+      conflicts.push(...(await this._client.undo(turn, refs)).conflicts);
+      await this._assistant.state.conversation.reviewed(turn);
+    }
+    return conflicts;
+  }
+
+  private _follow(): void {
+    const { conversation } = this._assistant.state;
+    if (conversation !== this._conversation) {
+      this._conversation = conversation; // one that is left disposes, and so disconnects
+      this._told = conversation.busy ? 0 : told(conversation);
+      conversation.changed.connect(this._look, this);
+    }
+  }
+
+  private _look(conversation: Conversation): void {
+    const now = told(conversation);
+    if (now !== this._told) {
+      this._told = now;
+      this._readAll();
+    }
+  }
+
+  private readonly _readAll = (): void => {
+    for (const path of this._notebooks.paths) {
+      void this._read(path);
+    }
+  };
+
+  /** One at a time for each notebook: the answer to the last question is the one that counts. */
+  private async _read(path: string): Promise<void> {
+    if (this._reading.has(path)) {
+      this._again.add(path);
+      return;
+    }
+    this._reading.add(path);
+    do {
+      this._again.delete(path);
+      const changes = await this._client.pending(path).catch(() => null);
+      if (changes && !this.isDisposed) {
+        const turns = [...new Set(changes.map(({ turn_id }) => turn_id))];
+        this._state = new Map(this._state).set(path, { cells: pendingCells(changes), turns });
+        this._changed.emit();
+      }
+    } while (this._again.has(path));
+    this._reading.delete(path);
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _state: ReadonlyMap<string, IPending> = new Map();
+  private readonly _reading = new Set<string>();
+  private readonly _again = new Set<string>();
+  private _conversation: Conversation | null = null;
+  private _told = 0;
+  private _isDisposed = false;
+}
+
+/** How much the conversation in front has told of changes; another number when there is more, or an end. */
+function told({ busy, state: { messages } }: Conversation): number {
+  const parts = messages.at(-1)?.parts ?? [];
+  return 2 * parts.filter(({ type }) => type === 'data-changes').length + (busy ? 1 : 0);
+}

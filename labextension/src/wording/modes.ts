@@ -1,0 +1,12 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Mode } from '../api/protocol';
+
+/** What the modes are called, and what they mean. */
+export function modes(trans: TranslationBundle): Record<Mode, { name: string; meaning: string }> {
+  return {
+    read: { name: trans.__('Read only'), meaning: trans.__('looks, changes nothing') },
+    ask: { name: trans.__('Ask'), meaning: trans.__('asks before each change or run') },
+    edit: { name: trans.__('Edit'), meaning: trans.__('edits freely, asks before running') },
+    auto: { name: trans.__('Auto'), meaning: trans.__('edits and runs freely') }
+  };
+}

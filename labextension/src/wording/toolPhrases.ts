@@ -1,0 +1,230 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IRunOutput } from '../api/protocol';
+
+/** How one finds a cell's position now, counted from 1; null for a cell that is not in sight. */
+export type Locate = (cellId: string) => number | null;
+
+/** The fields of tools' inputs that are worth a word. */
+export interface IInput {
+  cell_id?: string;
+  cell_ids?: string[];
+  type?: string;
+  after?: string;
+  before?: string;
+  query?: string;
+  path?: string;
+  names?: string[];
+}
+
+/** What would be done, is being done, was done. */
+export type Phrase = [todo: string, doing: string, done: string];
+
+interface IPhraseOptions {
+  tool: string;
+  input: IInput;
+  runs: readonly IRunOutput[];
+  /** What came back so far. */
+  output?: unknown;
+  /** "cell 5", or "a cell" where its position is not known. */
+  cell: string;
+  /** The path of its notebook, where that has to be named. */
+  notebook: string | null;
+  locate: Locate;
+  trans: TranslationBundle;
+}
+
+/** What a tool does, in a colleague's words: "Edited cell 5", "Edited cell 5 in sales.ipynb". */
+export function phrase(options: IPhraseOptions): Phrase {
+  const { tool, notebook, trans } = options;
+  const words = plainly(options);
+  const named = !notebook || NAMED.includes(tool);
+  return named ? words : (words.map(word => trans.__('%1 in %2', word, notebook)) as Phrase);
+}
+
+/** Tools whose words say which file they are about, or that are about none. */
+const NAMED = [
+  'get_notebook_state',
+  'verify_notebook',
+  'read_file',
+  'list_files',
+  'create_notebook',
+  'wait_for_run'
+];
+
+function plainly(options: IPhraseOptions): Phrase {
+  const { tool, input, cell, notebook, locate, trans } = options;
+  switch (tool) {
+    case 'get_notebook_state': {
+      const it = notebook ?? trans.__('the notebook');
+      return [trans.__('Read %1', it), trans.__('Reading %1', it), trans.__('Read %1', it)];
+    }
+    case 'read_cells': {
+      const cells = listOf(input.cell_ids ?? [], locate, trans);
+      return [
+        trans.__('Read %1', cells),
+        trans.__('Reading %1', cells),
+        trans.__('Read %1', cells)
+      ];
+    }
+    case 'search_notebook': {
+      const { query = '' } = input;
+      return [
+        trans.__('Search for “%1”', query),
+        trans.__('Searching for “%1”', query),
+        trans.__('Searched for “%1”', query)
+      ];
+    }
+    case 'create_cell':
+      return creation(input, locate, trans);
+    case 'update_cell':
+      return [trans.__('Edit %1', cell), trans.__('Editing %1', cell), trans.__('Edited %1', cell)];
+    case 'delete_cell':
+      return [
+        trans.__('Delete %1', cell),
+        trans.__('Deleting %1', cell),
+        trans.__('Deleted %1', cell)
+      ];
+    case 'move_cell':
+      return moving(options);
+    case 'verify_notebook':
+      return verifying(options);
+    case 'run_cell':
+      return [trans.__('Run %1', cell), trans.__('Running %1', cell), trans.__('Ran %1', cell)];
+    case 'run_cells': {
+      const cells = ranCells(options);
+      return [trans.__('Run %1', cells), trans.__('Running %1', cells), trans.__('Ran %1', cells)];
+    }
+    case 'inspect_variables': {
+      const names = input.names?.join(', ') ?? trans.__('the variables');
+      return [
+        trans.__('Look at %1', names),
+        trans.__('Looking at %1', names),
+        trans.__('Looked at %1', names)
+      ];
+    }
+    case 'read_file': {
+      const { path = '' } = input;
+      return [trans.__('Read %1', path), trans.__('Reading %1', path), trans.__('Read %1', path)];
+    }
+    case 'create_notebook': {
+      const { path = '' } = input;
+      return [
+        trans.__('Create %1', path),
+        trans.__('Creating %1', path),
+        trans.__('Created %1', path)
+      ];
+    }
+    default:
+      return plainPhrase(tool, trans);
+  }
+}
+
+/** Of tools whose input adds nothing. */
+function plainPhrase(tool: string, trans: TranslationBundle): Phrase {
+  switch (tool) {
+    case 'wait_for_run':
+      return [
+        trans.__('Wait for a run'),
+        trans.__('Waiting for a run'),
+        trans.__('Waited for a run')
+      ];
+    case 'interrupt_kernel':
+      return [
+        trans.__('Interrupt the kernel'),
+        trans.__('Interrupting the kernel'),
+        trans.__('Interrupted the kernel')
+      ];
+    case 'restart_kernel':
+      return [
+        trans.__('Restart the kernel'),
+        trans.__('Restarting the kernel'),
+        trans.__('Restarted the kernel')
+      ];
+    case 'list_files':
+      return [trans.__('List files'), trans.__('Listing files'), trans.__('Listed files')];
+    default:
+      return [trans.__('Use %1', tool), trans.__('Using %1', tool), trans.__('Used %1', tool)];
+  }
+}
+
+function creation({ after, before }: IInput, locate: Locate, trans: TranslationBundle): Phrase {
+  const [below, above] = [after && locate(after), before && locate(before)];
+  if (below) {
+    return [
+      trans.__('Add a cell after %1', below),
+      trans.__('Adding a cell after %1', below),
+      trans.__('Added a cell after %1', below)
+    ];
+  }
+  if (above) {
+    return [
+      trans.__('Add a cell before %1', above),
+      trans.__('Adding a cell before %1', above),
+      trans.__('Added a cell before %1', above)
+    ];
+  }
+  return [trans.__('Add a cell'), trans.__('Adding a cell'), trans.__('Added a cell')];
+}
+
+/** "Moved cell 3 below 6"; its own place is another one by then, so only while it is to be moved. */
+function moving({ cell, input: { after, before }, locate, trans }: IPhraseOptions): Phrase {
+  const below = after ? locate(after) : null;
+  const above = before ? locate(before) : null;
+  const place = below ? trans.__(' below %1', below) : above ? trans.__(' above %1', above) : '';
+  return [
+    trans.__('Move %1', cell) + place,
+    trans.__('Moving %1', cell) + place,
+    trans.__('Moved %1', cell) + place
+  ];
+}
+
+interface IVerification {
+  /** The cell that runs. */
+  running?: string;
+  ok?: boolean;
+  cells?: { status: string }[];
+}
+
+/** "Checked the notebook: 2 differ, 1 failed". */
+function verifying({ output, notebook, locate, trans }: IPhraseOptions): Phrase {
+  const it = notebook ?? trans.__('the notebook');
+  const { running, ok, cells = [] } = (output ?? {}) as IVerification;
+  const count = (wanted: string): number => cells.filter(({ status }) => status === wanted).length;
+  const place = running ? locate(running) : null;
+  const [same, differ, failed] = [count('same'), count('differs'), count('error')];
+  const found = ok
+    ? trans._n('the cell shows the same', 'all %1 cells show the same', same)
+    : [differ > 0 && trans.__('%1 differ', differ), failed > 0 && trans.__('%1 failed', failed)]
+        .filter(Boolean)
+        .join(', ');
+  return [
+    trans.__('Run a copy of %1 from the top', it),
+    place ? trans.__('Checking %1, cell %2', it, place) : trans.__('Checking %1', it),
+    found ? trans.__('Checked %1: %2', it, found) : trans.__('Checked %1', it)
+  ];
+}
+
+/** "cells 2–7, stopped at an error in 5". */
+function ranCells({ input, runs, locate, trans }: IPhraseOptions): string {
+  const failed = runs.find(({ status }) => status === 'error')?.cell_id;
+  const ids = runs.length ? runs.map(({ cell_id }) => cell_id) : input.cell_ids;
+  const cells = ids ? listOf(ids, locate, trans) : trans.__('all cells');
+  const place = failed && locate(failed);
+  return place ? trans.__('%1, stopped at an error in %2', cells, place) : cells;
+}
+
+/** "cells 2–7", "cells 2, 4", "cell 3", "3 cells". */
+function listOf(ids: readonly string[], locate: Locate, trans: TranslationBundle): string {
+  const places = ids.map(locate).filter(place => place !== null);
+  places.sort((a, b) => a - b);
+  if (places.length < ids.length || !places.length) {
+    return trans._n('a cell', '%1 cells', ids.length || 1);
+  }
+  const [first, last] = [places[0], places[places.length - 1]];
+  if (first === last) {
+    return trans.__('cell %1', first);
+  }
+  return last - first === places.length - 1
+    ? trans.__('cells %1–%2', first, last)
+    : trans.__('cells %1', places.join(', '));
+}

@@ -1,0 +1,70 @@
+import type { AgentChunk } from '../../src/api/protocol';
+import { chunks, frames } from '../../src/api/stream';
+
+const BODY =
+  ': heartbeat\n\nid: 1\ndata: {"type":"start-step"}\n\nid: 2\r\ndata: {"type":"abort","reason":"é"}\r\n\r\ndata: [DONE]\n\n';
+
+function body(...pieces: Uint8Array[]): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      pieces.forEach(piece => controller.enqueue(piece));
+      controller.close();
+    }
+  });
+}
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const result: T[] = [];
+  for await (const item of items) {
+    result.push(item);
+  }
+  return result;
+}
+
+describe('frames', () => {
+  it('are the same wherever the network cuts them', async () => {
+    const bytes = new TextEncoder().encode(BODY);
+    for (let cut = 0; cut <= bytes.length; cut++) {
+      const found = await all(frames(body(bytes.slice(0, cut), bytes.slice(cut))));
+      expect(found).toEqual([
+        { id: '1', data: '{"type":"start-step"}' },
+        { id: '2', data: '{"type":"abort","reason":"é"}' },
+        { id: '', data: '[DONE]' }
+      ]);
+    }
+  });
+});
+
+describe('chunks', () => {
+  const bytes = new TextEncoder().encode(BODY);
+
+  it('goes on behind the last frame that came, however often the connection breaks', async () => {
+    const resumed: string[] = [];
+    const connected: boolean[] = [];
+    const rest = [BODY.slice(BODY.indexOf('id: 2')), 'data: [DONE]\n\n'];
+    const stream = chunks({
+      connect: () => Promise.resolve(new Response(body(bytes.slice(0, 50)))),
+      resume: after => {
+        resumed.push(after);
+        const text = rest[resumed.length - 1].slice(0, resumed.length === 1 ? 48 : undefined);
+        return Promise.resolve(new Response(text));
+      },
+      signal: new AbortController().signal,
+      onConnected: now => connected.push(now)
+    });
+    const types = (await all(stream)).map((chunk: AgentChunk) => chunk.type);
+    expect(types).toEqual(['start-step', 'abort']);
+    expect(resumed).toEqual(['1', '2']);
+    expect(connected).toEqual([true, true, true]);
+  });
+
+  it('says so where no turn runs', async () => {
+    const stream = chunks({
+      connect: () => Promise.resolve(new Response(null, { status: 204 })),
+      resume: () => Promise.reject(new Error('nothing to go on with')),
+      signal: new AbortController().signal,
+      onConnected: () => undefined
+    });
+    expect(await stream.next()).toEqual({ done: true, value: false });
+  });
+});

@@ -1,0 +1,141 @@
+import { YNotebook } from '@jupyter/ydoc';
+import type { INotebookModel } from '@jupyterlab/notebook';
+import { Context, type DocumentRegistry } from '@jupyterlab/docregistry';
+import type { Contents } from '@jupyterlab/services';
+import { FileAccess } from '../../src/bridge/saves';
+
+const SOURCE = 'x = 1';
+
+/** A notebook whose saves end when the test says so. */
+function open({ onDisk = SOURCE } = {}) {
+  const ends: (() => void)[] = [];
+  const known: unknown[] = [];
+  const sharedModel = YNotebook.create({ data: {} });
+  const context = {
+    path: 'a.ipynb',
+    model: { dirty: false, sharedModel, toJSON: () => notebook(SOURCE) },
+    save: () => new Promise<void>(resolve => ends.push(resolve)),
+    createCheckpoint: () => Promise.resolve(),
+    _updateContentsModel: (file: { hash: string }) => known.push(file.hash)
+  };
+  const contents = { get: () => Promise.resolve({ content: notebook(onDisk), hash: 'new' }) };
+  const file = new FileAccess(
+    context as unknown as DocumentRegistry.IContext<INotebookModel>,
+    contents as unknown as Contents.IManager
+  );
+  return { context, ends, file, known };
+}
+
+function notebook(source: string) {
+  return { cells: [{ cell_type: 'code', source, outputs: [], metadata: {} }] };
+}
+
+describe('FileAccess', () => {
+  it('uses a name of JupyterLab that is still there', () => {
+    expect(Context.prototype).toHaveProperty('_updateContentsModel');
+  });
+
+  it.each([
+    ['knows the file after a save whose answer was lost', SOURCE, ['new']],
+    ["leaves it to the user where the file is somebody else's", 'theirs = 1', []]
+  ])('%s', async (_, onDisk, expected) => {
+    jest.useFakeTimers();
+    try {
+      const { context, ends, known } = open({ onDisk });
+      const save = context.save();
+      document.dispatchEvent(new Event('freeze'));
+      document.dispatchEvent(new Event('resume'));
+      await jest.advanceTimersByTimeAsync(2000);
+      expect(known).toEqual(expected);
+      ends[1]();
+      await save;
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('lets one save follow the other, and one of many that wait', async () => {
+    const { context, ends, file } = open();
+    const all = [context.save(), context.save(), context.save()];
+    expect(ends).toHaveLength(1);
+    ends[0]();
+    await all[0];
+    await Promise.resolve();
+    expect(ends).toHaveLength(2);
+    ends[1]();
+    await Promise.all(all);
+    expect(ends).toHaveLength(2);
+    expect(file.isBusy).toBe(false);
+  });
+
+  it('lets a rename wait for the save that is under way, and later saves for the rename', async () => {
+    const { context, ends, file } = open();
+    const order: string[] = [];
+    let endRename!: () => void;
+    const saves = [context.save().then(() => order.push('saved'))];
+    const rename = file.inTurn(async () => {
+      order.push('rename');
+      await new Promise<void>(resolve => (endRename = resolve));
+      order.push('renamed');
+    });
+    saves.push(context.save().then(() => order.push('saved again')));
+    await Promise.resolve();
+    expect(order).toEqual([]);
+    ends[0]();
+    await saves[0];
+    await new Promise(resolve => setTimeout(resolve));
+    expect(order).toEqual(['saved', 'rename']);
+    expect(ends).toHaveLength(1);
+    endRename();
+    await rename;
+    await new Promise(resolve => setTimeout(resolve));
+    ends[1]();
+    await Promise.all(saves);
+    expect(order).toEqual(['saved', 'rename', 'renamed', 'saved again']);
+    expect(file.isBusy).toBe(false);
+  });
+
+  it('goes on after something that failed', async () => {
+    const { context, ends, file } = open();
+    const failed = file.inTurn(() => Promise.reject(new Error('no')));
+    const save = context.save();
+    await expect(failed).rejects.toThrow('no');
+    await new Promise(resolve => setTimeout(resolve));
+    ends[0]();
+    await save;
+    expect(file.isBusy).toBe(false);
+  });
+
+  it('saves again where the page was frozen in the midst and the request is never answered', async () => {
+    jest.useFakeTimers();
+    try {
+      const { context, ends, file } = open();
+      const save = context.save();
+      document.dispatchEvent(new Event('resume'));
+      await jest.advanceTimersByTimeAsync(1999);
+      expect(ends).toHaveLength(1);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(ends).toHaveLength(2);
+      ends[1]();
+      await save;
+      expect(file.isBusy).toBe(false);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('does not save again where the answer comes after the thaw', async () => {
+    jest.useFakeTimers();
+    try {
+      const { context, ends } = open();
+      const save = context.save();
+      document.dispatchEvent(new Event('resume'));
+      ends[0]();
+      await save;
+      await jest.advanceTimersByTimeAsync(5000);
+      expect(ends).toHaveLength(1);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+});

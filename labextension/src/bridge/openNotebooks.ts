@@ -5,7 +5,6 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
-import type { ICellGlance } from '../wording/suggestedRequests';
 
 /** Our part of a notebook's metadata, and the tag of a cell that no model sees. */
 const OURS = 'jupyter_agent';
@@ -17,6 +16,15 @@ const STALE = 'jp-Agent-stale';
 export interface IPlace {
   notebook: string;
   attachments: Attachment[];
+}
+
+/** A cell of the notebook in front, as far as the first requests are made from it. */
+export interface ICellGlance {
+  type: string;
+  source: string;
+  /** Whether its output shows an error. */
+  failed: boolean;
+  executed: boolean;
 }
 
 /** The notebooks that are open on this page, as the panel has to know them. */

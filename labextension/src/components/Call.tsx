@@ -4,10 +4,10 @@ import * as React from 'react';
 import type { CallPart, IChange, IRunOutput } from '../api/protocol';
 import { runsOf } from '../api/toolRuns';
 import type { IDiffLine } from '../review/diff';
-import { countLines, diffLines } from '../review/diff';
+import { diffLines } from '../review/diff';
 import { describeCall, isAtWork } from '../wording/callDescriptions';
 import type { IInput } from '../wording/toolPhrases';
-import { Code, Diff } from './Code';
+import { Code, Diff, LineCount } from './Code';
 import { Outputs } from './Outputs';
 import { Review } from './Review';
 import { useFront, useSeconds, useServices } from './services';
@@ -107,16 +107,6 @@ export const Call = React.memo(function Call(props: ICallProps) {
     </div>
   );
 });
-
-/** "+6 −1". */
-export function LineCount({ lines }: { lines: readonly IDiffLine[] }): React.JSX.Element | null {
-  const { added, removed } = countLines(lines);
-  return added + removed ? (
-    <span className="jp-Agent-count">
-      {added > 0 && <ins>+{added}</ins>} {removed > 0 && <del>−{removed}</del>}
-    </span>
-  ) : null;
-}
 
 /** What went to the tool and what came back, as the model has it. */
 function CallDetails({ call }: { call: CallPart }): React.JSX.Element {

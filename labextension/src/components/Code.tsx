@@ -1,6 +1,6 @@
 import * as React from 'react';
 import type { IDiffLine } from '../review/diff';
-import { foldEmpty } from '../review/diff';
+import { countLines, foldEmpty } from '../review/diff';
 import { foldEmptyLines, markTricks } from './oddCharacterMarks';
 import { useServices } from './services';
 
@@ -97,3 +97,13 @@ const Coloured = React.memo(function Coloured({ text, mimeType, folded = false }
   );
   return <code ref={paint} />;
 });
+
+/** "+6 −1". */
+export function LineCount({ lines }: { lines: readonly IDiffLine[] }): React.JSX.Element | null {
+  const { added, removed } = countLines(lines);
+  return added + removed ? (
+    <span className="jp-Agent-count">
+      {added > 0 && <ins>+{added}</ins>} {removed > 0 && <del>−{removed}</del>}
+    </span>
+  ) : null;
+}

@@ -1,6 +1,6 @@
 import { stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { IOption } from '../composer/completion';
+import type { IOption } from '../composer/options';
 import { MOST_PICTURES, isPicture, readPicture } from '../composer/pictures';
 import { DraftChips } from './Chips';
 import { ModeChoice, ModelChoice } from './Choices';

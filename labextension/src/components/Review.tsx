@@ -5,8 +5,7 @@ import type { OpenNotebooks } from '../bridge/openNotebooks';
 import { describeConflict } from '../review/conflicts';
 import { diffLines } from '../review/diff';
 import { legible } from '../wording/oddCharacters';
-import { LineCount } from './Call';
-import { Diff } from './Code';
+import { Diff, LineCount } from './Code';
 import { useAssistant, useConversation, useFront, usePending, useServices } from './services';
 
 interface IReviewProps {

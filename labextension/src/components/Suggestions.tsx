@@ -1,5 +1,5 @@
 import * as React from 'react';
-import type { IOption } from '../composer/completion';
+import type { IOption } from '../composer/options';
 import { useCompletion, useServices } from './services';
 
 export const LIST_ID = 'jp-Agent-suggestions';

@@ -3,8 +3,8 @@ import type { Contents } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { AgentClient } from '../api/client';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
-import type { IOption } from './completion';
 import type { Draft } from './draft';
+import type { IOption } from './options';
 
 /** How many of one kind are shown. */
 const MOST = 7;

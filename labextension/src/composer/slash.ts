@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { IOption, IToken } from './completion';
+import type { IOption, IToken } from './options';
 
 /** Something that is asked for with `/name`. */
 export interface ISlashCommand {

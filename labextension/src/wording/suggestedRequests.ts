@@ -1,13 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-
-/** What the first requests are made from: one cell of the notebook in front. */
-export interface ICellGlance {
-  type: string;
-  source: string;
-  /** Whether its output shows an error. */
-  failed: boolean;
-  executed: boolean;
-}
+import type { ICellGlance } from '../bridge/openNotebooks';
 
 const MOST_IDEAS = 3;
 const TITLE = /^#+\s+(.+?)\s*#*$/m;

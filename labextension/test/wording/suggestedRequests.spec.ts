@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
+import type { ICellGlance } from '../../src/bridge/openNotebooks';
 import { modelName } from '../../src/wording/callDescriptions';
-import type { ICellGlance } from '../../src/wording/suggestedRequests';
 import { ideas } from '../../src/wording/suggestedRequests';
 
 const trans = nullTranslator.load('jupyter_agent');

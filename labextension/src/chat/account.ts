@@ -1,8 +1,7 @@
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
 import type { AgentClient } from '../api/client';
 import { RequestError } from '../api/client';
 import type { IUsage } from '../api/protocol';
+import { Store } from '../store';
 import type { Assistant } from './assistant';
 
 /** What is known of the account; never changed in place. */
@@ -19,46 +18,38 @@ export interface IAccountState {
 const NOTHING: IAccountState = { shown: false, usage: null, summary: 'none', refusal: '' };
 
 /** What the conversation in front has taken, read while it is looked at; and the way to make it shorter. */
-export class Account {
+export class Account extends Store<IAccountState> {
   constructor(
     private readonly _client: AgentClient,
     private readonly _assistant: Assistant
   ) {
+    super(NOTHING);
     _assistant.turnEnded.connect(this._onTurnEnded, this);
     _assistant.changed.connect(this._follow, this);
   }
 
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): IAccountState {
-    return this._state;
-  }
-
   show(): void {
-    if (!this._state.shown) {
+    if (!this.state.shown) {
       this.toggle();
     }
   }
 
   toggle(): void {
-    this._set({ ...NOTHING, shown: !this._state.shown, usage: this._state.usage });
+    this.update({ ...NOTHING, shown: !this.state.shown, usage: this.state.usage });
     void this._read();
   }
 
   /** Have the conversation summarised; the transcript stays. */
   async compact(): Promise<void> {
-    this._set({ summary: 'asked' });
+    this.update({ summary: 'asked' });
     try {
       const made = await this._client.compact(this._conversation);
-      this._set({ summary: made ? 'made' : 'needless' });
+      this.update({ summary: made ? 'made' : 'needless' });
     } catch (error) {
       if (!(error instanceof RequestError)) {
         throw error;
       }
-      this._set({ summary: 'refused', refusal: error.message });
+      this.update({ summary: 'refused', refusal: error.message });
     }
     await this._read();
   }
@@ -68,8 +59,8 @@ export class Account {
   }
 
   private async _read(): Promise<void> {
-    if (this._state.shown) {
-      this._set({ usage: await this._client.usage(this._conversation) });
+    if (this.state.shown) {
+      this.update({ usage: await this._client.usage(this._conversation) });
     }
   }
 
@@ -77,17 +68,10 @@ export class Account {
     const { id } = this._assistant.state.conversation;
     if (id !== this._conversation) {
       this._conversation = id;
-      this._set({ ...NOTHING, shown: this._state.shown });
+      this.update({ ...NOTHING, shown: this.state.shown });
       void this._read();
     }
   }
 
-  private _set(change: Partial<IAccountState>): void {
-    this._state = { ...this._state, ...change };
-    this._changed.emit();
-  }
-
-  private readonly _changed = new Signal<this, void>(this);
   private _conversation = '';
-  private _state = NOTHING;
 }

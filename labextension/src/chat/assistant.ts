@@ -7,6 +7,7 @@ import type { IChange, Mode } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import type { Draft } from '../composer/draft';
 import { Recall } from '../composer/questionHistory';
+import { Store } from '../store';
 import type { IAssistant } from '../tokens';
 import { Conversation, type Progress } from './conversation';
 import type { Instructions } from './instructions';
@@ -34,7 +35,7 @@ interface IRemembered {
 }
 
 /** The assistant as this page sees it: the conversation in front, the draft, and the choices of the user. */
-export class Assistant implements IAssistant {
+export class Assistant extends Store<IAssistantState> implements IAssistant {
   /** @param _page - The id of this page load. */
   constructor(
     private readonly _client: AgentClient,
@@ -46,30 +47,21 @@ export class Assistant implements IAssistant {
     readonly instructions: Instructions,
     readonly listing: Listing
   ) {
-    this._recall = new Recall(draft);
-    this._state = {
+    super({
       conversation: new Conversation(_client, _page, _announcements),
       view: 'conversation',
-      mode: this._defaultMode
-    };
+      mode: 'ask'
+    });
+    this._recall = new Recall(draft);
     this.draft.changed.connect(this._onDrafted, this);
     this.turnEnded.connect(() => this.queue.proceed(), this);
-    this.queue.open(this._state.conversation);
-    this._watch(this._state.conversation);
+    this.queue.open(this.state.conversation);
+    this._watch(this.state.conversation);
     this._onDrafted();
   }
 
   /** What they want to ask when the turn has ended. */
   readonly queue = new Queue(({ id, ...request }) => void this._ask(request, id));
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): IAssistantState {
-    return this._state;
-  }
 
   /** Emitted when a turn of the conversation in front has ended. */
   get turnEnded(): ISignal<this, Conversation> {
@@ -94,7 +86,7 @@ export class Assistant implements IAssistant {
       sessionStorage.getItem(STATE) ?? // of this very tab; JupyterLab saves its state only after a while
       remembered?.conversation ??
       (await this._runningConversation());
-    if (id && !this._state.conversation.state.messages.length) {
+    if (id && !this.state.conversation.state.messages.length) {
       this.show(id);
     }
   }
@@ -117,9 +109,9 @@ export class Assistant implements IAssistant {
       ...this.choices
     };
     this._recall.add(written.trim());
-    this._set({ view: 'conversation' });
+    this.update({ view: 'conversation' });
     this.draft.clear();
-    if (this._state.conversation.busy) {
+    if (this.state.conversation.busy) {
       this.queue.add(request);
     } else {
       void this._ask(request);
@@ -136,8 +128,8 @@ export class Assistant implements IAssistant {
       ...this.choices,
       ...options
     };
-    this._set({ view: 'conversation' });
-    if (this._state.conversation.busy) {
+    this.update({ view: 'conversation' });
+    if (this.state.conversation.busy) {
       this.queue.add(request);
     } else {
       await this._ask(request);
@@ -146,7 +138,7 @@ export class Assistant implements IAssistant {
 
   /** Write again what was asked before (-1) or after (1) what is drafted; false where that cannot be. */
   recall(step: number): boolean {
-    const here = this._state.conversation.state.messages.flatMap(({ role, parts }) =>
+    const here = this.state.conversation.state.messages.flatMap(({ role, parts }) =>
       role === 'user' ? parts.flatMap(part => (part.type === 'text' ? [part.text] : [])) : []
     );
     return this._recall.go(step, here);
@@ -163,12 +155,12 @@ export class Assistant implements IAssistant {
   get choices(): Pick<IRequest, 'mode' | 'model' | 'instructions' | 'share'> {
     const { share, state } = this.models;
     const instructions = this.instructions.own || undefined;
-    return { mode: this._state.mode, model: state.chosen ?? undefined, instructions, share };
+    return { mode: this.state.mode, model: state.chosen ?? undefined, instructions, share };
   }
 
   /** Take back what the last turn changed, except what the user changed since. */
   async undoLastTurn(): Promise<void> {
-    const { conversation } = this._state;
+    const { conversation } = this.state;
     const turnId = conversation.state.messages.findLast(message => message.metadata?.turnId)
       ?.metadata?.turnId;
     if (turnId) {
@@ -193,29 +185,29 @@ export class Assistant implements IAssistant {
   }
 
   async listConversations(): Promise<void> {
-    this._set({ view: 'conversations' });
+    this.update({ view: 'conversations' });
     await this.listing.read();
   }
 
   async renameConversation(id: string, title: string): Promise<void> {
-    const { conversation } = this._state;
+    const { conversation } = this.state;
     await (id === conversation.id ? conversation.rename(title) : this._client.rename(id, title));
     this.listing.renamed(id, title);
   }
 
   async removeConversation(id: string): Promise<void> {
     await this.listing.remove(id);
-    if (id === this._state.conversation.id) {
+    if (id === this.state.conversation.id) {
       this._open(new Conversation(this._client, this._page, this._announcements), 'conversations');
     }
   }
 
   setView(view: IAssistantState['view']): void {
-    this._set({ view });
+    this.update({ view });
   }
 
   setMode(mode: Mode): void {
-    this._set({ mode });
+    this.update({ mode });
     this._modes = { ...this._modes, [this._notebook]: mode };
     this._remember();
   }
@@ -227,15 +219,15 @@ export class Assistant implements IAssistant {
   }
 
   private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {
-    this._state.conversation.dispose();
-    this._set({ conversation, view });
+    this.state.conversation.dispose();
+    this.update({ conversation, view });
     this.queue.open(conversation);
     this._watch(conversation);
     this._remember();
   }
 
   private async _ask(request: IRequest, id?: string): Promise<void> {
-    const asked = this._state.conversation.send(request, id);
+    const asked = this.state.conversation.send(request, id);
     this._remember();
     await asked;
   }
@@ -248,7 +240,7 @@ export class Assistant implements IAssistant {
   private _onDrafted(): void {
     const before = this._about;
     this._about = this._notebook;
-    this._set({ mode: this._modes[this._about] ?? this._defaultMode });
+    this.update({ mode: this._modes[this._about] ?? this._defaultMode });
     if (this._about !== before) {
       void this.instructions.read(this._about);
     }
@@ -274,7 +266,7 @@ export class Assistant implements IAssistant {
   }
 
   private _remember(): void {
-    const { conversation } = this._state;
+    const { conversation } = this.state;
     sessionStorage.setItem(STATE, conversation.id);
     const remembered: IRemembered = {
       conversation: conversation.id,
@@ -285,16 +277,9 @@ export class Assistant implements IAssistant {
     void this._stateDB?.save(STATE, { ...remembered });
   }
 
-  private _set(change: Partial<IAssistantState>): void {
-    this._state = { ...this._state, ...change };
-    this._changed.emit();
-  }
-
-  private readonly _changed = new Signal<this, void>(this);
   private readonly _turnEnded = new Signal<this, Conversation>(this);
   private readonly _recall: Recall;
   private _about: string | null = null;
   private _defaultMode: Mode = 'ask';
   private _modes: Record<string, Mode> = {};
-  private _state: IAssistantState;
 }

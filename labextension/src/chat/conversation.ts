@@ -1,7 +1,6 @@
 import type { IDisposable } from '@lumino/disposable';
 import { UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
-import type { ISignal } from '@lumino/signaling';
 import type { Announcements, IAnnouncement } from '../api/announcements';
 import type { AgentClient, IFailure } from '../api/client';
 import { failureOf } from '../api/client';
@@ -19,6 +18,7 @@ import type {
 import type { IRequest } from '../api/request';
 import { before, bodyOf, questionOf } from '../api/request';
 import { chunks } from '../api/stream';
+import { Store } from '../store';
 import { advance, answered, emptyAnswer, pendingApprovals } from './message';
 
 /** How the last turn stands; `idle` where there was none. */
@@ -41,7 +41,7 @@ export interface IConversationState {
  * One conversation with the assistant, as the server has it. The turn belongs to the server: this follows it,
  * finds it again after a cut or a reload, and takes in what other pages and scripts do in it.
  */
-export class Conversation implements IDisposable {
+export class Conversation extends Store<IConversationState> implements IDisposable {
   /** @param page - The id of this page load, which tells the server in whose tab the user is. */
   constructor(
     private readonly _client: AgentClient,
@@ -49,26 +49,25 @@ export class Conversation implements IDisposable {
     announcements: Announcements,
     readonly id: string = UUID.uuid4()
   ) {
+    super({
+      title: null,
+      messages: [],
+      progress: 'idle',
+      connected: true,
+      failure: null,
+      changes: {}
+    });
     announcements.told.connect(this._hear, this);
-  }
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): IConversationState {
-    return this._state;
   }
 
   /** Whether a turn runs or waits for an answer. */
   get busy(): boolean {
-    return this._state.progress === 'running';
+    return this.state.progress === 'running';
   }
 
   /** The questions that the turn waits for. */
   get approvals(): IApproval[] {
-    return this.busy ? pendingApprovals(this._state.messages.at(-1)) : [];
+    return this.busy ? pendingApprovals(this.state.messages.at(-1)) : [];
   }
 
   get isDisposed(): boolean {
@@ -91,7 +90,7 @@ export class Conversation implements IDisposable {
         return; // asked here, or found running by an earlier look, in the meantime
       }
       const running = state === 'running' || state === 'waiting';
-      this._set({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
+      this.update({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
       if (running) {
         await this._follow(() => this._client.follow(this.id, '', this._abort.signal));
       } else {
@@ -103,21 +102,21 @@ export class Conversation implements IDisposable {
   /** Ask; one `id` is asked once, in however many pages. Returns when the turn has ended. */
   async send(request: IRequest, id?: string): Promise<void> {
     const question = questionOf(request, id);
-    const kept = before(this._state.messages, request.replaces?.id);
-    this._set({ messages: [...kept, question] });
+    const kept = before(this.state.messages, request.replaces?.id);
+    this.update({ messages: [...kept, question] });
     await this._ask(bodyOf(request, question, { id: this.id, client: this._page }));
   }
 
   /** Ask a question (the last by default) again: as it was where the server never took it, else for another answer. */
   async retry(request: Omit<IRequest, 'text'>, id?: string): Promise<void> {
-    const { messages } = this._state;
+    const { messages } = this.state;
     const question = messages.findLast(
       message => message.role === 'user' && (!id || message.id === id)
     );
     if (!question) {
       return;
     }
-    this._set({ messages: [...before(messages, question.id), question] });
+    this.update({ messages: [...before(messages, question.id), question] });
     await this._ask(
       this._unsent ?? {
         ...request,
@@ -141,9 +140,9 @@ export class Conversation implements IDisposable {
 
   /** Answer questions, all of them at once or none. */
   async answer(answers: IApprovalAnswer[]): Promise<void> {
-    const last = this._state.messages.length - 1;
-    const message = answered(this._state.messages[last], answers);
-    this._set({ messages: this._state.messages.with(last, message) });
+    const last = this.state.messages.length - 1;
+    const message = answered(this.state.messages[last], answers);
+    this.update({ messages: this.state.messages.with(last, message) });
     await this._try(() => this._client.answer(this.id, answers));
   }
 
@@ -162,14 +161,14 @@ export class Conversation implements IDisposable {
 
   /** Changes of a turn were kept or taken back: ask what became of them, where the turn is of this conversation. */
   async reviewed(turnId: string): Promise<void> {
-    const messages = this._state.messages.filter(({ metadata }) => metadata?.turnId === turnId);
+    const messages = this.state.messages.filter(({ metadata }) => metadata?.turnId === turnId);
     await this._try(() => this._readChanges(messages));
   }
 
   /** Raises RequestError, NetworkError. */
   async rename(title: string): Promise<void> {
     await this._client.rename(this.id, title);
-    this._set({ title });
+    this.update({ title });
   }
 
   /** A turn that is shown ends with what became of it, and one that runs tells of itself; read all else. */
@@ -177,7 +176,7 @@ export class Conversation implements IDisposable {
     if (conversation_id !== this.id) {
       return;
     }
-    const { messages } = this._state;
+    const { messages } = this.state;
     const shown = messages.findLast(({ metadata }) => metadata?.turnId === turn_id);
     if (!turn_id || !shown) {
       void this.load();
@@ -190,10 +189,10 @@ export class Conversation implements IDisposable {
     const key = request.trigger ? UUID.uuid4() : request.messages[0].id;
     this._unsent = request;
     this._stopAtStart = false;
-    this._set({ progress: 'running', failure: null });
+    this.update({ progress: 'running', failure: null });
     await this._try(() => this._follow(() => this._client.chat(request, key, this._abort.signal)));
     if (this.busy) {
-      this._set({ progress: 'failed' });
+      this.update({ progress: 'failed' });
     }
   }
 
@@ -204,7 +203,7 @@ export class Conversation implements IDisposable {
       connect,
       resume: after => this._client.follow(this.id, after, signal),
       signal,
-      onConnected: connected => this._set({ connected })
+      onConnected: connected => this.update({ connected })
     });
     let next = await stream.next();
     for (; !next.done; next = await stream.next()) {
@@ -213,18 +212,18 @@ export class Conversation implements IDisposable {
     if (next.value) {
       await this._ended();
     } else {
-      this._set({ progress: 'idle' }); // it ended while nobody listened
+      this.update({ progress: 'idle' }); // it ended while nobody listened
       await this.load();
     }
   }
 
   private _take(chunk: AgentChunk): void {
-    const { messages } = this._state;
+    const { messages } = this.state;
     switch (chunk.type) {
       case 'start': {
         const answer = advance(emptyAnswer(''), chunk);
         const known = messages.findIndex(message => message.id === answer.id);
-        this._set({ messages: known < 0 ? [...messages, answer] : messages.with(known, answer) });
+        this.update({ messages: known < 0 ? [...messages, answer] : messages.with(known, answer) });
         if (this._unsent) {
           this._unsent = null;
           if (this._stopAtStart) {
@@ -234,29 +233,29 @@ export class Conversation implements IDisposable {
         break;
       }
       case 'abort':
-        this._set({ progress: 'stopped' });
+        this.update({ progress: 'stopped' });
         break;
       case 'error':
-        this._set({ progress: 'failed', failure: { message: chunk.errorText, reason: 'turn' } });
+        this.update({ progress: 'failed', failure: { message: chunk.errorText, reason: 'turn' } });
         break;
       default:
-        this._set({ messages: messages.with(-1, advance(messages.at(-1)!, chunk)) });
+        this.update({ messages: messages.with(-1, advance(messages.at(-1)!, chunk)) });
     }
   }
 
   private async _ended(): Promise<void> {
     if (this.busy) {
-      this._set({ progress: 'done' });
+      this.update({ progress: 'done' });
     }
-    await this._readChanges(this._state.messages.slice(-1));
+    await this._readChanges(this.state.messages.slice(-1));
   }
 
   /** Ask what became of the changes that these messages tell of. */
-  private async _readChanges(messages = this._state.messages): Promise<void> {
+  private async _readChanges(messages = this.state.messages): Promise<void> {
     for (const { metadata, parts } of messages) {
       if (metadata?.turnId && parts.some(part => part.type === 'data-changes')) {
         const changes = await this._client.changes(metadata.turnId);
-        this._set({ changes: { ...this._state.changes, [metadata.turnId]: changes } });
+        this.update({ changes: { ...this.state.changes, [metadata.turnId]: changes } });
       }
     }
   }
@@ -269,29 +268,19 @@ export class Conversation implements IDisposable {
       if (this.isDisposed) {
         return null;
       }
-      this._set({ failure: failureOf(error) });
+      this.update({ failure: failureOf(error) });
       return null;
     }
   }
 
-  private _set(change: Partial<IConversationState>): void {
+  protected override set(state: IConversationState): void {
     if (!this.isDisposed) {
-      this._state = { ...this._state, ...change };
-      this._changed.emit();
+      super.set(state);
     }
   }
 
   private readonly _abort = new AbortController();
-  private readonly _changed = new Signal<this, void>(this);
   /** What was asked and not taken by the server yet. */
   private _unsent: IChatRequest | null = null;
   private _stopAtStart = false;
-  private _state: IConversationState = {
-    title: null,
-    messages: [],
-    progress: 'idle',
-    connected: true,
-    failure: null,
-    changes: {}
-  };
 }

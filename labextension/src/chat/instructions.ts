@@ -1,19 +1,11 @@
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
 import type { AgentClient } from '../api/client';
 import type { IInstructions } from '../api/protocol';
+import { Store } from '../store';
 
 /** What every answer about the notebook in front follows: the user's own words, and files of the project. */
-export class Instructions {
-  constructor(private readonly _client: AgentClient) {}
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): readonly IInstructions[] {
-    return this._state;
+export class Instructions extends Store<readonly IInstructions[]> {
+  constructor(private readonly _client: AgentClient) {
+    super([]);
   }
 
   /** What the user wants of every answer, from their settings. */
@@ -32,12 +24,9 @@ export class Instructions {
     const files = await this._client.instructions(notebook).catch(() => []); // of use, but no more
     const { length } = this._own;
     const own = length ? [{ source: 'settings', characters: length, cut: false }] : [];
-    this._state = [...files, ...own];
-    this._changed.emit();
+    this.set([...files, ...own]);
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _notebook = '';
   private _own = '';
-  private _state: readonly IInstructions[] = [];
 }

@@ -1,7 +1,6 @@
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
 import type { AgentClient } from '../api/client';
 import type { IConversationSummary } from '../api/protocol';
+import { Store } from '../store';
 import { download } from './download';
 
 /** Which conversations are listed. */
@@ -19,47 +18,40 @@ export interface IListingState {
 }
 
 /** The conversations of the user, newest first. */
-export class Listing {
-  constructor(private readonly _client: AgentClient) {}
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): IListingState {
-    return this._state;
+export class Listing extends Store<IListingState> {
+  constructor(private readonly _client: AgentClient) {
+    super({ conversations: [], nextPage: null });
   }
 
   async read(listed: IListed = { query: '' }): Promise<void> {
     this._listed = listed;
     const { conversations, next_page } = await this._client.conversations(listed);
     if (this._listed === listed) {
-      this._set({ conversations, nextPage: next_page }); // an older search may be answered later
+      this.set({ conversations, nextPage: next_page }); // an older search may be answered later
     }
   }
 
   /** Read those that are older than the ones shown. */
   async more(): Promise<void> {
-    const { conversations: known, nextPage } = this._state;
+    const { conversations: known, nextPage } = this.state;
     if (nextPage !== null) {
       const { conversations, next_page } = await this._client.conversations(this._listed, nextPage);
-      this._set({ conversations: [...known, ...conversations], nextPage: next_page });
+      this.set({ conversations: [...known, ...conversations], nextPage: next_page });
     }
   }
 
   /** A conversation is called something else now. */
   renamed(id: string, title: string): void {
-    const conversations = this._state.conversations.map(known =>
+    const conversations = this.state.conversations.map(known =>
       known.id === id ? { ...known, title } : known
     );
-    this._set({ ...this._state, conversations });
+    this.update({ conversations });
   }
 
   async remove(id: string): Promise<void> {
     await this._client.remove(id);
-    const conversations = this._state.conversations.filter(known => known.id !== id);
-    this._set({ ...this._state, conversations });
+    const conversations = this.state.conversations.filter(known => known.id !== id);
+    this.update({ conversations });
   }
 
   /** Download a conversation as Markdown. */
@@ -67,12 +59,5 @@ export class Listing {
     download(await this._client.markdown(id), title);
   }
 
-  private _set(state: IListingState): void {
-    this._state = state;
-    this._changed.emit();
-  }
-
-  private readonly _changed = new Signal<this, void>(this);
   private _listed: IListed = { query: '' };
-  private _state: IListingState = { conversations: [], nextPage: null };
 }

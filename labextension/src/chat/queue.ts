@@ -1,7 +1,6 @@
 import { UUID } from '@lumino/coreutils';
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
 import type { IRequest } from '../api/request';
+import { Store } from '../store';
 import type { Conversation } from './conversation';
 
 /** A question that waits for the end of the turn; its id is that of the message, so that it is asked once. */
@@ -21,33 +20,26 @@ export interface IQueueState {
  *
  * After a turn that was stopped or has failed the next one waits for the user, who may want something else.
  */
-export class Queue {
+export class Queue extends Store<IQueueState> {
   /** @param _send - Asks in the conversation in front. */
-  constructor(private readonly _send: (request: IQueued) => void) {}
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): IQueueState {
-    return this._state;
+  constructor(private readonly _send: (request: IQueued) => void) {
+    super({ waiting: [], held: false });
   }
 
   /** Show what waits in a conversation. */
   open(conversation: Conversation): void {
     this._conversation = conversation;
     const kept = sessionStorage.getItem(this._key(conversation));
-    this._set({ waiting: kept ? (JSON.parse(kept) as IQueued[]) : [], held: false });
+    this.set({ waiting: kept ? (JSON.parse(kept) as IQueued[]) : [], held: false });
   }
 
   add(request: IRequest): void {
-    this._change([...this._state.waiting, { ...request, id: UUID.uuid4() }]);
+    this._change([...this.state.waiting, { ...request, id: UUID.uuid4() }]);
   }
 
   /** Take a question out of the queue. */
   remove(id: string): void {
-    this._change(this._state.waiting.filter(queued => queued.id !== id));
+    this._change(this.state.waiting.filter(queued => queued.id !== id));
   }
 
   /** Ask the next one if the turn before ended as it should; where it did not, the user has to say so. */
@@ -56,14 +48,14 @@ export class Queue {
     if (progress === 'done' || progress === 'idle') {
       this.next();
     } else if (progress !== 'running') {
-      this._set({ ...this._state, held: true });
+      this.update({ held: true });
     }
   }
 
   /** Ask the next one now. */
   next(): void {
-    const [first] = this._state.waiting;
-    this._set({ ...this._state, held: false });
+    const [first] = this.state.waiting;
+    this.update({ held: false });
     if (first && !this._conversation?.busy) {
       this.remove(first.id);
       this._send(first);
@@ -71,7 +63,7 @@ export class Queue {
   }
 
   private _change(waiting: readonly IQueued[]): void {
-    this._set({ ...this._state, waiting });
+    this.update({ waiting });
     if (!this._conversation) {
       return;
     }
@@ -94,12 +86,5 @@ export class Queue {
     return `jupyter-agent:queue:${id}`;
   }
 
-  private _set(state: IQueueState): void {
-    this._state = state;
-    this._changed.emit();
-  }
-
-  private readonly _changed = new Signal<this, void>(this);
   private _conversation: Conversation | null = null;
-  private _state: IQueueState = { waiting: [], held: false };
 }

@@ -1,9 +1,8 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
 import type { AgentClient } from '../api/client';
 import type { Share } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
+import { Store } from '../store';
 import type { Assistant } from './assistant';
 
 /** From the freest to the strictest. */
@@ -24,23 +23,15 @@ export interface ISharing {
 }
 
 /** How much of the notebook in front is shared with models, and where that is chosen. */
-export class Sharing {
+export class Sharing extends Store<ISharing> {
   constructor(
     private readonly _client: AgentClient,
     private readonly _notebooks: OpenNotebooks,
     private readonly _assistant: Assistant
   ) {
+    super({ own: 'all', notebook: null, ceiling: 'all', effective: 'all', hidden: 0 });
     _notebooks.moved.connect(() => this._look());
     _assistant.turnEnded.connect(() => this._look());
-  }
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): ISharing {
-    return this._state;
   }
 
   /** Take the user's choice from their settings, now and whenever it changes. */
@@ -72,24 +63,15 @@ export class Sharing {
     const told = this._notebooks.sharing();
     const said = [own, told?.share ?? 'all', this._ceiling].map(share => SHARES.indexOf(share));
     this._assistant.models.share = own;
-    this._state = {
+    this.set({
       own,
       notebook: told?.share ?? null,
       ceiling: this._ceiling,
       effective: SHARES[Math.max(...said)],
       hidden: told?.hidden ?? 0
-    };
-    this._changed.emit();
+    });
   }
 
-  private readonly _changed = new Signal<this, void>(this);
   private _settings: ISettingRegistry.ISettings | null = null;
   private _ceiling: Share = 'all';
-  private _state: ISharing = {
-    own: 'all',
-    notebook: null,
-    ceiling: 'all',
-    effective: 'all',
-    hidden: 0
-  };
 }

@@ -1,7 +1,6 @@
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 import type { IInstructions, ISentRequest } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
@@ -19,6 +18,7 @@ import type { IDraft } from '../composer/draft';
 import type { Slash } from '../composer/slash';
 import type { IPending, Reviews } from '../review/reviews';
 import type { StaleCells, Staleness } from '../review/staleness';
+import type { Store } from '../store';
 
 /** What the components of the panel need from the page. */
 export interface IServices {
@@ -62,52 +62,52 @@ export function useServices(): IServices {
 /** Rendered at once: what is typed is part of it, and React takes back a keystroke that does not show. */
 export function useAssistant(): IAssistantState {
   const { assistant } = useServices();
-  return useModel(assistant, atOnce);
+  return useStore(assistant, atOnce);
 }
 
 /** What is drafted; rendered at once, for the same reason. */
 export function useDraft(): IDraft {
-  return useModel(useServices().assistant.draft, atOnce);
+  return useStore(useServices().assistant.draft, atOnce);
 }
 
 /** What waits for the end of the turn. */
 export function useQueue(): IQueueState {
-  return useModel(useServices().assistant.queue, eachFrame);
+  return useStore(useServices().assistant.queue, eachFrame);
 }
 
 /** What every answer follows. */
 export function useInstructions(): readonly IInstructions[] {
-  return useModel(useServices().assistant.instructions, eachFrame);
+  return useStore(useServices().assistant.instructions, eachFrame);
 }
 
 /** Who can answer, and who does. */
 export function useModels(): IModelsState {
-  return useModel(useServices().assistant.models, eachFrame);
+  return useStore(useServices().assistant.models, eachFrame);
 }
 
 /** The list of conversations. */
 export function useListing(): IListingState {
-  return useModel(useServices().assistant.listing, eachFrame);
+  return useStore(useServices().assistant.listing, eachFrame);
 }
 
 /** What could be meant by what is being typed. */
 export function useCompletion(): ICompletionState {
-  return useModel(useServices().completion, atOnce);
+  return useStore(useServices().completion, atOnce);
 }
 
 /** Rendered at most once per animation frame, however often it changes. */
 export function useConversation(): IConversationState {
-  return useModel(useAssistant().conversation, eachFrame);
+  return useStore(useAssistant().conversation, eachFrame);
 }
 
 /** What the conversation in front has taken. */
 export function useAccount(): IAccountState {
-  return useModel(useServices().account, eachFrame);
+  return useStore(useServices().account, eachFrame);
 }
 
 /** Whether a freer mode is to be offered. */
 export function useModeOffer(): boolean {
-  return useModel(useServices().offer, atOnce);
+  return useStore(useServices().offer, atOnce);
 }
 
 /** The path of the notebook in front, or null where none of our server is. */
@@ -125,22 +125,17 @@ export function useFront(): string | null {
 
 /** How much models get to see. */
 export function useSharing(): ISharing {
-  return useModel(useServices().sharing, eachFrame);
+  return useStore(useServices().sharing, eachFrame);
 }
 
 /** The cells that are out of date, by notebook. */
 export function useStaleCells(): StaleCells {
-  return useModel(useServices().staleness, eachFrame);
+  return useStore(useServices().staleness, eachFrame);
 }
 
 /** What waits for review, by notebook. */
 export function usePending(): ReadonlyMap<string, IPending> {
-  return useModel(useServices().reviews, eachFrame);
-}
-
-interface IModel<State> {
-  readonly changed: ISignal<unknown, void>;
-  readonly state: State;
+  return useStore(useServices().reviews, eachFrame);
 }
 
 /** When a change is rendered, and how to call that off. */
@@ -161,20 +156,20 @@ const eachFrame: Pace = render => {
   };
 };
 
-function useModel<State>(model: IModel<State>, pace: Pace): State {
+function useStore<State>(store: Store<State>, pace: Pace): State {
   const subscribe = React.useCallback(
     (render: () => void) => {
       const { schedule, cancel } = pace(render);
       const onChanged = (): void => schedule();
-      model.changed.connect(onChanged);
+      store.changed.connect(onChanged);
       return () => {
         cancel();
-        model.changed.disconnect(onChanged);
+        store.changed.disconnect(onChanged);
       };
     },
-    [model, pace]
+    [store, pace]
   );
-  return React.useSyncExternalStore(subscribe, () => model.state);
+  return React.useSyncExternalStore(subscribe, () => store.state);
 }
 
 /** Seconds since the component was first shown; counts only while `running`. */

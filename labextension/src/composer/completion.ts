@@ -1,5 +1,4 @@
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
+import { Store } from '../store';
 import type { Mentions } from './mentions';
 import type { IOption, IToken } from './options';
 import type { Slash } from './slash';
@@ -39,24 +38,17 @@ export function tokenAt(text: string, cursor: number): IToken | null {
 }
 
 /** Tells what can be meant by the word that is being typed. */
-export class Completion {
+export class Completion extends Store<ICompletionState> {
   constructor(
     private readonly _mentions: Mentions,
     private readonly _slash: Slash
-  ) {}
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): ICompletionState {
-    return this._state;
+  ) {
+    super(NOTHING);
   }
 
   /** The option that Enter takes, or undefined where there is none. */
   get chosen(): IOption | undefined {
-    return this._state.options[this._state.active];
+    return this.state.options[this.state.active];
   }
 
   /** The text or the cursor is another one. */
@@ -70,12 +62,12 @@ export class Completion {
   }
 
   move(step: number): void {
-    const { options, active } = this._state;
-    this._set({ ...this._state, active: (active + step + options.length) % options.length });
+    const { options, active } = this.state;
+    this.update({ active: (active + step + options.length) % options.length });
   }
 
   activate(active: number): void {
-    this._set({ ...this._state, active });
+    this.update({ active });
   }
 
   /** No list, until another word is begun. */
@@ -88,40 +80,33 @@ export class Completion {
   close(): void {
     this._dismissed = false;
     this._mentions.forget();
-    if (this._state !== NOTHING) {
-      this._set(NOTHING);
+    if (this.state !== NOTHING) {
+      this.set(NOTHING);
     }
   }
 
   private _show(token: IToken): void {
     if (token.kind !== 'mention') {
-      this._set({ token, options: this._slash.options(token), active: 0 });
+      this.set({ token, options: this._slash.options(token), active: 0 });
       return;
     }
     const here = this._mentions.here(token.query);
-    const known = this._state.token?.from === token.from ? this._state.options : [];
-    this._set({ token, options: here.length ? here : known, active: 0 });
+    const known = this.state.token?.from === token.from ? this.state.options : [];
+    this.set({ token, options: here.length ? here : known, active: 0 });
     let all = here;
     for (const asked of this._mentions.elsewhere(token.query)) {
       void asked.then(more => {
         all = [...all, ...more];
-        if (this._state.token === token) {
+        if (this.state.token === token) {
           const options = ranked(all, token.query);
-          const active = Math.min(this._state.active, Math.max(options.length - 1, 0));
-          this._set({ ...this._state, options, active });
+          const active = Math.min(this.state.active, Math.max(options.length - 1, 0));
+          this.update({ options, active });
         }
       });
     }
   }
 
-  private _set(state: ICompletionState): void {
-    this._state = state;
-    this._changed.emit();
-  }
-
-  private readonly _changed = new Signal<this, void>(this);
   private _dismissed = false;
-  private _state = NOTHING;
 }
 
 /** Names that begin with what is typed come before others, their groups with them. */

@@ -1,5 +1,4 @@
 import type { IDisposable } from '@lumino/disposable';
-import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
@@ -7,6 +6,7 @@ import type { IUndone } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
+import { Store } from '../store';
 import type { IPendingCell } from './pending';
 import { byTurn, pendingCells } from './pending';
 
@@ -23,13 +23,14 @@ const NOTHING: IPending = { cells: [], turns: [] };
  * What waits for the user's review in the notebooks that are open here: read from the server when one is opened,
  * when the assistant changes something, and when changes are kept or taken back, by whomever.
  */
-export class Reviews implements IDisposable {
+export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDisposable {
   constructor(
     private readonly _client: AgentClient,
     private readonly _notebooks: OpenNotebooks,
     private readonly _assistant: Assistant,
     announcements: Announcements
   ) {
+    super(new Map());
     _notebooks.opened.connect((_, path) => void this._read(path), this);
     _assistant.changed.connect(this._follow, this);
     _client.reviewed.connect(this._readAll, this);
@@ -37,11 +38,6 @@ export class Reviews implements IDisposable {
     window.addEventListener('focus', this._readAll); // after what a page without a connection missed
     this._follow();
     this._readAll();
-  }
-
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
   }
 
   get isDisposed(): boolean {
@@ -54,13 +50,8 @@ export class Reviews implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** What waits, by notebook; never changed in place. */
-  get state(): ReadonlyMap<string, IPending> {
-    return this._state;
-  }
-
   of(notebook: string): IPending {
-    return this._state.get(notebook) ?? NOTHING;
+    return this.state.get(notebook) ?? NOTHING;
   }
 
   /** Whether a turn that changed the cell still runs, so that it cannot be taken back yet. */
@@ -126,15 +117,12 @@ export class Reviews implements IDisposable {
       const changes = await this._client.pending(path).catch(() => null);
       if (changes && !this.isDisposed) {
         const turns = [...new Set(changes.map(({ turn_id }) => turn_id))];
-        this._state = new Map(this._state).set(path, { cells: pendingCells(changes), turns });
-        this._changed.emit();
+        this.set(new Map(this.state).set(path, { cells: pendingCells(changes), turns }));
       }
     } while (this._again.has(path));
     this._reading.delete(path);
   }
 
-  private readonly _changed = new Signal<this, void>(this);
-  private _state: ReadonlyMap<string, IPending> = new Map();
   private readonly _reading = new Set<string>();
   private readonly _again = new Set<string>();
   private _conversation: Conversation | null = null;

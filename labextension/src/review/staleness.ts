@@ -1,10 +1,9 @@
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
 import type { AgentClient } from '../api/client';
 import type { IStaleCell } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
+import { Store } from '../store';
 
 /** Stale cells by notebook; never changed in place. */
 export type StaleCells = Readonly<Record<string, readonly IStaleCell[]>>;
@@ -13,48 +12,36 @@ export type StaleCells = Readonly<Record<string, readonly IStaleCell[]>>;
  * The cells whose outputs no longer follow from the code above them, in notebooks in which the assistant worked:
  * looked up when a turn has ended, and again when the user runs something there. They are marked in the notebook.
  */
-export class Staleness {
+export class Staleness extends Store<StaleCells> {
   constructor(
     private readonly _client: AgentClient,
     private readonly _notebooks: OpenNotebooks,
     assistant: Assistant
   ) {
+    super({});
     assistant.turnEnded.connect((_, conversation) => this._look(conversation));
     _notebooks.ran.connect((_, notebook) => {
-      if (notebook in this._state) {
+      if (notebook in this.state) {
         void this.read(notebook);
       }
     });
   }
 
-  /** Emitted whenever `state` is another one. */
-  get changed(): ISignal<this, void> {
-    return this._changed;
-  }
-
-  get state(): StaleCells {
-    return this._state;
-  }
-
   /** Look at a notebook anew. */
   async read(notebook: string): Promise<void> {
     const cells = await this._client.stale(notebook).catch(() => []); // of use, but no more
-    this._state = { ...this._state, [notebook]: cells };
     this._notebooks.markStale(
       notebook,
       cells.map(({ cell_id }) => cell_id)
     );
-    this._changed.emit();
+    this.update({ [notebook]: cells });
   }
 
   private _look({ state: { messages } }: Conversation): void {
     const { metadata, parts } = messages.at(-1) ?? {};
     const worked = parts?.some(part => part.type === 'data-changes');
-    if (metadata?.notebook && (worked || metadata.notebook in this._state)) {
+    if (metadata?.notebook && (worked || metadata.notebook in this.state)) {
       void this.read(metadata.notebook);
     }
   }
-
-  private readonly _changed = new Signal<this, void>(this);
-  private _state: StaleCells = {};
 }

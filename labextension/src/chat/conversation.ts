@@ -190,8 +190,12 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     this._unsent = request;
     this._stopAtStart = false;
     this.update({ progress: 'running', failure: null });
-    await this._try(() => this._follow(() => this._client.chat(request, key, this._abort.signal)));
-    if (this.busy) {
+    const connect = (): Promise<Response> => this._client.chat(request, key, this._abort.signal);
+    const followed = await this._try(async () => {
+      await this._follow(connect);
+      return true;
+    });
+    if (!followed && this.busy) {
       this.update({ progress: 'failed' });
     }
   }
@@ -243,11 +247,13 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     }
   }
 
+  /** The next question may be asked as soon as the turn is done. */
   private async _ended(): Promise<void> {
+    const answer = this.state.messages.slice(-1);
     if (this.busy) {
       this.update({ progress: 'done' });
     }
-    await this._readChanges(this.state.messages.slice(-1));
+    await this._try(() => this._readChanges(answer));
   }
 
   /** Ask what became of the changes that these messages tell of. */

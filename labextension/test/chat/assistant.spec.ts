@@ -1,0 +1,67 @@
+import { Signal } from '@lumino/signaling';
+import type { OpenNotebooks } from '../../src/bridge/openNotebooks';
+import { Assistant } from '../../src/chat/assistant';
+import { Instructions } from '../../src/chat/instructions';
+import { Listing } from '../../src/chat/listing';
+import { Models } from '../../src/chat/models';
+import { Draft } from '../../src/composer/draft';
+import { goldenStream } from '../golden';
+import { LiveStream, Server, json } from '../server';
+
+const CHUNKS = goldenStream('edit_and_run');
+
+/** A page on which no notebook is open. */
+class NoNotebooks {
+  readonly place = null;
+  readonly moved = new Signal<this, void>(this);
+}
+
+describe('A question in the queue', () => {
+  let server: Server;
+  let assistant: Assistant;
+
+  beforeEach(() => {
+    sessionStorage.clear();
+    server = new Server();
+    server.routes['GET turns/t_4/changes'] = () => json([{ cell_id: 'b2' }]);
+    server.routes['GET status'] = () => json({ instructions: [] });
+    const { client } = server;
+    assistant = new Assistant(
+      client,
+      'page-1',
+      server.announcements,
+      null,
+      new Draft(new NoNotebooks() as unknown as OpenNotebooks),
+      new Models(client),
+      new Instructions(client),
+      new Listing(client)
+    );
+  });
+
+  afterEach(() => assistant.state.conversation.dispose());
+
+  it('runs as the turn before ends, whose changes are read all the same', async () => {
+    const [first, second] = [new LiveStream(), new LiveStream()];
+    const streams = [first.response, second.response];
+    server.routes['POST chat'] = () => streams.shift()!;
+    const { conversation } = assistant.state;
+    const progress = new Set<string>();
+    const done = assistant.ask('Set x');
+    await assistant.ask('And y');
+    expect(assistant.queue.state.waiting).toHaveLength(1);
+    first.tell(...CHUNKS);
+    first.end();
+    await done;
+    conversation.changed.connect(({ state }) => void progress.add(state.progress));
+    expect(conversation.state.progress).toBe('running');
+    expect(conversation.state.changes).toEqual({ t_4: [{ cell_id: 'b2' }] });
+    expect(assistant.queue.state.waiting).toEqual([]);
+    const ended = new Promise<void>(resolve =>
+      conversation.changed.connect(({ busy }) => busy || resolve())
+    );
+    second.tell(...CHUNKS);
+    second.end();
+    await ended;
+    expect([...progress]).toEqual(['running', 'done']);
+  });
+});

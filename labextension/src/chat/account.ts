@@ -3,6 +3,7 @@ import { RequestError } from '../api/client';
 import type { IUsage } from '../api/protocol';
 import { Store } from '../store';
 import type { Assistant } from './assistant';
+import type { ConversationEvent } from './conversationEvents';
 
 /** What is known of the account; never changed in place. */
 export interface IAccountState {
@@ -24,8 +25,7 @@ export class Account extends Store<IAccountState> {
     private readonly _assistant: Assistant
   ) {
     super(NOTHING);
-    _assistant.turnEnded.connect(this._onTurnEnded, this);
-    _assistant.changed.connect(this._follow, this);
+    _assistant.happened.connect(this._onHappened, this);
   }
 
   show(): void {
@@ -54,24 +54,22 @@ export class Account extends Store<IAccountState> {
     await this._read();
   }
 
-  private _onTurnEnded(): void {
-    void this._read();
-  }
-
   private async _read(): Promise<void> {
     if (this.state.shown) {
       this.update({ usage: await this._client.usage(this._conversation) });
     }
   }
 
-  private _follow(): void {
-    const { id } = this._assistant.state.conversation;
-    if (id !== this._conversation) {
-      this._conversation = id;
+  private _onHappened(_: Assistant, event: ConversationEvent): void {
+    if (event === 'opened') {
       this.update({ ...NOTHING, shown: this.state.shown });
+      void this._read();
+    } else if (event === 'turnEnded') {
       void this._read();
     }
   }
 
-  private _conversation = '';
+  private get _conversation(): string {
+    return this._assistant.state.conversation.id;
+  }
 }

@@ -9,7 +9,8 @@ import type { Draft } from '../composer/draft';
 import { Recall } from '../composer/questionHistory';
 import { Store } from '../store';
 import type { IAssistant } from '../tokens';
-import { Conversation, type Progress } from './conversation';
+import { Conversation } from './conversation';
+import type { ConversationEvent } from './conversationEvents';
 import type { Instructions } from './instructions';
 import type { Listing } from './listing';
 import type { Models } from './models';
@@ -54,18 +55,17 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     });
     this._recall = new Recall(draft);
     this.draft.changed.connect(this._onDrafted, this);
-    this.turnEnded.connect(() => this.queue.proceed(), this);
     this.queue.open(this.state.conversation);
-    this._watch(this.state.conversation);
+    this.state.conversation.happened.connect(this._onHappened, this);
     this._onDrafted();
   }
 
   /** What they want to ask when the turn has ended. */
   readonly queue = new Queue(({ id, ...request }) => void this._ask(request, id));
 
-  /** Emitted when a turn of the conversation in front has ended. */
-  get turnEnded(): ISignal<this, Conversation> {
-    return this._turnEnded;
+  /** Emitted with what happens in the conversation in front, and when it is another one. */
+  get happened(): ISignal<this, ConversationEvent> {
+    return this._happened;
   }
 
   /** The mode of notebooks for which the user has not chosen one. */
@@ -222,7 +222,8 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this.state.conversation.dispose();
     this.update({ conversation, view });
     this.queue.open(conversation);
-    this._watch(conversation);
+    conversation.happened.connect(this._onHappened, this);
+    this._happened.emit('opened');
     this._remember();
   }
 
@@ -246,17 +247,13 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     }
   }
 
-  private _watch(conversation: Conversation): void {
-    let before: Progress = conversation.state.progress;
-    conversation.changed.connect(() => {
-      const { progress } = conversation.state;
-      const last = before;
-      before = progress;
-      if (last === 'running' && progress !== last) {
-        this._turnEnded.emit(conversation);
-        void this.instructions.read(); // the turn may have written such a file
-      }
-    });
+  /** The next question is asked when everybody has heard of the end of the turn before. */
+  private _onHappened(_: Conversation, event: ConversationEvent): void {
+    this._happened.emit(event);
+    if (event === 'turnEnded') {
+      void this.instructions.read(); // the turn may have written such a file
+      this.queue.proceed();
+    }
   }
 
   private async _runningConversation(): Promise<string | undefined> {
@@ -277,7 +274,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     void this._stateDB?.save(STATE, { ...remembered });
   }
 
-  private readonly _turnEnded = new Signal<this, Conversation>(this);
+  private readonly _happened = new Signal<this, ConversationEvent>(this);
   private readonly _recall: Recall;
   private _about: string | null = null;
   private _defaultMode: Mode = 'ask';

@@ -1,5 +1,6 @@
 import type { IDisposable } from '@lumino/disposable';
 import { UUID } from '@lumino/coreutils';
+import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { Announcements, IAnnouncement } from '../api/announcements';
 import type { AgentClient, IFailure } from '../api/client';
@@ -12,17 +13,14 @@ import type {
   ICellRef,
   IChange,
   IChatRequest,
-  IUndone,
-  TurnState
+  IUndone
 } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import { before, bodyOf, questionOf } from '../api/request';
 import { chunks } from '../api/stream';
 import { Store } from '../store';
+import { type ConversationEvent, type Progress, eventsBetween } from './conversationEvents';
 import { advance, answered, emptyAnswer, pendingApprovals } from './message';
-
-/** How the last turn stands; `idle` where there was none. */
-export type Progress = TurnState | 'idle';
 
 /** A conversation at one moment; never changed in place. */
 export interface IConversationState {
@@ -58,6 +56,11 @@ export class Conversation extends Store<IConversationState> implements IDisposab
       changes: {}
     });
     announcements.told.connect(this._hear, this);
+  }
+
+  /** Emitted with each thing that has happened, after `changed`. */
+  get happened(): ISignal<this, ConversationEvent> {
+    return this._happened;
   }
 
   /** Whether a turn runs or waits for an answer. */
@@ -281,11 +284,14 @@ export class Conversation extends Store<IConversationState> implements IDisposab
 
   protected override set(state: IConversationState): void {
     if (!this.isDisposed) {
+      const before = this.state;
       super.set(state);
+      eventsBetween(before, state).forEach(event => this._happened.emit(event));
     }
   }
 
   private readonly _abort = new AbortController();
+  private readonly _happened = new Signal<this, ConversationEvent>(this);
   /** What was asked and not taken by the server yet. */
   private _unsent: IChatRequest | null = null;
   private _stopAtStart = false;

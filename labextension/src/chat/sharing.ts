@@ -31,7 +31,11 @@ export class Sharing extends Store<ISharing> {
   ) {
     super({ own: 'all', notebook: null, ceiling: 'all', effective: 'all', hidden: 0 });
     _notebooks.moved.connect(() => this._look());
-    _assistant.turnEnded.connect(() => this._look());
+    _assistant.happened.connect((_, event) => {
+      if (event === 'turnEnded') {
+        this._look();
+      }
+    });
   }
 
   /** Take the user's choice from their settings, now and whenever it changes. */

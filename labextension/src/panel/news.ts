@@ -4,7 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { SHOWN_FOR } from '../api/notifyErrors';
 import type { IChange } from '../api/protocol';
 import type { Assistant } from '../chat/assistant';
-import type { Conversation, Progress } from '../chat/conversation';
+import type { Conversation } from '../chat/conversation';
+import type { ConversationEvent } from '../chat/conversationEvents';
 import type { AssistantPanel } from './panel';
 
 const NEWS = 'jp-Agent-news';
@@ -23,33 +24,17 @@ export class News {
     private readonly _show: () => void,
     private readonly _trans: TranslationBundle
   ) {
-    _assistant.changed.connect(this._follow, this);
+    _assistant.happened.connect(this._onHappened, this);
     _panel.shown.connect(this._onShown, this);
     document.addEventListener('visibilitychange', () => this._seen());
-    this._follow();
   }
 
-  private _follow(): void {
-    const { conversation } = this._assistant.state;
-    if (conversation !== this._conversation) {
-      this._conversation = conversation; // one that is left disposes, and so disconnects
-      this._progress = conversation.state.progress;
-      this._asked = 0;
-      conversation.changed.connect(this._look, this);
-    }
-  }
-
-  private _look(conversation: Conversation): void {
-    const { progress } = conversation.state;
-    const asked = conversation.approvals.length;
-    const ended = progress !== 'running' && progress !== 'idle';
-    if (asked > this._asked) {
+  private _onHappened({ state: { conversation } }: Assistant, event: ConversationEvent): void {
+    if (event === 'asked') {
       this._tell(this._trans.__('The assistant waits for your answer.'), '');
-    } else if (ended && progress !== this._progress && progress !== 'stopped') {
+    } else if (event === 'outcomeKnown' && conversation.state.progress !== 'stopped') {
       void this._tellEnd(conversation);
     }
-    this._progress = progress;
-    this._asked = asked;
   }
 
   /** The end of a turn, once: also of one that ended while no page was there. */
@@ -133,9 +118,6 @@ export class News {
     }
   }
 
-  private _conversation: Conversation | null = null;
-  private _progress: Progress = 'idle';
-  private _asked = 0;
   private _notification = '';
   private _turnId = '';
 }

@@ -16,9 +16,9 @@ export class StatusItem extends ReactWidget {
   ) {
     super();
     this.addClass('jp-Agent-status');
-    _assistant.changed.connect(this._follow, this);
+    _assistant.happened.connect(this._schedule, this);
     _assistant.models.changed.connect(this._schedule, this);
-    this._follow();
+    this._schedule();
   }
 
   /** How the status bar shows it. */
@@ -50,15 +50,6 @@ export class StatusItem extends ReactWidget {
     return conversation.busy ? this._trans.__('at work') : this._trans.__('ready');
   }
 
-  private _follow(): void {
-    const { conversation } = this._assistant.state;
-    if (conversation !== this._conversation) {
-      this._conversation = conversation; // one that is left disposes, and so disconnects
-      conversation.changed.connect(this._schedule, this);
-      this._schedule();
-    }
-  }
-
   /** At most once per frame: an answer changes with each word. */
   private _schedule(): void {
     this._frame ||= requestAnimationFrame(() => {
@@ -67,6 +58,5 @@ export class StatusItem extends ReactWidget {
     });
   }
 
-  private _conversation: Conversation | null = null;
   private _frame = 0;
 }

@@ -5,7 +5,7 @@ import type { AgentClient } from '../api/client';
 import type { IUndone } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant } from '../chat/assistant';
-import type { Conversation } from '../chat/conversation';
+import type { ConversationEvent } from '../chat/conversationEvents';
 import { Store } from '../store';
 import type { IPendingCell } from './pending';
 import { byTurn, pendingCells } from './pending';
@@ -32,11 +32,10 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
   ) {
     super(new Map());
     _notebooks.opened.connect((_, path) => void this._read(path), this);
-    _assistant.changed.connect(this._follow, this);
+    _assistant.happened.connect(this._onHappened, this);
     _client.reviewed.connect(this._readAll, this);
     announcements.told.connect(this._readAll, this);
     window.addEventListener('focus', this._readAll); // after what a page without a connection missed
-    this._follow();
     this._readAll();
   }
 
@@ -82,19 +81,8 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     return conflicts;
   }
 
-  private _follow(): void {
-    const { conversation } = this._assistant.state;
-    if (conversation !== this._conversation) {
-      this._conversation = conversation; // one that is left disposes, and so disconnects
-      this._told = conversation.busy ? 0 : told(conversation);
-      conversation.changed.connect(this._look, this);
-    }
-  }
-
-  private _look(conversation: Conversation): void {
-    const now = told(conversation);
-    if (now !== this._told) {
-      this._told = now;
+  private _onHappened(_: Assistant, event: ConversationEvent): void {
+    if (['changesArrived', 'turnStarted', 'turnEnded'].includes(event)) {
       this._readAll();
     }
   }
@@ -125,13 +113,5 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
 
   private readonly _reading = new Set<string>();
   private readonly _again = new Set<string>();
-  private _conversation: Conversation | null = null;
-  private _told = 0;
   private _isDisposed = false;
-}
-
-/** How much the conversation in front has told of changes; another number when there is more, or an end. */
-function told({ busy, state: { messages } }: Conversation): number {
-  const parts = messages.at(-1)?.parts ?? [];
-  return 2 * parts.filter(({ type }) => type === 'data-changes').length + (busy ? 1 : 0);
 }

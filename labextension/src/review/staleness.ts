@@ -2,7 +2,6 @@ import type { AgentClient } from '../api/client';
 import type { IStaleCell } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant } from '../chat/assistant';
-import type { Conversation } from '../chat/conversation';
 import { Store } from '../store';
 
 /** Stale cells by notebook; never changed in place. */
@@ -16,10 +15,14 @@ export class Staleness extends Store<StaleCells> {
   constructor(
     private readonly _client: AgentClient,
     private readonly _notebooks: OpenNotebooks,
-    assistant: Assistant
+    private readonly _assistant: Assistant
   ) {
     super({});
-    assistant.turnEnded.connect((_, conversation) => this._look(conversation));
+    _assistant.happened.connect((_, event) => {
+      if (event === 'turnEnded') {
+        this._look();
+      }
+    });
     _notebooks.ran.connect((_, notebook) => {
       if (notebook in this.state) {
         void this.read(notebook);
@@ -37,7 +40,8 @@ export class Staleness extends Store<StaleCells> {
     this.update({ [notebook]: cells });
   }
 
-  private _look({ state: { messages } }: Conversation): void {
+  private _look(): void {
+    const { messages } = this._assistant.state.conversation.state;
     const { metadata, parts } = messages.at(-1) ?? {};
     const worked = parts?.some(part => part.type === 'data-changes');
     if (metadata?.notebook && (worked || metadata.notebook in this.state)) {

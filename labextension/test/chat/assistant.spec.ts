@@ -1,6 +1,7 @@
 import { Signal } from '@lumino/signaling';
 import type { OpenNotebooks } from '../../src/bridge/openNotebooks';
 import { Assistant } from '../../src/chat/assistant';
+import type { ConversationEvent } from '../../src/chat/conversationEvents';
 import { Instructions } from '../../src/chat/instructions';
 import { Listing } from '../../src/chat/listing';
 import { Models } from '../../src/chat/models';
@@ -16,7 +17,7 @@ class NoNotebooks {
   readonly moved = new Signal<this, void>(this);
 }
 
-describe('A question in the queue', () => {
+describe('The assistant', () => {
   let server: Server;
   let assistant: Assistant;
 
@@ -40,7 +41,7 @@ describe('A question in the queue', () => {
 
   afterEach(() => assistant.state.conversation.dispose());
 
-  it('runs as the turn before ends, whose changes are read all the same', async () => {
+  it('asks the next question when a turn ends, whose changes are read all the same', async () => {
     const [first, second] = [new LiveStream(), new LiveStream()];
     const streams = [first.response, second.response];
     server.routes['POST chat'] = () => streams.shift()!;
@@ -63,5 +64,36 @@ describe('A question in the queue', () => {
     second.end();
     await ended;
     expect([...progress]).toEqual(['running', 'done']);
+  });
+
+  it('lets everybody hear of the end of a turn before it asks the next question', async () => {
+    const [first, second] = [new LiveStream(), new LiveStream()];
+    const streams = [first.response, second.response];
+    server.routes['POST chat'] = () => streams.shift()!;
+    const heard: [ConversationEvent, number][] = [];
+    assistant.happened.connect((_, event) => {
+      if (event !== 'updated' && event !== 'changesArrived') {
+        heard.push([event, assistant.state.conversation.state.messages.length]);
+      }
+    });
+    const done = assistant.ask('Set x');
+    await assistant.ask('And y');
+    first.tell(...CHUNKS);
+    first.end();
+    await done;
+    expect(heard).toEqual([
+      ['turnStarted', 1],
+      ['outcomeKnown', 2],
+      ['turnEnded', 2],
+      ['turnStarted', 3]
+    ]);
+    second.end();
+  });
+
+  it('tells when another conversation is in front', () => {
+    const heard: ConversationEvent[] = [];
+    assistant.happened.connect((_, event) => void heard.push(event));
+    assistant.newConversation();
+    expect(heard).toEqual(['opened']);
   });
 });

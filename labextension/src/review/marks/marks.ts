@@ -3,7 +3,6 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { OpenNotebooks } from '../../bridge/openNotebooks';
 import type { Assistant } from '../../chat/assistant';
-import type { Conversation } from '../../chat/conversation';
 import type { Reviews } from '../reviews';
 import type { IMarkServices } from './changeMark';
 import { NotebookMarks } from './notebookMarks';
@@ -26,8 +25,7 @@ export class Marks {
     this._services = { actions: new ReviewActions(reviews, notebooks, trans), languages, trans };
     tracker.widgetAdded.connect((_, panel) => this._add(panel));
     tracker.forEach(panel => this._add(panel));
-    assistant.changed.connect(this._follow, this);
-    this._follow();
+    assistant.happened.connect(this._markWriting, this);
   }
 
   private _add(panel: NotebookPanel): void {
@@ -36,16 +34,7 @@ export class Marks {
     panel.disposed.connect(() => this._marks.delete(marks));
   }
 
-  private _follow(): void {
-    const { conversation } = this._options.assistant.state;
-    if (conversation !== this._conversation) {
-      this._conversation = conversation; // one that is left disposes, and so disconnects
-      conversation.changed.connect(this._look, this);
-      this._look(conversation);
-    }
-  }
-
-  private _look(conversation: Conversation): void {
+  private _markWriting({ state: { conversation } }: Assistant): void {
     const writing = conversation.busy ? writingPlaces(conversation.state.messages.at(-1)) : [];
     for (const marks of this._marks) {
       marks.writing = writing;
@@ -54,5 +43,4 @@ export class Marks {
 
   private readonly _services: IMarkServices;
   private readonly _marks = new Set<NotebookMarks>();
-  private _conversation: Conversation | null = null;
 }

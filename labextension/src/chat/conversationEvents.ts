@@ -1,0 +1,55 @@
+import type { AgentMessage, TurnState } from '../api/protocol';
+import { pendingApprovals } from './message';
+
+/** How the last turn stands; `idle` where there was none. */
+export type Progress = TurnState | 'idle';
+
+/**
+ * An event in the conversation in front. One change of its state may emit several, in this order:
+ *
+ * - `opened`: another conversation came to the front
+ * - `updated`: its state changed
+ * - `changesArrived`: the last message reports more changes to notebooks than before
+ * - `asked`: the turn waits for an answer to a further question
+ * - `outcomeKnown`: it became known how the last turn ended, even if it ended while no page was open
+ * - `turnStarted`: a turn runs, whoever started it
+ * - `turnEnded`: the turn no longer runs, whether or not its outcome is known yet
+ */
+export type ConversationEvent =
+  'opened' | 'updated' | 'changesArrived' | 'asked' | 'outcomeKnown' | 'turnStarted' | 'turnEnded';
+
+/** The part of a conversation's state that events are derived from. */
+interface IMoment {
+  readonly messages: readonly AgentMessage[];
+  readonly progress: Progress;
+}
+
+/** The events between two moments of a conversation. */
+export function eventsBetween(before: IMoment, now: IMoment): ConversationEvent[] {
+  const found: ConversationEvent[] = ['updated'];
+  if (reportedChanges(now) > reportedChanges(before)) {
+    found.push('changesArrived');
+  }
+  if (openQuestions(now) > openQuestions(before)) {
+    found.push('asked');
+  }
+  if (now.progress !== before.progress) {
+    if (now.progress !== 'running' && now.progress !== 'idle') {
+      found.push('outcomeKnown');
+    }
+    if (now.progress === 'running') {
+      found.push('turnStarted');
+    } else if (before.progress === 'running') {
+      found.push('turnEnded');
+    }
+  }
+  return found;
+}
+
+function reportedChanges({ messages }: IMoment): number {
+  return messages.at(-1)?.parts.filter(({ type }) => type === 'data-changes').length ?? 0;
+}
+
+function openQuestions({ messages, progress }: IMoment): number {
+  return progress === 'running' ? pendingApprovals(messages.at(-1)).length : 0;
+}

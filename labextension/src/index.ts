@@ -17,13 +17,13 @@ import { AgentClient } from './api/client';
 import type { Mode } from './api/protocol';
 import { TabBridge } from './bridge/bridge';
 import { OpenNotebooks } from './bridge/openNotebooks';
-import { Account } from './chat/account';
 import { Assistant } from './chat/assistant';
 import { Instructions } from './chat/instructions';
 import { Listing } from './chat/listing';
 import { Models } from './chat/models';
 import { ModeOffer } from './chat/modeOffer';
 import { Sharing } from './chat/sharing';
+import { ConversationUsage } from './chat/usage';
 import { Completion } from './composer/completion';
 import { CopiedCells } from './composer/copiedCells';
 import { Draft } from './composer/draft';
@@ -34,7 +34,7 @@ import { CommandIDs, addCommands } from './panel/commands';
 import { ErrorButtons } from './panel/errorButtons';
 import { News } from './panel/news';
 import { AssistantPanel } from './panel/panel';
-import { makeRoom } from './panel/panelWidth';
+import { widenPanel } from './panel/panelWidth';
 import { untrusting } from './panel/sanitizer';
 import { actions } from './panel/slashActions';
 import { StatusItem } from './panel/statusItem';
@@ -96,8 +96,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       new Instructions(client),
       new Listing(client)
     );
-    const account = new Account(client, assistant);
-    const slash = new Slash(actions(assistant, account, trans), trans);
+    const usage = new ConversationUsage(client, assistant);
+    const slash = new Slash(actions(assistant, usage, trans), trans);
     const mentions = new Mentions(draft, notebooks, contents, client, trans);
     const reviews = new Reviews(client, notebooks, assistant, announcements);
     new Marks({ tracker, notebooks, assistant, reviews, languages, trans });
@@ -106,7 +106,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       assistant,
       completion: new Completion(mentions, slash),
       slash,
-      account,
+      usage,
       staleness: new Staleness(client, notebooks, assistant),
       offer: new ModeOffer(stateDB),
       reviews,
@@ -130,7 +130,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     app.shell.add(widget, 'right', { rank: 500, type: 'Assistant' });
     restorer?.add(widget, widget.id);
     new News(assistant, widget, () => app.shell.activateById(widget.id), trans);
-    void app.restored.then(() => makeRoomOnce(widget, stateDB));
+    void app.restored.then(() => widenPanelOnce(widget, stateDB));
     addCommands({ app, assistant, panel: widget, palette, trans });
     const errors = new ErrorButtons(
       tracker,
@@ -160,14 +160,14 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
 };
 
 /** The first time that the user sees the panel in this workspace; its width is theirs from then on. */
-async function makeRoomOnce(widget: AssistantPanel, stateDB: IStateDB | null): Promise<void> {
+async function widenPanelOnce(widget: AssistantPanel, stateDB: IStateDB | null): Promise<void> {
   const key = 'jupyter-agent:width';
   if (await stateDB?.fetch(key)) {
     return;
   }
   const onShown = (): void => {
     widget.shown.disconnect(onShown);
-    requestAnimationFrame(() => makeRoom(widget)); // JupyterLab lays out first
+    requestAnimationFrame(() => widenPanel(widget)); // JupyterLab lays out first
     void stateDB?.save(key, true);
   };
   widget.shown.connect(onShown);

@@ -15,14 +15,14 @@ export class Announcements {
   constructor(events: Event.IManager) {
     events.stream.connect((_, { schema_id, ...news }) => {
       if (schema_id === SCHEMA) {
-        this._told.emit(news as unknown as IAnnouncement);
+        this._received.emit(news as unknown as IAnnouncement);
       }
     });
   }
 
-  get told(): ISignal<this, IAnnouncement> {
-    return this._told;
+  get received(): ISignal<this, IAnnouncement> {
+    return this._received;
   }
 
-  private readonly _told = new Signal<this, IAnnouncement>(this);
+  private readonly _received = new Signal<this, IAnnouncement>(this);
 }

@@ -36,8 +36,8 @@ export class AgentClient {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
   /** Emitted with the id of a turn of which changes were kept or taken back from here. */
-  get reviewed(): ISignal<this, void> {
-    return this._reviewed;
+  get changesReviewed(): ISignal<this, void> {
+    return this._changesReviewed;
   }
 
   /** Ask; the answer's body is the event stream of the turn. A repeated `key` joins the turn of the first request. */
@@ -133,14 +133,14 @@ export class AgentClient {
     const response = await this._send('POST', `turns/${encodeURIComponent(turnId)}/undo`, {
       cells
     });
-    this._reviewed.emit();
+    this._changesReviewed.emit();
     return response.json() as Promise<IUndone>;
   }
 
   /** Mark what a turn did, or only what it did to `cells`, as reviewed. */
   async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
     await this._send('POST', `turns/${encodeURIComponent(turnId)}/accept`, { cells });
-    this._reviewed.emit();
+    this._changesReviewed.emit();
   }
 
   /** What a conversation took so far; null where the server knows none. */
@@ -209,7 +209,7 @@ export class AgentClient {
     return response;
   }
 
-  private readonly _reviewed = new Signal<this, void>(this);
+  private readonly _changesReviewed = new Signal<this, void>(this);
 }
 
 /** The variables that the tool `inspect_variables` tells of: one begins on each line that is not indented. */

@@ -3,16 +3,19 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { failureOf } from './client';
 
 /** How long a notification stays, in milliseconds. */
-export const SHOWN_FOR = 8000;
+export const NOTIFICATION_MS = 8000;
 
 /** Do what the user asked of the server; where that cannot be, a notification says why. */
-export async function attempt(work: () => Promise<void>, trans: TranslationBundle): Promise<void> {
+export async function notifyErrors(
+  work: () => Promise<void>,
+  trans: TranslationBundle
+): Promise<void> {
   try {
     await work();
   } catch (error) {
     const { message } = failureOf(error);
     Notification.error(message || trans.__('The server does not answer. Nothing was lost.'), {
-      autoClose: SHOWN_FOR
+      autoClose: NOTIFICATION_MS
     });
   }
 }

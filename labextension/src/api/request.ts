@@ -49,7 +49,7 @@ export function bodyOf(
 }
 
 /** The messages before one; all where it is not there. */
-export function before(
+export function messagesBefore(
   messages: readonly AgentMessage[],
   id: string | undefined
 ): readonly AgentMessage[] {

@@ -7,10 +7,10 @@ import { Signal } from '@lumino/signaling';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
 
 /** Our part of a notebook's metadata, and the tag of a cell that no model sees. */
-const OURS = 'jupyter_agent';
-const HIDDEN = 'agent-hidden';
-const MARKED = 'jp-Agent-marked';
-const STALE = 'jp-Agent-stale';
+const METADATA_KEY = 'jupyter_agent';
+const HIDDEN_TAG = 'agent-hidden';
+const MARKED_CLASS = 'jp-Agent-marked';
+const STALE_CLASS = 'jp-Agent-stale';
 
 /** Where the user is: the notebook in front, its active cell, and the text selected in it. */
 export interface IPlace {
@@ -136,17 +136,17 @@ export class OpenNotebooks {
     if (!model) {
       return null;
     }
-    const { share = 'all' } = (model.getMetadata(OURS) ?? {}) as { share?: Share };
+    const { share = 'all' } = (model.getMetadata(METADATA_KEY) ?? {}) as { share?: Share };
     const tags = [...model.cells].map(cell => cell.getMetadata('tags') as unknown);
-    const hidden = tags.filter(told => Array.isArray(told) && told.includes(HIDDEN)).length;
+    const hidden = tags.filter(own => Array.isArray(own) && own.includes(HIDDEN_TAG)).length;
     return { share, hidden };
   }
 
   /** Write into the notebook in front how much models see of it. */
   setShare(share: Share): void {
     const model = this._tracker.currentWidget?.content.model;
-    const told = model?.getMetadata(OURS) as object | undefined;
-    model?.setMetadata(OURS, { ...told, share });
+    const known = model?.getMetadata(METADATA_KEY) as object | undefined;
+    model?.setMetadata(METADATA_KEY, { ...known, share });
   }
 
   /** The mime type of a cell's text: of one of that type, or the cell as it is open here; code otherwise. */
@@ -158,8 +158,8 @@ export class OpenNotebooks {
       case 'raw':
         return 'text/plain';
     }
-    const told = this._panel(notebook)?.content.codeMimetype;
-    return told && told !== 'text/plain' ? told : 'text/x-python'; // the kernel tells, once it runs
+    const kernelType = this._panel(notebook)?.content.codeMimetype;
+    return kernelType && kernelType !== 'text/plain' ? kernelType : 'text/x-python'; // the kernel tells, once it runs
   }
 
   /** The text of a cell now, or null where it is not open here. */
@@ -187,13 +187,13 @@ export class OpenNotebooks {
 
   /** Mark a cell while the reader points at what is said of it. */
   mark(ref: ICellRef, on: boolean): void {
-    this._cell(ref)?.toggleClass(MARKED, on);
+    this._cell(ref)?.toggleClass(MARKED_CLASS, on);
   }
 
   /** Mark these cells of a notebook, and no others, as out of date. */
   markStale(notebook: string, cells: readonly string[]): void {
     for (const cell of this._panel(notebook)?.content.widgets ?? []) {
-      cell.toggleClass(STALE, cells.includes(cell.model.id));
+      cell.toggleClass(STALE_CLASS, cells.includes(cell.model.id));
     }
   }
 

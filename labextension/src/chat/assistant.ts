@@ -6,7 +6,7 @@ import type { AgentClient } from '../api/client';
 import type { IChange, Mode } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import type { Draft } from '../composer/draft';
-import { Recall } from '../composer/questionHistory';
+import { QuestionHistory } from '../composer/questionHistory';
 import { Store } from '../store';
 import type { IAssistant } from '../tokens';
 import { Conversation } from './conversation';
@@ -53,7 +53,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
       view: 'conversation',
       mode: 'ask'
     });
-    this._recall = new Recall(draft);
+    this._history = new QuestionHistory(draft);
     this.draft.changed.connect(this._onDrafted, this);
     this.queue.open(this.state.conversation);
     this.state.conversation.happened.connect(this._onHappened, this);
@@ -78,7 +78,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   async restore(): Promise<void> {
     const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
     this._modes = remembered?.modes ?? {};
-    this._recall.asked = remembered?.asked ?? [];
+    this._history.asked = remembered?.asked ?? [];
     this.models.choose(remembered?.model ?? null);
     this._onDrafted();
     void this.models.read();
@@ -108,7 +108,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
       pictures: [...pictures],
       ...this.choices
     };
-    this._recall.add(written.trim());
+    this._history.add(written.trim());
     this.update({ view: 'conversation' });
     this.draft.clear();
     if (this.state.conversation.busy) {
@@ -141,7 +141,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     const here = this.state.conversation.state.messages.flatMap(({ role, parts }) =>
       role === 'user' ? parts.flatMap(part => (part.type === 'text' ? [part.text] : [])) : []
     );
-    return this._recall.go(step, here);
+    return this._history.go(step, here);
   }
 
   /** Take a question that waits back into the draft. */
@@ -269,13 +269,13 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
       conversation: conversation.id,
       model: this.models.state.chosen,
       modes: this._modes,
-      asked: [...this._recall.asked]
+      asked: [...this._history.asked]
     };
     void this._stateDB?.save(STATE, { ...remembered });
   }
 
   private readonly _happened = new Signal<this, ConversationEvent>(this);
-  private readonly _recall: Recall;
+  private readonly _history: QuestionHistory;
   private _about: string | null = null;
   private _defaultMode: Mode = 'ask';
   private _modes: Record<string, Mode> = {};

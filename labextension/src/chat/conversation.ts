@@ -16,7 +16,7 @@ import type {
   IUndone
 } from '../api/protocol';
 import type { IRequest } from '../api/request';
-import { before, bodyOf, questionOf } from '../api/request';
+import { bodyOf, messagesBefore, questionOf } from '../api/request';
 import { chunks } from '../api/stream';
 import { Store } from '../store';
 import { type ConversationEvent, type Progress, eventsBetween } from './conversationEvents';
@@ -55,7 +55,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
       failure: null,
       changes: {}
     });
-    announcements.told.connect(this._hear, this);
+    announcements.received.connect(this._onAnnounced, this);
   }
 
   /** Emitted with each thing that has happened, after `changed`. */
@@ -105,8 +105,8 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   /** Ask; one `id` is asked once, in however many pages. Returns when the turn has ended. */
   async send(request: IRequest, id?: string): Promise<void> {
     const question = questionOf(request, id);
-    const kept = before(this.state.messages, request.replaces?.id);
-    this.update({ messages: [...kept, question] });
+    const earlier = messagesBefore(this.state.messages, request.replaces?.id);
+    this.update({ messages: [...earlier, question] });
     await this._ask(bodyOf(request, question, { id: this.id, client: this._page }));
   }
 
@@ -119,7 +119,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     if (!question) {
       return;
     }
-    this.update({ messages: [...before(messages, question.id), question] });
+    this.update({ messages: [...messagesBefore(messages, question.id), question] });
     await this._ask(
       this._unsent ?? {
         ...request,
@@ -152,18 +152,18 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   /** Take back what a turn changed, or only what it changed in `cells`; null where the server refused. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone | null> {
     const undone = await this._try(() => this._client.undo(turnId, cells));
-    await this.reviewed(turnId);
+    await this.refreshChanges(turnId);
     return undone;
   }
 
   /** Mark what a turn changed, or only what it changed in `cells`, as reviewed. */
   async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
     await this._try(() => this._client.accept(turnId, cells));
-    await this.reviewed(turnId);
+    await this.refreshChanges(turnId);
   }
 
   /** Changes of a turn were kept or taken back: ask what became of them, where the turn is of this conversation. */
-  async reviewed(turnId: string): Promise<void> {
+  async refreshChanges(turnId: string): Promise<void> {
     const messages = this.state.messages.filter(({ metadata }) => metadata?.turnId === turnId);
     await this._try(() => this._readChanges(messages));
   }
@@ -175,7 +175,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   }
 
   /** A turn that is shown ends with what became of it, and one that runs tells of itself; read all else. */
-  private _hear(_: Announcements, { conversation_id, turn_id }: IAnnouncement): void {
+  private _onAnnounced(_: Announcements, { conversation_id, turn_id }: IAnnouncement): void {
     if (conversation_id !== this.id) {
       return;
     }
@@ -184,7 +184,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     if (!turn_id || !shown) {
       void this.load();
     } else if (!this.busy || shown !== messages.at(-1)) {
-      void this.reviewed(turn_id);
+      void this.refreshChanges(turn_id);
     }
   }
 
@@ -214,7 +214,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     });
     let next = await stream.next();
     for (; !next.done; next = await stream.next()) {
-      this._take(next.value);
+      this._apply(next.value);
     }
     if (next.value) {
       await this._ended();
@@ -224,7 +224,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     }
   }
 
-  private _take(chunk: AgentChunk): void {
+  private _apply(chunk: AgentChunk): void {
     const { messages } = this.state;
     switch (chunk.type) {
       case 'start': {

@@ -29,8 +29,8 @@ export class Queue extends Store<IQueueState> {
   /** Show what waits in a conversation. */
   open(conversation: Conversation): void {
     this._conversation = conversation;
-    const kept = sessionStorage.getItem(this._key(conversation));
-    this.set({ waiting: kept ? (JSON.parse(kept) as IQueued[]) : [], held: false });
+    const stored = sessionStorage.getItem(this._key(conversation));
+    this.set({ waiting: stored ? (JSON.parse(stored) as IQueued[]) : [], held: false });
   }
 
   add(request: IRequest): void {

@@ -30,10 +30,10 @@ export class Sharing extends Store<ISharing> {
     private readonly _assistant: Assistant
   ) {
     super({ own: 'all', notebook: null, ceiling: 'all', effective: 'all', hidden: 0 });
-    _notebooks.moved.connect(() => this._look());
+    _notebooks.moved.connect(() => this._refresh());
     _assistant.happened.connect((_, event) => {
       if (event === 'turnEnded') {
-        this._look();
+        this._refresh();
       }
     });
   }
@@ -41,8 +41,8 @@ export class Sharing extends Store<ISharing> {
   /** Take the user's choice from their settings, now and whenever it changes. */
   follow(settings: ISettingRegistry.ISettings): void {
     this._settings = settings;
-    settings.changed.connect(() => this._look());
-    this._look();
+    settings.changed.connect(() => this._refresh());
+    this._refresh();
     void this._readCeiling();
   }
 
@@ -54,25 +54,27 @@ export class Sharing extends Store<ISharing> {
   /** The user chooses for the notebook in front; it is written into the notebook. */
   chooseForNotebook(share: Share): void {
     this._notebooks.setShare(share);
-    this._look();
+    this._refresh();
   }
 
   private async _readCeiling(): Promise<void> {
     this._ceiling = await this._client.share().catch(() => this._ceiling); // `problem` tells
-    this._look();
+    this._refresh();
   }
 
-  private _look(): void {
+  private _refresh(): void {
     const own = (this._settings?.composite.share as Share | undefined) ?? 'all';
-    const told = this._notebooks.sharing();
-    const said = [own, told?.share ?? 'all', this._ceiling].map(share => SHARES.indexOf(share));
+    const inFront = this._notebooks.sharing();
+    const levels = [own, inFront?.share ?? 'all', this._ceiling].map(share =>
+      SHARES.indexOf(share)
+    );
     this._assistant.models.share = own;
     this.set({
       own,
-      notebook: told?.share ?? null,
+      notebook: inFront?.share ?? null,
       ceiling: this._ceiling,
-      effective: SHARES[Math.max(...said)],
-      hidden: told?.hidden ?? 0
+      effective: SHARES[Math.max(...levels)],
+      hidden: inFront?.hidden ?? 0
     });
   }
 

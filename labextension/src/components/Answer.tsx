@@ -6,7 +6,7 @@ import { Boundary } from './Boundary';
 import { Call, notebookOf } from './Call';
 import { Markdown } from './Markdown';
 import { TurnEnd } from './Review';
-import { Sent } from './Sent';
+import { SentRequests } from './SentRequests';
 import { useSeconds, useServices } from './services';
 
 const NONE: readonly IChange[] = [];
@@ -31,7 +31,7 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
     () => (changes ? Map.groupBy(changes, ({ call_id }) => call_id) : null),
     [changes]
   );
-  const own = byCall ?? toldChanges(parts);
+  const own = byCall ?? changesByCall(parts);
   const abandoned = abandonedParts(parts, running);
   const asking = parts.some(isAsking);
   const current = currentCall(parts);
@@ -59,7 +59,7 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
       {!running && (
         <>
           <TurnEnd turnId={turnId} changes={changes ?? [...own.values()].flat()} />
-          {turnId && <Sent turnId={turnId} />}
+          {turnId && <SentRequests turnId={turnId} />}
         </>
       )}
     </article>
@@ -159,16 +159,18 @@ function notebooksOf(
 }
 
 /** What an answer tells of its changes, as the very arrays: a call that stays as it is is not rendered again. */
-function toldChanges(parts: readonly AgentPart[]): ReadonlyMap<string | null, readonly IChange[]> {
-  const told = new Map<string | null, readonly IChange[]>();
+function changesByCall(
+  parts: readonly AgentPart[]
+): ReadonlyMap<string | null, readonly IChange[]> {
+  const changesOf = new Map<string | null, readonly IChange[]>();
   for (const part of parts) {
     if (part.type === 'data-changes') {
       const { toolCallId, changes } = part.data;
-      const before = told.get(toolCallId);
-      told.set(toolCallId, before ? [...before, ...changes] : changes);
+      const before = changesOf.get(toolCallId);
+      changesOf.set(toolCallId, before ? [...before, ...changes] : changes);
     }
   }
-  return told;
+  return changesOf;
 }
 
 /** The parts of attempts that were given up and made again. */

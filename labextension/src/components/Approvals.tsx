@@ -4,8 +4,14 @@ import { parseDiff } from '../review/diff';
 import { describeQuestion, describeQuestions, isEdit } from '../wording/callDescriptions';
 import { pieces } from '../wording/oddCharacters';
 import { Code, Diff } from './Code';
-import { Reading } from './readToEnd';
-import { useAssistant, useConversation, useFront, useModeOffer, useServices } from './services';
+import { ReadToEnd } from './readToEnd';
+import {
+  useAssistant,
+  useConversation,
+  useModeOffer,
+  useNotebookInFront,
+  useServices
+} from './services';
 
 /** The question that the turn waits for, with exactly what would happen. */
 export function Approvals(): React.JSX.Element | null {
@@ -26,11 +32,11 @@ interface ICardProps {
 function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const { notebooks, focusMessage, offer, trans } = useServices();
   const { conversation, mode } = useAssistant();
-  const front = useFront();
+  const front = useNotebookInFront();
   const offered = useModeOffer();
   const [reason, setReason] = React.useState('');
   const [read, setRead] = React.useState(false);
-  const [reading] = React.useState(() => new Reading(setRead));
+  const [reading] = React.useState(() => new ReadToEnd(setRead));
   React.useLayoutEffect(reading.look);
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
     focusMessage(); // not the next question, which one more Enter would answer unread

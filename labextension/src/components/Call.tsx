@@ -10,7 +10,7 @@ import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff, LineCount } from './Code';
 import { Outputs } from './Outputs';
 import { Review } from './Review';
-import { useFront, useSeconds, useServices } from './services';
+import { useNotebookInFront, useSeconds, useServices } from './services';
 
 interface ICallProps {
   call: CallPart;
@@ -33,7 +33,7 @@ interface ICallProps {
 export const Call = React.memo(function Call(props: ICallProps) {
   const { call, changes, recent, held } = props;
   const { notebooks, trans } = useServices();
-  const front = useFront();
+  const front = useNotebookInFront();
   const [chosen, setOpen] = React.useState<boolean | null>(null);
   const [details, setDetails] = React.useState(false);
   const live = isAtWork(call, held);

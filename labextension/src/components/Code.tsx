@@ -1,7 +1,7 @@
 import * as React from 'react';
 import type { IDiffLine } from '../review/diff';
 import { countLines, foldEmpty } from '../review/diff';
-import { foldEmptyLines, markTricks } from './oddCharacterMarks';
+import { foldEmptyLines, markOddCharacters } from './oddCharacterMarks';
 import { useServices } from './services';
 
 /** Lines shown before "Show all". */
@@ -80,7 +80,7 @@ const Coloured = React.memo(function Coloured({ text, mimeType, folded = false }
         return;
       }
       const show = (painted: HTMLElement): void => {
-        markTricks(painted, trans);
+        markOddCharacters(painted, trans);
         if (folded) {
           foldEmptyLines(painted, trans);
         }

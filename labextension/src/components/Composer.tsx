@@ -190,7 +190,7 @@ function Message({ send, attach }: IMessageProps): React.JSX.Element {
         onKeyDown={onKeyDown}
         onChange={event => {
           draft.setText(event.target.value);
-          completion.look(event.target.value, event.target.selectionStart);
+          completion.complete(event.target.value, event.target.selectionStart);
         }}
         onPaste={event => {
           const { files, types } = event.clipboardData;

@@ -2,7 +2,7 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { PathExt, Time } from '@jupyterlab/coreutils';
 import { closeIcon, downloadIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { attempt } from '../api/notifyErrors';
+import { notifyErrors } from '../api/notifyErrors';
 import type { IConversationSummary } from '../api/protocol';
 import { IconButton } from './Header';
 import { useAssistant, useDraft, useListing, useServices } from './services';
@@ -18,7 +18,7 @@ export function Conversations(): React.JSX.Element {
   const notebook = place?.notebook;
   const read = (search: string, only: boolean): void => {
     const listed = { query: search, notebook: only ? notebook : undefined };
-    void attempt(() => listing.read(listed), trans);
+    void notifyErrors(() => listing.read(listed), trans);
   };
   return (
     <div className="jp-Agent-page">
@@ -59,7 +59,7 @@ export function Conversations(): React.JSX.Element {
       {nextPage !== null && (
         <button
           className="jp-Agent-button"
-          onClick={() => void attempt(() => listing.more(), trans)}
+          onClick={() => void notifyErrors(() => listing.more(), trans)}
         >
           {trans.__('Show older ones')}
         </button>
@@ -77,7 +77,7 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
   const rename = async (): Promise<void> => {
     const { value } = await InputDialog.getText({ title: trans.__('Rename'), text: name });
     if (value?.trim()) {
-      await attempt(() => assistant.renameConversation(id, value.trim()), trans);
+      await notifyErrors(() => assistant.renameConversation(id, value.trim()), trans);
     }
   };
   const remove = async (): Promise<void> => {
@@ -87,7 +87,7 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
       buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Delete') })]
     });
     if (button.accept) {
-      await attempt(() => assistant.removeConversation(id), trans);
+      await notifyErrors(() => assistant.removeConversation(id), trans);
     }
   };
   return (
@@ -106,7 +106,7 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
       <IconButton
         icon={downloadIcon}
         label={trans.__('Export “%1”', name)}
-        onClick={() => void attempt(() => assistant.listing.export(id, name), trans)}
+        onClick={() => void notifyErrors(() => assistant.listing.export(id, name), trans)}
       />
       <IconButton
         icon={closeIcon}

@@ -16,11 +16,11 @@ export function Failure(): React.JSX.Element | null {
     );
   }
   if (failure) {
-    const [said, request] = splitRequest(failure.message);
+    const [text, request] = splitRequest(failure.message);
     return (
       <div role="alert" className="jp-Agent-failure">
         <p title={request && trans.__('Request %1', request)}>
-          {said || trans.__('The Jupyter server does not answer.')} {trans.__('Nothing was lost.')}
+          {text || trans.__('The Jupyter server does not answer.')} {trans.__('Nothing was lost.')}
         </p>
         <div className="jp-Agent-buttons">
           <button className="jp-Agent-button" onClick={again}>
@@ -73,7 +73,7 @@ export function Failure(): React.JSX.Element | null {
 }
 
 /** What a model service said, and the id of the request, which only its support wants to see. */
-function splitRequest(message: string): [said: string, request: string | undefined] {
-  const [, said, request] = /^(.*?)\s*\(request ([\w-]+)\)$/s.exec(message) ?? [];
-  return request ? [said, request] : [message, undefined];
+function splitRequest(message: string): [text: string, request: string | undefined] {
+  const [, text, request] = /^(.*?)\s*\(request ([\w-]+)\)$/s.exec(message) ?? [];
+  return request ? [text, request] : [message, undefined];
 }

@@ -1,7 +1,7 @@
 import { addIcon, historyIcon, settingsIcon } from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { attempt } from '../api/notifyErrors';
+import { notifyErrors } from '../api/notifyErrors';
 import { titleOf } from '../api/request';
 import { useAssistant, useConversation, useServices } from './services';
 
@@ -15,7 +15,7 @@ export function Header(): React.JSX.Element {
   const rename = (name: string): void => {
     setEditing(false);
     if (name.trim() && name !== title) {
-      void attempt(() => conversation.rename(name.trim()), trans);
+      void notifyErrors(() => conversation.rename(name.trim()), trans);
     }
   };
   return (
@@ -51,7 +51,7 @@ export function Header(): React.JSX.Element {
         onClick={() =>
           view === 'conversations'
             ? assistant.setView('conversation')
-            : void attempt(() => assistant.listConversations(), trans)
+            : void notifyErrors(() => assistant.listConversations(), trans)
         }
       />
       <IconButton

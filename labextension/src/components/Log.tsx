@@ -6,7 +6,7 @@ import { Failure } from './Failure';
 import { OutOfDate } from './OutOfDate';
 import { Question } from './Question';
 import { PendingReview } from './Review';
-import { useAssistant, useConversation, useFront, useServices } from './services';
+import { useAssistant, useConversation, useNotebookInFront, useServices } from './services';
 import { Welcome } from './Welcome';
 
 /** The messages of the conversation in front. */
@@ -125,7 +125,7 @@ function Announcement(): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { messages, progress } = useConversation();
   const last = messages.at(-1);
-  const front = useFront();
+  const front = useNotebookInFront();
   const calls = last?.parts.filter(part => part.type === 'dynamic-tool') ?? [];
   const call = calls.findLast(part => !isLive(part));
   const notebook = call ? notebookOf(call, [], last?.metadata?.notebook ?? null) : null;

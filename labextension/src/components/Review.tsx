@@ -6,7 +6,13 @@ import { describeConflict } from '../review/conflicts';
 import { diffLines } from '../review/diff';
 import { legible } from '../wording/oddCharacters';
 import { Diff, LineCount } from './Code';
-import { useAssistant, useConversation, useFront, usePending, useServices } from './services';
+import {
+  useAssistant,
+  useConversation,
+  useNotebookInFront,
+  usePending,
+  useServices
+} from './services';
 
 interface IReviewProps {
   turnId: string;
@@ -48,7 +54,7 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
   const { conversation } = useAssistant();
   const [reviewing, setReviewing] = React.useState(false);
   const [undone, setUndone] = React.useState<IUndone | null>(null);
-  const front = useFront();
+  const front = useNotebookInFront();
   const cells = byCell(changes.filter(isEdit));
   const several = new Set(cells.map(([{ notebook }]) => notebook)).size > 1;
   if (!cells.length) {
@@ -134,7 +140,7 @@ function CellReview(props: IReviewProps & { named: boolean }): React.JSX.Element
 
 function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Element {
   const { notebooks, trans } = useServices();
-  const front = useFront();
+  const front = useNotebookInFront();
   return (
     <div role="status" className="jp-Agent-undone">
       <p>

@@ -1,16 +1,22 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import type { IUsage } from '../api/protocol';
-import type { IAccountState } from '../chat/account';
+import type { IUsageState } from '../chat/usage';
 import { count, totalOf } from '../wording/tokenCount';
-import { useAccount, useAssistant, useConversation, useModels, useServices } from './services';
+import {
+  useAssistant,
+  useConversation,
+  useConversationUsage,
+  useModels,
+  useServices
+} from './services';
 
 /** What the last turn took, and how full the model's context is; unfolds to the account. */
 export function Usage(): React.JSX.Element | null {
-  const { account, assistant, trans } = useServices();
+  const { assistant, trans, usage: conversationUsage } = useServices();
   const { models } = useModels();
   const { messages } = useConversation();
-  const { shown } = useAccount();
+  const { shown } = useConversationUsage();
   const { model, usage, stepUsage, steps } =
     messages.findLast(({ role, metadata }) => role === 'assistant' && metadata?.usage)?.metadata ??
     {};
@@ -28,7 +34,7 @@ export function Usage(): React.JSX.Element | null {
         <button
           aria-expanded={shown}
           title={trans.__('What this turn and the conversation took')}
-          onClick={() => account.toggle()}
+          onClick={() => conversationUsage.toggle()}
         >
           {steps !== undefined && <span>{trans._n('1 step', '%1 steps', steps)}</span>}
           <span>
@@ -48,14 +54,14 @@ export function Usage(): React.JSX.Element | null {
 function Context({ used, window }: { used: number; window: number }): React.JSX.Element {
   const { trans } = useServices();
   const share = Math.min(100, Math.round((100 * used) / window));
-  const said = trans.__(
+  const text = trans.__(
     '%1% of the context is used: %2 of %3 tokens',
     share,
     count(used, trans),
     count(window, trans)
   );
   return (
-    <span className="jp-Agent-context" title={said}>
+    <span className="jp-Agent-context" title={text}>
       {trans.__('context')}
       <span
         role="meter"
@@ -63,7 +69,7 @@ function Context({ used, window }: { used: number; window: number }): React.JSX.
         aria-valuemin={0}
         aria-valuemax={100}
         aria-valuenow={share}
-        aria-valuetext={said}
+        aria-valuetext={text}
       >
         <span style={{ width: `${Math.max(share, 1)}%` }} />
       </span>
@@ -73,9 +79,9 @@ function Context({ used, window }: { used: number; window: number }): React.JSX.
 
 /** The account of the turn and of the conversation, by kind of token. */
 function Details({ turn }: { turn: IUsage }): React.JSX.Element {
-  const { account, trans } = useServices();
+  const { trans, usage } = useServices();
   const { conversation } = useAssistant();
-  const state = useAccount();
+  const state = useConversationUsage();
   useConversation();
   const rows: [string, (usage: IUsage) => string][] = [
     [trans.__('Input'), usage => count(usage.input_tokens, trans)],
@@ -98,11 +104,11 @@ function Details({ turn }: { turn: IUsage }): React.JSX.Element {
           </tr>
         </thead>
         <tbody>
-          {rows.map(([name, told]) => (
+          {rows.map(([name, cellOf]) => (
             <tr key={name}>
               <th scope="row">{name}</th>
-              <td>{told(turn)}</td>
-              <td>{state.usage ? told(state.usage) : ''}</td>
+              <td>{cellOf(turn)}</td>
+              <td>{state.usage ? cellOf(state.usage) : ''}</td>
             </tr>
           ))}
         </tbody>
@@ -111,7 +117,7 @@ function Details({ turn }: { turn: IUsage }): React.JSX.Element {
         <button
           className="jp-Agent-button"
           disabled={conversation.busy || state.summary === 'asked'}
-          onClick={() => void account.compact()}
+          onClick={() => void usage.compact()}
         >
           {trans.__('Summarise the conversation')}
         </button>
@@ -123,7 +129,7 @@ function Details({ turn }: { turn: IUsage }): React.JSX.Element {
   );
 }
 
-function summaryOf({ summary, refusal }: IAccountState, trans: TranslationBundle): string {
+function summaryOf({ summary, refusal }: IUsageState, trans: TranslationBundle): string {
   switch (summary) {
     case 'none':
       return trans.__('Makes room in the context; what is written here stays.');

@@ -1,6 +1,6 @@
 import * as React from 'react';
 import { modelName, titleCase } from '../wording/callDescriptions';
-import { ideas } from '../wording/suggestedRequests';
+import { suggestedRequests } from '../wording/suggestedRequests';
 import { Key } from './Models';
 import { useModels, useServices } from './services';
 
@@ -10,7 +10,7 @@ export function Welcome(): React.JSX.Element {
   const { models, problem } = useModels();
   const chosen = assistant.models.answering;
   const touring = chosen.startsWith('demo:');
-  const offered = ideas(notebooks.glance(), trans);
+  const offered = suggestedRequests(notebooks.glance(), trans);
   const shown = touring ? [trans.__('Show me what you can do'), ...offered] : offered;
   if (problem) {
     return (

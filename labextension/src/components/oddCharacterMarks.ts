@@ -1,16 +1,16 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { MANY_EMPTY, isEmpty } from '../review/diff';
 import type { IPiece } from '../wording/oddCharacters';
-import { codePoint, oddLetters, pieces } from '../wording/oddCharacters';
+import { codePoint, oddCharacters, pieces } from '../wording/oddCharacters';
 
 /**
  * Mark the characters that do not show and the words that look like others in the text below `node`. They are
  * wrapped, never replaced: the text, and what one copies of it, stays what it is.
  */
-export function markTricks(node: Node, trans: TranslationBundle): void {
+export function markOddCharacters(node: Node, trans: TranslationBundle): void {
   for (const child of [...node.childNodes]) {
     if (!(child instanceof Text)) {
-      markTricks(child, trans);
+      markOddCharacters(child, trans);
       continue;
     }
     const found = pieces(child.data);
@@ -33,7 +33,7 @@ function marked({ text, trick }: IPiece, trans: TranslationBundle): Node | strin
     mark.setAttribute('role', 'img');
     mark.setAttribute('aria-label', mark.title);
   } else {
-    mark.title = trans.__('Looks like another word: %1', oddLetters(text));
+    mark.title = trans.__('Looks like another word: %1', oddCharacters(text));
   }
   return mark;
 }

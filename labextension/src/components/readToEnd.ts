@@ -1,7 +1,7 @@
 /** Whether all of a box that scrolls was in view: the end of each of its parts, and of each piece of code in them. */
-export class Reading {
-  /** @param _tell - Called with true once all of it was, and with false when there is something new to read. */
-  constructor(private readonly _tell: (done: boolean) => void) {}
+export class ReadToEnd {
+  /** @param _onChanged - Called with true once all of it was, and with false when there is something new to read. */
+  constructor(private readonly _onChanged: (done: boolean) => void) {}
 
   readonly attach = (box: HTMLElement | null): void => {
     this._observer.disconnect();
@@ -24,7 +24,7 @@ export class Reading {
         this._seen.add(part);
       }
     }
-    this._tell(!this._unseen());
+    this._onChanged(!this._unseen());
   };
 
   /** Scroll on towards the first end that nobody has seen, so far that no line is skipped. */

@@ -4,7 +4,6 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import type { IInstructions, ISentRequest } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
-import type { Account, IAccountState } from '../chat/account';
 import type { Assistant, IAssistantState } from '../chat/assistant';
 import type { IConversationState } from '../chat/conversation';
 import type { IListingState } from '../chat/listing';
@@ -12,6 +11,7 @@ import type { IModelsState } from '../chat/models';
 import type { ModeOffer } from '../chat/modeOffer';
 import type { IQueueState } from '../chat/queue';
 import type { ISharing, Sharing } from '../chat/sharing';
+import type { ConversationUsage, IUsageState } from '../chat/usage';
 import type { Completion, ICompletionState } from '../composer/completion';
 import type { CopiedCells } from '../composer/copiedCells';
 import type { IDraft } from '../composer/draft';
@@ -26,7 +26,7 @@ export interface IServices {
   /** What can be attached with `@` and asked for with `/`. */
   completion: Completion;
   slash: Slash;
-  account: Account;
+  usage: ConversationUsage;
   staleness: Staleness;
   offer: ModeOffer;
   reviews: Reviews;
@@ -101,8 +101,8 @@ export function useConversation(): IConversationState {
 }
 
 /** What the conversation in front has taken. */
-export function useAccount(): IAccountState {
-  return useStore(useServices().account, eachFrame);
+export function useConversationUsage(): IUsageState {
+  return useStore(useServices().usage, eachFrame);
 }
 
 /** Whether a freer mode is to be offered. */
@@ -111,7 +111,7 @@ export function useModeOffer(): boolean {
 }
 
 /** The path of the notebook in front, or null where none of our server is. */
-export function useFront(): string | null {
+export function useNotebookInFront(): string | null {
   const { notebooks } = useServices();
   const subscribe = React.useCallback(
     (render: () => void) => {

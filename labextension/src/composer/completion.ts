@@ -52,7 +52,7 @@ export class Completion extends Store<ICompletionState> {
   }
 
   /** The text or the cursor is another one. */
-  look(text: string, cursor: number): void {
+  complete(text: string, cursor: number): void {
     const token = tokenAt(text, cursor);
     if (!token) {
       this.close();
@@ -79,7 +79,7 @@ export class Completion extends Store<ICompletionState> {
   /** No list for now. */
   close(): void {
     this._dismissed = false;
-    this._mentions.forget();
+    this._mentions.clearCache();
     if (this.state !== NOTHING) {
       this.set(NOTHING);
     }
@@ -90,11 +90,11 @@ export class Completion extends Store<ICompletionState> {
       this.set({ token, options: this._slash.options(token), active: 0 });
       return;
     }
-    const here = this._mentions.here(token.query);
+    const onPage = this._mentions.onPage(token.query);
     const known = this.state.token?.from === token.from ? this.state.options : [];
-    this.set({ token, options: here.length ? here : known, active: 0 });
-    let all = here;
-    for (const asked of this._mentions.elsewhere(token.query)) {
+    this.set({ token, options: onPage.length ? onPage : known, active: 0 });
+    let all = onPage;
+    for (const asked of this._mentions.onServer(token.query)) {
       void asked.then(more => {
         all = [...all, ...more];
         if (this.state.token === token) {

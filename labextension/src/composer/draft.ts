@@ -3,7 +3,7 @@ import type { Attachment, IPicture } from '../api/protocol';
 import type { OpenNotebooks, IPlace } from '../bridge/openNotebooks';
 import { Store } from '../store';
 
-const KEPT = 'jupyter-agent:draft';
+const STORAGE_KEY = 'jupyter-agent:draft';
 
 /** What the user is about to ask; never changed in place. */
 export interface IDraft {
@@ -26,7 +26,7 @@ export class Draft extends Store<IDraft> {
       attached: [],
       pictures: [],
       refusal: '',
-      ...(JSON.parse(sessionStorage.getItem(KEPT) ?? '{}') as Partial<IDraft>)
+      ...(JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? '{}') as Partial<IDraft>)
     });
     _notebooks.moved.connect(this.follow, this);
   }
@@ -110,10 +110,10 @@ export class Draft extends Store<IDraft> {
 
   protected override set(state: IDraft): void {
     if (isBlank(state)) {
-      sessionStorage.removeItem(KEPT);
+      sessionStorage.removeItem(STORAGE_KEY);
     } else {
       const { text, place, attached } = state;
-      sessionStorage.setItem(KEPT, JSON.stringify({ text, place, attached }));
+      sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ text, place, attached }));
     }
     super.set(state);
   }

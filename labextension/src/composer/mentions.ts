@@ -7,10 +7,10 @@ import type { Draft } from './draft';
 import type { IOption } from './options';
 
 /** How many of one kind are shown. */
-const MOST = 7;
+const MAX_PER_GROUP = 7;
 /** How often a kernel is asked that tells of no variables, and the pause between, in milliseconds. */
-const TRIES = 8;
-const PAUSE = 400;
+const KERNEL_RETRIES = 8;
+const RETRY_PAUSE_MS = 400;
 
 /** What can be attached with `@`: cells, the selection, notebooks, variables and files. */
 export class Mentions {
@@ -23,17 +23,17 @@ export class Mentions {
   ) {}
 
   /** What is at hand on this page. */
-  here(query: string): IOption[] {
+  onPage(query: string): IOption[] {
     return [...this._selection(query), ...this._cells(query), ...this._openNotebooks(query)];
   }
 
-  /** What the server has to be asked for, once until `forget`. */
-  elsewhere(query: string): Promise<IOption[]>[] {
+  /** What the server has to be asked for, once until `clearCache`. */
+  onServer(query: string): Promise<IOption[]>[] {
     return [this._variables(query), this._files(query)];
   }
 
   /** Ask the server anew from now on. */
-  forget(): void {
+  clearCache(): void {
     this._asked.clear();
   }
 
@@ -65,7 +65,7 @@ export class Mentions {
       .filter(({ position, line }) =>
         named ? `${position}`.startsWith(named[1]) : has(line, query)
       )
-      .slice(0, MOST)
+      .slice(0, MAX_PER_GROUP)
       .map(({ cell_id, position, line }) => ({
         group: this._trans.__('Cells'),
         label: this._trans.__('cell %1', position),
@@ -78,7 +78,7 @@ export class Mentions {
   private _openNotebooks(query: string): IOption[] {
     return this._notebooks.paths
       .filter(path => path !== this._notebook && has(path, query))
-      .slice(0, MOST)
+      .slice(0, MAX_PER_GROUP)
       .map(path => this._file(path, this._trans.__('Open notebooks')));
   }
 
@@ -87,10 +87,10 @@ export class Mentions {
     if (!notebook) {
       return [];
     }
-    const known = await this._once('variables', () => this._listed(notebook));
+    const known = await this._cached('variables', () => this._listed(notebook));
     return known
       .filter(({ name }) => has(name, query))
-      .slice(0, MOST)
+      .slice(0, MAX_PER_GROUP)
       .map(({ name, about }) => ({
         group: this._trans.__('Variables'),
         label: name,
@@ -102,12 +102,12 @@ export class Mentions {
 
   /** The variables of the kernel, which may be busy for a moment. */
   private async _listed(notebook: string): Promise<{ name: string; about: string }[]> {
-    for (let left = TRIES; left > 0; left--) {
+    for (let left = KERNEL_RETRIES; left > 0; left--) {
       const known = await this._client.variables(notebook);
       if (known.length) {
         return known;
       }
-      await new Promise(resolve => setTimeout(resolve, PAUSE));
+      await new Promise(resolve => setTimeout(resolve, RETRY_PAUSE_MS));
     }
     return [];
   }
@@ -116,10 +116,10 @@ export class Mentions {
     const typed = query.slice(0, query.lastIndexOf('/') + 1);
     const base = typed.startsWith('/') ? '' : PathExt.dirname(this._notebook);
     const folder = PathExt.join(base, typed).replace(/^\/+|\/+$/g, '');
-    const found = await this._once(folder || '/', () => this._list(folder));
+    const found = await this._cached(folder || '/', () => this._list(folder));
     return found
       .filter(({ name }) => has(name, query.slice(typed.length)))
-      .slice(0, MOST)
+      .slice(0, MAX_PER_GROUP)
       .map(({ name, path, type }) =>
         type === 'directory'
           ? {
@@ -154,7 +154,7 @@ export class Mentions {
     };
   }
 
-  private _once<T>(key: string, ask: () => Promise<T[]>): Promise<T[]> {
+  private _cached<T>(key: string, ask: () => Promise<T[]>): Promise<T[]> {
     const asked = (this._asked.get(key) as Promise<T[]> | undefined) ?? ask().catch(() => []);
     this._asked.set(key, asked);
     return asked;

@@ -1,16 +1,16 @@
 import type { Draft } from './draft';
 
-const MOST_ASKED = 50;
+const MAX_QUESTIONS = 50;
 
 /** What was asked before, to be gone through as in a terminal. */
-export class Recall {
+export class QuestionHistory {
   constructor(private readonly _draft: Draft) {}
 
   /** The newest last. */
   asked: readonly string[] = [];
 
   add(text: string): void {
-    this.asked = [...this.asked.filter(other => other !== text), text].slice(-MOST_ASKED);
+    this.asked = [...this.asked.filter(other => other !== text), text].slice(-MAX_QUESTIONS);
     this._place = null;
   }
 

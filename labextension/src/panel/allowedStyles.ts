@@ -15,13 +15,13 @@ export function restyle(element: Element): void {
   }
   const style = (element as Partial<ElementCSSInlineStyle>).style;
   const ofFormula = element.tagName.startsWith('MJX-');
-  const kept = Array.from(style ?? [], name => [name, style!.getPropertyValue(name)]).filter(
+  const allowed = Array.from(style ?? [], name => [name, style!.getPropertyValue(name)]).filter(
     ([name, value]) =>
       (ALLOWED.test(name) && PLAIN.test(value)) ||
       (ofFormula && OF_FORMULAS.test(name) && isPlace(value))
   );
   element.removeAttribute('style');
-  kept.forEach(([name, value]) => style!.setProperty(name, value));
+  allowed.forEach(([name, value]) => style!.setProperty(name, value));
 }
 
 function isPlace(value: string): boolean {

@@ -2,7 +2,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import { attempt } from '../api/notifyErrors';
+import { notifyErrors } from '../api/notifyErrors';
 import type { Attachment } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import type { Assistant } from '../chat/assistant';
@@ -97,7 +97,7 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
     caption: trans.__('List the conversations with the assistant'),
     execute: async () => {
       shell.activateById(panel.id);
-      await attempt(() => assistant.listConversations(), trans);
+      await notifyErrors(() => assistant.listConversations(), trans);
     }
   });
   add(CommandIDs.exportConversation, {
@@ -131,9 +131,9 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
       await open();
     }
   });
-  for (const { id, text, ...told } of cellCommands(trans)) {
+  for (const { id, text, ...labels } of cellCommands(trans)) {
     add(id, {
-      ...told,
+      ...labels,
       isEnabled: inNotebook,
       execute: () => commands.execute(CommandIDs.send, { text })
     });

@@ -21,17 +21,17 @@ export class ErrorButtons {
   /** Whether the user wants them. */
   set shown(shown: boolean) {
     this._shown = shown;
-    this._tracker.forEach(panel => this._look(panel));
+    this._tracker.forEach(panel => this._update(panel));
   }
 
   private _follow(_: INotebookTracker, panel: NotebookPanel): void {
     const { content, context } = panel;
-    const look = (): void => this._look(panel);
-    content.modelContentChanged.connect(look); // cells and outputs, too
-    void context.ready.then(look);
+    const update = (): void => this._update(panel);
+    content.modelContentChanged.connect(update); // cells and outputs, too
+    void context.ready.then(update);
   }
 
-  private _look(panel: NotebookPanel): void {
+  private _update(panel: NotebookPanel): void {
     if (this._due.has(panel) || panel.isDisposed) {
       return;
     }

@@ -1,15 +1,15 @@
 import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { SHOWN_FOR } from '../api/notifyErrors';
+import { NOTIFICATION_MS } from '../api/notifyErrors';
 import type { IChange } from '../api/protocol';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
 import type { ConversationEvent } from '../chat/conversationEvents';
 import type { AssistantPanel } from './panel';
 
-const NEWS = 'jp-Agent-news';
-const SEEN = 'jupyter-agent:seen';
+const NEWS_CLASS = 'jp-Agent-news';
+const LAST_SEEN_KEY = 'jupyter-agent:seen';
 
 /**
  * Tells a user who was away what has happened: a mark on the icon, and a notification that leads to the turn.
@@ -26,38 +26,38 @@ export class News {
   ) {
     _assistant.happened.connect(this._onHappened, this);
     _panel.shown.connect(this._onShown, this);
-    document.addEventListener('visibilitychange', () => this._seen());
+    document.addEventListener('visibilitychange', () => this._markSeen());
   }
 
   private _onHappened({ state: { conversation } }: Assistant, event: ConversationEvent): void {
     if (event === 'asked') {
-      this._tell(this._trans.__('The assistant waits for your answer.'), '');
+      this._notify(this._trans.__('The assistant waits for your answer.'), '');
     } else if (event === 'outcomeKnown' && conversation.state.progress !== 'stopped') {
-      void this._tellEnd(conversation);
+      void this._notifyOfOutcome(conversation);
     }
   }
 
   /** The end of a turn, once: also of one that ended while no page was there. */
-  private async _tellEnd(conversation: Conversation): Promise<void> {
+  private async _notifyOfOutcome(conversation: Conversation): Promise<void> {
     const { messages, progress } = conversation.state;
     const turnId = messages.at(-1)?.metadata?.turnId ?? '';
-    if (!turnId || localStorage.getItem(SEEN) === turnId) {
+    if (!turnId || localStorage.getItem(LAST_SEEN_KEY) === turnId) {
       return;
     }
-    if (this._isLookedAt) {
-      localStorage.setItem(SEEN, turnId);
+    if (this._isVisible) {
+      localStorage.setItem(LAST_SEEN_KEY, turnId);
       return;
     }
     const changes = await this._assistant.changes(turnId).catch(() => []); // of use, but no more
-    const said =
+    const outcome =
       progress === 'done'
         ? this._trans.__('The assistant has answered.')
         : this._trans.__('The assistant could not finish its answer.');
-    this._tell([said, this._told(changes)].filter(Boolean).join(' '), turnId);
+    this._notify([outcome, this._summary(changes)].filter(Boolean).join(' '), turnId);
   }
 
   /** "3 cells changed in sales.ipynb." */
-  private _told(changes: readonly IChange[]): string {
+  private _summary(changes: readonly IChange[]): string {
     const changed = changes.filter(({ kind, undone }) => kind !== 'outputs' && !undone);
     const cells = new Set(changed.map(({ cell_id }) => cell_id)).size;
     const notebooks = [...new Set(changed.map(({ notebook }) => PathExt.basename(notebook)))];
@@ -71,11 +71,11 @@ export class News {
       : '';
   }
 
-  private _tell(message: string, turnId: string): void {
-    if (this._isLookedAt) {
+  private _notify(message: string, turnId: string): void {
+    if (this._isVisible) {
       return;
     }
-    this._panel.title.className = NEWS;
+    this._panel.title.className = NEWS_CLASS;
     this._dismiss();
     this._turnId = turnId;
     const show = (): void => {
@@ -83,7 +83,7 @@ export class News {
       void this._panel.showTurn(turnId);
     };
     this._notification = Notification.emit(message, 'default', {
-      autoClose: document.hidden ? false : SHOWN_FOR, // who comes back finds it
+      autoClose: document.hidden ? false : NOTIFICATION_MS, // who comes back finds it
       actions: [
         {
           label: this._trans.__('Show'),
@@ -94,20 +94,20 @@ export class News {
     });
   }
 
-  private get _isLookedAt(): boolean {
+  private get _isVisible(): boolean {
     return this._panel.isVisible && !document.hidden;
   }
 
   /** The panel was opened, which is what the notification is for. */
   private _onShown(): void {
     this._dismiss();
-    this._seen();
+    this._markSeen();
   }
 
-  private _seen(): void {
-    if (this._isLookedAt) {
+  private _markSeen(): void {
+    if (this._isVisible) {
       this._panel.title.className = '';
-      localStorage.setItem(SEEN, this._turnId);
+      localStorage.setItem(LAST_SEEN_KEY, this._turnId);
     }
   }
 

@@ -2,12 +2,12 @@ import type { Widget } from '@lumino/widgets';
 import { SplitLayout, SplitPanel } from '@lumino/widgets';
 
 /** A line of an answer reads well from here on, in pixels. */
-const WIDTH = 380;
+const READABLE_PX = 380;
 /** What the notebook keeps, in pixels. */
-const NOTEBOOK = 480;
+const NOTEBOOK_PX = 480;
 
 /** Widen the side area that holds a widget to a readable column, at the cost of the main area beside it. */
-export function makeRoom(widget: Widget): void {
+export function widenPanel(widget: Widget): void {
   let area = widget;
   while (area.parent && !(area.parent instanceof SplitPanel)) {
     area = area.parent;
@@ -19,7 +19,7 @@ export function makeRoom(widget: Widget): void {
   const own = split.widgets.indexOf(area);
   const main = own - 1;
   const sizes = split.layout.absoluteSizes();
-  const more = Math.min(WIDTH - sizes[own], (sizes[main] ?? 0) - NOTEBOOK);
+  const more = Math.min(READABLE_PX - sizes[own], (sizes[main] ?? 0) - NOTEBOOK_PX);
   if (more > 0) {
     split.setRelativeSizes(sizes.with(own, sizes[own] + more).with(main, sizes[main] - more));
   }

@@ -1,9 +1,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { attempt } from '../api/notifyErrors';
+import { notifyErrors } from '../api/notifyErrors';
 import type { Mode } from '../api/protocol';
 import { titleOf } from '../api/request';
-import type { Account } from '../chat/account';
 import type { Assistant } from '../chat/assistant';
+import type { ConversationUsage } from '../chat/usage';
 import type { ISlashCommand } from '../composer/slash';
 import { modelName } from '../wording/callDescriptions';
 import { modes } from '../wording/modes';
@@ -11,7 +11,7 @@ import { modes } from '../wording/modes';
 /** The commands of the message field that do something here instead of asking. */
 export function actions(
   assistant: Assistant,
-  account: Account,
+  usage: ConversationUsage,
   trans: TranslationBundle
 ): ISlashCommand[] {
   return [
@@ -29,8 +29,8 @@ export function actions(
       name: 'compact',
       description: trans.__('Summarise the conversation, to make room in the context'),
       run: () => {
-        account.show();
-        void account.compact();
+        usage.show();
+        void usage.compact();
       }
     },
     {
@@ -81,5 +81,5 @@ export function exportInFront(
 ): Promise<void> {
   const { conversation } = state;
   const { messages, title } = conversation.state;
-  return attempt(() => listing.export(conversation.id, titleOf(title, messages)), trans);
+  return notifyErrors(() => listing.export(conversation.id, titleOf(title, messages)), trans);
 }

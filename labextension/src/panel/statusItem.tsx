@@ -35,15 +35,15 @@ export class StatusItem extends ReactWidget {
     const usage = messages.findLast(({ metadata }) => metadata?.usage)?.metadata?.usage;
     const model = modelName(models.answering);
     const took = usage ? this._trans.__('%1 tokens', count(totalOf(usage), this._trans)) : '';
-    const said = [model, this._state(state.conversation), took].filter(Boolean).join(' · ');
+    const text = [model, this._activity(state.conversation), took].filter(Boolean).join(' · ');
     return (
-      <button title={this._trans.__('Assistant: %1', said)} onClick={this._open}>
-        {said}
+      <button title={this._trans.__('Assistant: %1', text)} onClick={this._open}>
+        {text}
       </button>
     );
   }
 
-  private _state(conversation: Conversation): string {
+  private _activity(conversation: Conversation): string {
     if (conversation.approvals.length) {
       return this._trans.__('waits for you');
     }

@@ -33,8 +33,8 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     super(new Map());
     _notebooks.opened.connect((_, path) => void this._read(path), this);
     _assistant.happened.connect(this._onHappened, this);
-    _client.reviewed.connect(this._readAll, this);
-    announcements.told.connect(this._readAll, this);
+    _client.changesReviewed.connect(this._readAll, this);
+    announcements.received.connect(this._readAll, this);
     window.addEventListener('focus', this._readAll); // after what a page without a connection missed
     this._readAll();
   }
@@ -64,7 +64,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
   async keep(cells: readonly IPendingCell[], turns: readonly string[]): Promise<void> {
     for (const [turn, refs] of byTurn(cells, turns)) {
       await this._client.accept(turn, refs);
-      await this._assistant.state.conversation.reviewed(turn);
+      await this._assistant.state.conversation.refreshChanges(turn);
     }
   }
 
@@ -76,7 +76,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     const conflicts: IUndone['conflicts'] = [];
     for (const [turn, refs] of byTurn(cells, turns)) {
       conflicts.push(...(await this._client.undo(turn, refs)).conflicts);
-      await this._assistant.state.conversation.reviewed(turn);
+      await this._assistant.state.conversation.refreshChanges(turn);
     }
     return conflicts;
   }

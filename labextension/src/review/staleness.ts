@@ -20,7 +20,7 @@ export class Staleness extends Store<StaleCells> {
     super({});
     _assistant.happened.connect((_, event) => {
       if (event === 'turnEnded') {
-        this._look();
+        this._readAfterTurn();
       }
     });
     _notebooks.ran.connect((_, notebook) => {
@@ -40,7 +40,7 @@ export class Staleness extends Store<StaleCells> {
     this.update({ [notebook]: cells });
   }
 
-  private _look(): void {
+  private _readAfterTurn(): void {
     const { messages } = this._assistant.state.conversation.state;
     const { metadata, parts } = messages.at(-1) ?? {};
     const worked = parts?.some(part => part.type === 'data-changes');

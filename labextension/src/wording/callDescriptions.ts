@@ -28,8 +28,8 @@ export function isLive({ state, ...call }: CallPart): boolean {
 
 /** Whether it is this call that is being written or run, and not one before it. */
 export function isAtWork(call: CallPart, held: boolean): boolean {
-  const begun = call.state !== 'input-available' && call.state !== 'approval-responded';
-  return isLive(call) && (begun || !held);
+  const started = call.state !== 'input-available' && call.state !== 'approval-responded';
+  return isLive(call) && (started || !held);
 }
 
 /** The call whose turn it is: the one that is being written, then one after the other. */
@@ -195,6 +195,6 @@ function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string 
     restarted: trans.__('the kernel was restarted'),
     deleted: trans.__('the cell was deleted')
   };
-  const said = ended && (words[ended] ?? ended);
-  return [took >= 0.05 && duration(took, trans), said].filter(Boolean).join('  ');
+  const outcome = ended && (words[ended] ?? ended);
+  return [took >= 0.05 && duration(took, trans), outcome].filter(Boolean).join('  ');
 }

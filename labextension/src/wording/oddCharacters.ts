@@ -48,7 +48,7 @@ export function codePoint(character: string): string {
 }
 
 /** The letters that make a word look like another one, each with its number. */
-export function oddLetters(word: string): string {
+export function oddCharacters(word: string): string {
   const odd = [...word].filter(letter => !ASCII.test(letter));
   return [...new Set(odd)].map(letter => `${letter} ${codePoint(letter)}`).join(', ');
 }

@@ -1,13 +1,16 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ICellGlance } from '../bridge/openNotebooks';
 
-const MOST_IDEAS = 3;
+const MAX_REQUESTS = 3;
 const TITLE = /^#+\s+(.+?)\s*#*$/m;
 const TABLE = /^(\w+)\s*=\s*[^\n]*\b(?:DataFrame|read_[a-z]+|load_dataset)\(/m;
 const FUNCTION = /^def (\w+)\(/m;
 
 /** A few requests that make sense for a notebook, the most pressing first; null where none is in front. */
-export function ideas(cells: readonly ICellGlance[] | null, trans: TranslationBundle): string[] {
+export function suggestedRequests(
+  cells: readonly ICellGlance[] | null,
+  trans: TranslationBundle
+): string[] {
   if (!cells) {
     return [trans.__('What can you do?')];
   }
@@ -37,7 +40,7 @@ export function ideas(cells: readonly ICellGlance[] | null, trans: TranslationBu
     tested && trans.__('Write a test for %1', tested),
     trans.__('Tidy up: order, names, a few words between the cells')
   ];
-  return found.filter(idea => typeof idea === 'string').slice(0, MOST_IDEAS);
+  return found.filter(request => typeof request === 'string').slice(0, MAX_REQUESTS);
 }
 
 /** What a pattern finds first. */

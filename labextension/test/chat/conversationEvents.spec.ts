@@ -55,7 +55,7 @@ describe('What happens in a conversation', () => {
     await conversation.send({ text: 'Set x' });
     happened = [];
     await conversation.rename('Sales report');
-    await conversation.reviewed('t_4');
+    await conversation.refreshChanges('t_4');
     expect(happened).toEqual([]);
   });
 });

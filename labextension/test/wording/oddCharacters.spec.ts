@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { markTricks } from '../../src/components/oddCharacterMarks';
-import { codePoint, legible, oddLetters, pieces } from '../../src/wording/oddCharacters';
+import { markOddCharacters } from '../../src/components/oddCharacterMarks';
+import { codePoint, legible, oddCharacters, pieces } from '../../src/wording/oddCharacters';
 
 const trans = nullTranslator.load('jupyter_agent');
 
@@ -74,7 +74,7 @@ describe('names of characters', () => {
     expect(codePoint('\u202e')).toBe('U+202E');
     expect(codePoint('\u{e0041}')).toBe('U+E0041');
     expect(legible('a\u202eb.ipynb')).toBe('a⟨U+202E⟩b.ipynb');
-    expect(oddLetters('pаypаl')).toBe('а U+0430');
+    expect(oddCharacters('pаypаl')).toBe('а U+0430');
   });
 });
 
@@ -83,7 +83,7 @@ describe('markTricks', () => {
     const code = document.createElement('code');
     code.innerHTML = 'x = <b>pаy\u202e"\u200b</b>';
     const text = code.textContent;
-    markTricks(code, trans);
+    markOddCharacters(code, trans);
     expect(code.textContent).toBe(text);
     const marks = [...code.querySelectorAll('b mark')].map(mark => mark.getAttribute('title'));
     expect(marks).toEqual([

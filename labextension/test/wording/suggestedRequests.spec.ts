@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { ICellGlance } from '../../src/bridge/openNotebooks';
 import { modelName } from '../../src/wording/callDescriptions';
-import { ideas } from '../../src/wording/suggestedRequests';
+import { suggestedRequests } from '../../src/wording/suggestedRequests';
 
 const trans = nullTranslator.load('jupyter_agent');
 const cell = (source: string, more: Partial<ICellGlance> = {}): ICellGlance => ({
@@ -20,7 +20,7 @@ describe('ideas', () => {
       cell('1 / 0', { failed: true }),
       cell('def mean(x):\n    pass', { executed: false })
     ];
-    expect(ideas(cells, trans)).toEqual([
+    expect(suggestedRequests(cells, trans)).toEqual([
       'Fix the error in cell 3',
       'Explain “Sales, Q3” step by step',
       'Plot what is most telling in sales'
@@ -28,16 +28,20 @@ describe('ideas', () => {
   });
 
   it('go on with what is left to do where nothing presses', () => {
-    expect(ideas([cell('def mean(x):\n    pass', { executed: false })], trans)).toEqual([
-      'Explain what this notebook does',
-      'Run all cells, and fix what fails',
-      'Write a test for mean'
-    ]);
+    expect(suggestedRequests([cell('def mean(x):\n    pass', { executed: false })], trans)).toEqual(
+      [
+        'Explain what this notebook does',
+        'Run all cells, and fix what fails',
+        'Write a test for mean'
+      ]
+    );
   });
 
   it('help to begin in an empty notebook', () => {
-    expect(ideas([cell('  \n')], trans)[0]).toBe('Look which data files are here, and load one');
-    expect(ideas(null, trans)).toEqual(['What can you do?']);
+    expect(suggestedRequests([cell('  \n')], trans)[0]).toBe(
+      'Look which data files are here, and load one'
+    );
+    expect(suggestedRequests(null, trans)).toEqual(['What can you do?']);
   });
 });
 

@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { SHOWN_FOR, attempt } from '../../api/notifyErrors';
+import { NOTIFICATION_MS, notifyErrors } from '../../api/notifyErrors';
 import type { OpenNotebooks } from '../../bridge/openNotebooks';
 import { describeConflict } from '../conflicts';
 import type { IPendingCell } from '../pending';
@@ -46,14 +46,14 @@ export class ReviewActions {
     keep: string,
     revert: string
   ): HTMLElement[] {
-    const kept = button(keep, 'jp-Agent-markButton', () =>
-      this._attempt(kept, () => this._reviews.keep(cells, turns))
+    const keepButton = button(keep, 'jp-Agent-markButton', () =>
+      this._run(keepButton, () => this._reviews.keep(cells, turns))
     );
-    const reverted = button(revert, 'jp-Agent-markButton', () =>
-      this._attempt(reverted, () => this._revert(cells, turns))
+    const revertButton = button(revert, 'jp-Agent-markButton', () =>
+      this._run(revertButton, () => this._revert(cells, turns))
     );
-    reverted.disabled = cells.some(cell => this._reviews.isRunning(cell));
-    return [kept, reverted];
+    revertButton.disabled = cells.some(cell => this._reviews.isRunning(cell));
+    return [keepButton, revertButton];
   }
 
   private async _revert(cells: readonly IPendingCell[], turns: readonly string[]): Promise<void> {
@@ -62,12 +62,12 @@ export class ReviewActions {
       const why = conflicts.map(conflict =>
         describeConflict(conflict, this._notebooks.position(conflict), this._trans)
       );
-      Notification.warning([...new Set(why)].join(' '), { autoClose: SHOWN_FOR });
+      Notification.warning([...new Set(why)].join(' '), { autoClose: NOTIFICATION_MS });
     }
   }
 
-  private _attempt(used: HTMLButtonElement, work: () => Promise<void>): void {
+  private _run(used: HTMLButtonElement, work: () => Promise<void>): void {
     used.disabled = true;
-    void attempt(work, this._trans).finally(() => (used.disabled = false));
+    void notifyErrors(work, this._trans).finally(() => (used.disabled = false));
   }
 }

@@ -8,7 +8,7 @@ import { useServices } from './services';
 type Found = { requests: readonly ISentRequest[] } | { failure: string } | 'loading' | null;
 
 /** Every request of a turn as the model got it, once somebody wants to see. */
-export function Sent({ turnId }: { turnId: string }): React.JSX.Element {
+export function SentRequests({ turnId }: { turnId: string }): React.JSX.Element {
   const { requestsOf, trans } = useServices();
   const [found, setFound] = React.useState<Found>(null);
   const toggle = (): void => {

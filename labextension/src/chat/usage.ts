@@ -6,7 +6,7 @@ import type { Assistant } from './assistant';
 import type { ConversationEvent } from './conversationEvents';
 
 /** What is known of the account; never changed in place. */
-export interface IAccountState {
+export interface IUsageState {
   readonly shown: boolean;
   /** Of the whole conversation; null until it was read. */
   readonly usage: IUsage | null;
@@ -16,10 +16,10 @@ export interface IAccountState {
   readonly refusal: string;
 }
 
-const NOTHING: IAccountState = { shown: false, usage: null, summary: 'none', refusal: '' };
+const NOTHING: IUsageState = { shown: false, usage: null, summary: 'none', refusal: '' };
 
 /** What the conversation in front has taken, read while it is looked at; and the way to make it shorter. */
-export class Account extends Store<IAccountState> {
+export class ConversationUsage extends Store<IUsageState> {
   constructor(
     private readonly _client: AgentClient,
     private readonly _assistant: Assistant

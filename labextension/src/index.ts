@@ -159,7 +159,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
   }
 };
 
-/** The first time that the user sees the panel in this workspace; its width is theirs from then on. */
+/** Widen the panel when it is first shown in this workspace; from then on its width is the user's. */
 async function widenPanelOnce(widget: AssistantPanel, stateDB: IStateDB | null): Promise<void> {
   const key = 'jupyter-agent:width';
   if (await stateDB?.fetch(key)) {

@@ -17,7 +17,7 @@ export const IAssistant = new Token<IAssistant>(
 
 /** The link between the server and the notebooks that are open on this page. */
 export interface ITabBridge {
-  /** The id of this page load; what is asked with it is done in this page's notebooks. */
+  /** The id of this page load; turns started with it work in this page's notebooks. */
   readonly client: string;
 }
 

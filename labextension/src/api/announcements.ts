@@ -4,13 +4,13 @@ import { Signal } from '@lumino/signaling';
 
 const SCHEMA = 'urn:jupyter-agent:news:v1';
 
-/** What is another now, for whoever shows it: a turn of a conversation, or its title. */
+/** What changed: a turn of a conversation, or the conversation's title if `turn_id` is null. */
 export interface IAnnouncement {
   readonly conversation_id: string;
   readonly turn_id: string | null;
 }
 
-/** What the server tells every page, whoever did it: this page, another one, another browser, a script. */
+/** Changes that the server announces to every page, made by this page, another one, or a script. */
 export class Announcements {
   constructor(events: Event.IManager) {
     events.stream.connect((_, { schema_id, ...news }) => {

@@ -31,11 +31,14 @@ export class RequestError extends Error {
   }
 }
 
-/** The routes of the server that the panel uses. Each raises RequestError, or ServerConnection.NetworkError where no server answers. */
+/**
+ * The server's routes that the panel uses. Each raises RequestError, or ServerConnection.NetworkError if no server
+ * answers.
+ */
 export class AgentClient {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
-  /** Emitted with the id of a turn of which changes were kept or taken back from here. */
+  /** Emitted when changes were kept or undone through this client. */
   get changesReviewed(): ISignal<this, void> {
     return this._changesReviewed;
   }
@@ -50,7 +53,10 @@ export class AgentClient {
     });
   }
 
-  /** The stream of the conversation's turn after frame `after`, from its start without; 204 where none runs. */
+  /**
+   * The stream of the conversation's turn after frame `after`, or from its start if `after` is empty; 204 if no
+   * turn runs.
+   */
   follow(id: string, after: string, signal: AbortSignal): Promise<Response> {
     const headers: HeadersInit = after ? { 'Last-Event-ID': after } : {};
     return this._fetch(`chat/${encodeURIComponent(id)}/stream`, { headers, signal });
@@ -84,7 +90,7 @@ export class AgentClient {
     return (await this._fetch(path, {})).text();
   }
 
-  /** The names of a kernel's variables, each with what it is in a few words; empty where they cannot be listed. */
+  /** The names of a kernel's variables, each with a short description; empty if they cannot be listed. */
   async variables(notebook: string): Promise<{ name: string; about: string }[]> {
     const body = { notebook, mode: 'read', input: {} };
     const response = await this._send('POST', 'tools/inspect_variables', body);
@@ -92,7 +98,7 @@ export class AgentClient {
     return is_error ? [] : variablesIn(text);
   }
 
-  /** An empty one where the server knows none: a conversation exists there from its first message on. */
+  /** An empty conversation if the server does not have it: it is stored with its first message. */
   async conversation(
     id: string
   ): Promise<Pick<IConversation, 'title' | 'messages' | 'state' | 'usage'>> {
@@ -118,17 +124,17 @@ export class AgentClient {
     return this._read(`turns/${encodeURIComponent(turnId)}/changes`);
   }
 
-  /** What was sent to the model in a turn, request by request. */
+  /** The requests that were sent to the model in a turn. */
   requests(turnId: string): Promise<ISentRequest[]> {
     return this._read(`turns/${encodeURIComponent(turnId)}/requests`);
   }
 
-  /** What turns changed in a notebook and nobody has kept or taken back, in the order in which it was made. */
+  /** The changes in a notebook that are neither kept nor undone, oldest first. */
   pending(notebook: string): Promise<IPendingChange[]> {
     return this._read(`notebooks/${URLExt.encodeParts(notebook)}/changes`);
   }
 
-  /** Take back what a turn did, or only what it did to `cells`. */
+  /** Undo what a turn did, or only what it did to `cells`. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone> {
     const response = await this._send('POST', `turns/${encodeURIComponent(turnId)}/undo`, {
       cells
@@ -143,13 +149,13 @@ export class AgentClient {
     this._changesReviewed.emit();
   }
 
-  /** What a conversation took so far; null where the server knows none. */
+  /** Usage of a conversation so far, or null if the server does not have it. */
   async usage(id: string): Promise<IUsage | null> {
     const { usage } = await this.conversation(id);
     return usage;
   }
 
-  /** Have a conversation summarised now; false where there was nothing to summarise. */
+  /** Have a conversation summarised now; false if there was nothing to summarise. */
   async compact(id: string): Promise<boolean> {
     const path = `conversations/${encodeURIComponent(id)}/compact`;
     const response = await this._send('POST', path, {});
@@ -163,7 +169,7 @@ export class AgentClient {
     return (await this._read<{ instructions: IInstructions[] }>(`status${query}`)).instructions;
   }
 
-  /** How much models may see at most, by the administrator. */
+  /** The most that the administrator lets models see. */
   async share(): Promise<Share> {
     return (await this._read<{ share: Share }>('status')).share;
   }
@@ -212,18 +218,18 @@ export class AgentClient {
   private readonly _changesReviewed = new Signal<this, void>(this);
 }
 
-/** The variables that the tool `inspect_variables` tells of: one begins on each line that is not indented. */
+/** The variables in the output of `inspect_variables`: one starts on each line that is not indented. */
 export function variablesIn(text: string): { name: string; about: string }[] {
   return [...text.matchAll(/^(\w+): (.*)$/gm)].map(([, name, about]) => ({ name, about }));
 }
 
-/** Why something did not happen; `network` has no message of the server. */
+/** Why a request failed; for `network` there is no message from the server. */
 export interface IFailure {
   readonly message: string;
   readonly reason: string;
 }
 
-/** What a user can be told of an error of a request. All other errors are bugs, and thrown. */
+/** The failure to show for an error of a request. Any other error is a bug and is thrown again. */
 export function failureOf(error: unknown): IFailure {
   if (error instanceof RequestError) {
     return { message: error.message, reason: error.reason };

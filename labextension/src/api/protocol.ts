@@ -1,5 +1,5 @@
 /**
- * What goes over the wire between this extension and the server, in the server's words.
+ * The types on the wire between this extension and the server, with the server's names.
  *
  * The types of the answer itself come from the AI SDK, whose UI message stream the server speaks; they are
  * types only, none of its code is in the bundle.
@@ -48,7 +48,7 @@ export interface IChange {
   conflict: string | null;
 }
 
-/** A change that nobody has kept or taken back. */
+/** A change that is neither kept nor undone. */
 export interface IPendingChange extends IChange {
   turn_id: string;
 }
@@ -62,7 +62,7 @@ export interface ICellRef {
 /** A question that a turn waits for. */
 export interface IApproval {
   id: string;
-  /** The same for those that are one question, such as an edit and its run. */
+  /** Shared by approvals that are one question, such as an edit and its run. */
   group?: string;
   call_id: string;
   tool: string;
@@ -71,7 +71,7 @@ export interface IApproval {
   cell_id: string | null;
   /** The exact code that would run. */
   code?: string | null;
-  /** The same by cell, where several would run. */
+  /** The code by cell, if several would run. */
   cells?: { cell_id: string; code: string }[];
   /** What would change, as a unified diff. */
   diff?: string | null;
@@ -83,7 +83,7 @@ export interface IApprovalAnswer {
   id: string;
   approved: boolean;
   reason?: string;
-  /** How long more than this call is allowed: the tool, in the conversation; edits, in the turn. */
+  /** What is allowed beyond this call: the tool in the conversation, or edits in the turn. */
   remember?: 'conversation' | 'turn';
 }
 
@@ -92,7 +92,7 @@ export interface INotice {
   kind: string;
   text: string;
   approval?: IApproval;
-  /** Questions that are answered: no tab asks them any more. */
+  /** Approvals that were answered, so no tab asks for them any more. */
   approvals?: { id: string; approved: boolean; reason?: string }[];
 }
 
@@ -117,7 +117,7 @@ export type Attachment =
 /** A picture that goes with a question, as a data URL. */
 export type IPicture = FileUIPart;
 
-/** What is known of a message besides its parts. */
+/** Metadata of a message. */
 export interface IMessageMetadata {
   conversationId?: string;
   turnId?: string;
@@ -164,7 +164,7 @@ export interface IConversation extends IConversationSummary {
   messages: AgentMessage[];
 }
 
-/** A request as a model got it. */
+/** A request as it was sent to a model. */
 export interface ISentRequest {
   host: string;
   made: string;
@@ -179,9 +179,9 @@ export interface ISentRequest {
 export interface IModels {
   default: string;
   providers: { name: string; models: string[]; credentials: boolean }[];
-  /** Tokens that a model's context window holds, by `provider:model`, where it is known. */
+  /** Size of the context window in tokens by `provider:model`, where known. */
   windows?: Record<string, number>;
-  /** Whether a model looks at pictures, by `provider:model`, where it is known. */
+  /** Whether a model supports images by `provider:model`, where known. */
   images?: Record<string, boolean>;
 }
 
@@ -210,7 +210,7 @@ export interface IChatRequest {
   context?: Attachment[];
   mode?: Mode;
   model?: string;
-  /** Whether what the replaced turns did to notebooks is taken back first. */
+  /** Whether to undo first what the replaced turns did to notebooks. */
   undo?: boolean;
   /** What the user wants of every answer. */
   instructions?: string;
@@ -219,7 +219,7 @@ export interface IChatRequest {
   client: string;
 }
 
-/** What taking back a turn came to. */
+/** The result of undoing a turn. */
 export interface IUndone {
   undone: IChange[];
   conflicts: { notebook: string; cell_id: string; reason: string; why: string }[];

@@ -8,14 +8,14 @@ export interface IRequest extends Pick<
 > {
   text: string;
   pictures?: IPicture[];
-  /** A question that this one takes the place of, with all that came after it. */
+  /** The question that this one replaces, with everything after it. */
   replaces?: IReplaced;
 }
 
-/** A question asked before, which is asked in another way or again. */
+/** An earlier question that is asked again, possibly reworded. */
 export interface IReplaced {
   id: string;
-  /** Whether what its turn and those after it did to notebooks is taken back first. */
+  /** Whether to undo first what its turn and later ones did to notebooks. */
   undo: boolean;
 }
 
@@ -48,7 +48,7 @@ export function bodyOf(
   };
 }
 
-/** The messages before one; all where it is not there. */
+/** The messages before the one with this id, or all if there is none. */
 export function messagesBefore(
   messages: readonly AgentMessage[],
   id: string | undefined
@@ -57,7 +57,7 @@ export function messagesBefore(
   return index < 0 ? messages : messages.slice(0, index);
 }
 
-/** The title of a conversation, or what was asked first; empty where nothing was. */
+/** The title of a conversation, or else its first question; empty if there is neither. */
 export function titleOf(title: string | null, messages: readonly AgentMessage[]): string {
   const asked = messages[0]?.parts.find(part => part.type === 'text');
   return title ?? (asked?.type === 'text' ? asked.text.split('\n')[0].slice(0, 80) : '');

@@ -4,23 +4,23 @@ import type { AgentChunk } from './protocol';
 
 const LONGEST_PAUSE = 10_000;
 
-/** How a stream is reached. */
+/** How to connect to a stream. */
 export interface IConnections {
-  /** Make the first connection, and others until one has told something. */
+  /** Make the first connection, and retry until one has delivered something. */
   connect: () => Promise<Response>;
-  /** Go on behind a frame. */
+  /** Reconnect after a frame. */
   resume: (after: string) => Promise<Response>;
   /** Ends it all. */
   signal: AbortSignal;
-  /** Is told whether there is a connection. */
+  /** Called when the connection is lost or made again. */
   onConnected: (connected: boolean) => void;
 }
 
 /**
  * The chunks of a turn until its end, through as many connections as it takes.
  *
- * Returns false where no turn runs (any more), of which nothing more can be told. Raises RequestError where
- * the server refuses.
+ * Returns false if no turn is running (any more), so that its outcome is unknown. Raises RequestError if the
+ * server refuses.
  */
 export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk, boolean> {
   const { connect, resume, signal, onConnected } = options;

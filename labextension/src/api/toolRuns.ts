@@ -1,6 +1,6 @@
 import type { IRunOutput } from './protocol';
 
-/** The runs that a tool's output tells of; none for a tool that runs nothing. */
+/** The runs in a tool's output; empty for a tool that runs nothing. */
 export function runsOf(output: unknown): IRunOutput[] {
   if (isRun(output)) {
     return [output];

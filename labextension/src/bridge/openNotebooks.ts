@@ -6,7 +6,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
 
-/** Our part of a notebook's metadata, and the tag of a cell that no model sees. */
+/** The key of our metadata in a notebook, and the tag of cells that no model sees. */
 const METADATA_KEY = 'jupyter_agent';
 const HIDDEN_TAG = 'agent-hidden';
 const MARKED_CLASS = 'jp-Agent-marked';
@@ -18,7 +18,7 @@ export interface IPlace {
   attachments: Attachment[];
 }
 
-/** A cell of the notebook in front, as far as the first requests are made from it. */
+/** Summary of a cell, from which the first requests are suggested. */
 export interface ICellGlance {
   type: string;
   source: string;
@@ -27,7 +27,7 @@ export interface ICellGlance {
   executed: boolean;
 }
 
-/** The notebooks that are open on this page, as the panel has to know them. */
+/** The notebooks that are open on this page. */
 export class OpenNotebooks {
   constructor(
     private readonly _tracker: INotebookTracker,
@@ -53,7 +53,7 @@ export class OpenNotebooks {
     return this._opened;
   }
 
-  /** Emitted when the user goes to another notebook, cell or selection. */
+  /** Emitted when the current notebook, cell or selection changes. */
   get moved(): ISignal<this, void> {
     return this._moved;
   }
@@ -63,13 +63,13 @@ export class OpenNotebooks {
     return this._ran;
   }
 
-  /** The name of the drive of the notebook in front, if it is another than our server's; its files are out of reach. */
+  /** The drive of the notebook in front, or empty if it is on our server. Files on other drives cannot be accessed. */
   get drive(): string {
     const { currentWidget } = this._tracker;
     return currentWidget ? this._driveName(currentWidget.context.path) : '';
   }
 
-  /** Where the user is, or null where no notebook of our server is in front. */
+  /** Where the user is, or null if no notebook of our server is in front. */
   get place(): IPlace | null {
     const panel = this._tracker.currentWidget;
     if (!panel || this.drive) {
@@ -86,7 +86,7 @@ export class OpenNotebooks {
     return { notebook, attachments };
   }
 
-  /** The cells of the notebook in front at a glance, or null where none is. */
+  /** Summaries of the cells of the notebook in front, or null if there is none. */
   glance(): ICellGlance[] | null {
     const cells = this._tracker.currentWidget?.content.widgets;
     return (
@@ -103,7 +103,7 @@ export class OpenNotebooks {
     );
   }
 
-  /** The cells of a notebook with the first lines of their texts; none where it is not open here. */
+  /** The cells of a notebook with their first lines; empty if it is not open here. */
   outline(notebook: string): { cell_id: string; position: number; line: string }[] {
     const cells = this._panel(notebook)?.content.widgets ?? [];
     return cells.map(({ model }, index) => ({
@@ -113,7 +113,7 @@ export class OpenNotebooks {
     }));
   }
 
-  /** Where these cells are, as the page shows them. */
+  /** References to these cells, leaving out those of no open notebook. */
   refs(cells: readonly Cell[]): ICellRef[] {
     return cells.flatMap(cell => {
       const panel = this._tracker.find(({ content }) => content.widgets.includes(cell));
@@ -121,7 +121,7 @@ export class OpenNotebooks {
     });
   }
 
-  /** The cell of this id that is open here, in the notebook in front before others; null where none is. */
+  /** The cell with this id, looked up in the notebook in front first; null if none is open here. */
   find(cellId: string | undefined): ICellRef | null {
     const { currentWidget } = this._tracker;
     const has = ({ content }: NotebookPanel): boolean =>
@@ -130,7 +130,7 @@ export class OpenNotebooks {
     return panel && cellId ? { notebook: panel.context.path, cell_id: cellId } : null;
   }
 
-  /** What the notebook in front says of how much models see, and how many cells it hides; null where none is. */
+  /** How much the notebook in front lets models see, and how many cells it hides; null if there is none. */
   sharing(): { share: Share; hidden: number } | null {
     const model = this._tracker.currentWidget?.content.model;
     if (!model) {
@@ -149,7 +149,7 @@ export class OpenNotebooks {
     model?.setMetadata(METADATA_KEY, { ...known, share });
   }
 
-  /** The mime type of a cell's text: of one of that type, or the cell as it is open here; code otherwise. */
+  /** The mime type of a cell's source, by `type` or else by the cell that is open here; code by default. */
   mimeType(notebook: string | null | undefined, cellId?: string | null, type?: unknown): string {
     const cell = notebook && cellId ? this._cell({ notebook, cell_id: cellId }) : null;
     switch (type ?? cell?.model.type) {
@@ -159,15 +159,15 @@ export class OpenNotebooks {
         return 'text/plain';
     }
     const kernelType = this._panel(notebook)?.content.codeMimetype;
-    return kernelType && kernelType !== 'text/plain' ? kernelType : 'text/x-python'; // the kernel tells, once it runs
+    return kernelType && kernelType !== 'text/plain' ? kernelType : 'text/x-python'; // known once the kernel runs
   }
 
-  /** The text of a cell now, or null where it is not open here. */
+  /** The source of a cell now, or null if it is not open here. */
   source(ref: ICellRef): string | null {
     return this._cell(ref)?.model.sharedModel.getSource() ?? null;
   }
 
-  /** The position of a cell, counted from 1, or null where it is not open here. */
+  /** The position of a cell, counted from 1, or null if it is not open here. */
   position({ notebook, cell_id }: ICellRef): number | null {
     const cells = this._panel(notebook)?.content.widgets ?? [];
     const index = cells.findIndex(cell => cell.model.id === cell_id);
@@ -185,7 +185,7 @@ export class OpenNotebooks {
     }
   }
 
-  /** Mark a cell while the reader points at what is said of it. */
+  /** Highlight a cell while the pointer is on a mention of it. */
   mark(ref: ICellRef, on: boolean): void {
     this._cell(ref)?.toggleClass(MARKED_CLASS, on);
   }
@@ -197,7 +197,7 @@ export class OpenNotebooks {
     }
   }
 
-  /** Add a code cell below the active one of the notebook in front, as the user would; false where none is. */
+  /** Add a code cell below the active one of the notebook in front, as the user would; false if there is none. */
   insert(source: string): boolean {
     const notebook = this._tracker.currentWidget?.content;
     if (!notebook?.model) {

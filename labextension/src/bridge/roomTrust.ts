@@ -4,7 +4,7 @@ import type { IMapChange } from '@jupyter/ydoc';
 import { trust } from './trust';
 
 /**
- * Lets outputs of runs that a user approved count as those of own runs, where the notebook is in a room.
+ * Trusts outputs of runs that a user approved, in notebooks that are in a collaboration room.
  *
  * There is no link over which the server could ask for it, so it marks the cell. JupyterLab 4.6 reads the mark
  * when it opens the notebook; here it is followed at once.

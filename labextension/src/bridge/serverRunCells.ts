@@ -3,7 +3,7 @@ import { isCodeCellModel } from '@jupyterlab/cells';
 import * as Y from 'yjs';
 
 /**
- * The cells of a notebook that show a run of the server's, by what the server wrote into them.
+ * The cells of a notebook in which a run of the server is shown, derived from what the server writes.
  *
  * That they run is in no file, only in this page: if the server or its run is gone, nobody else would take it back.
  */
@@ -12,7 +12,7 @@ export class ServerRunCells {
     return [...this._ids];
   }
 
-  /** Do what writes something of the server's into the document. */
+  /** Run `write`, which applies an update from the server to the document. */
   during(ydoc: Y.Doc, write: () => void): void {
     ydoc.on('afterTransaction', this._follow);
     try {
@@ -22,7 +22,7 @@ export class ServerRunCells {
     }
   }
 
-  /** The user runs the cell: what it shows is theirs. */
+  /** The user runs the cell, so its run is no longer the server's. */
   take(id: string): void {
     this._ids.delete(id);
   }

@@ -3,10 +3,10 @@ import type { ICellModel } from '@jupyterlab/cells';
 import { isCodeCellModel } from '@jupyterlab/cells';
 
 /**
- * Let the cell's outputs count as those of a cell that the user ran.
+ * Trust the cell's outputs as if the user had run it.
  *
- * JupyterLab 4.6 makes the outputs anew for that, and its view does not follow what is appended to one that took
- * the place of another: the text of a run that has begun would stand still.
+ * JupyterLab 4.6 recreates the outputs for that, and its view does not follow text that is appended to a recreated
+ * output: the text of a run that has started would freeze.
  */
 export function trust(cell: ICellModel): void {
   if (cell.trusted) {
@@ -26,8 +26,8 @@ export function trust(cell: ICellModel): void {
 }
 
 /**
- * The outputs made anew are the same, so the document keeps those it has: written over them, they would take
- * along what the server adds to them at the same moment.
+ * The recreated outputs are equal, so they are not written to the document: that would overwrite what the server
+ * adds at the same moment.
  */
 function withoutWriting(cell: ISharedCodeCell, act: () => void): void {
   cell.updateOutputs = () => undefined;

@@ -26,12 +26,12 @@ export interface IAssistantState {
   readonly mode: Mode;
 }
 
-/** What is remembered from one page load to the next. */
+/** State that survives a page load. */
 interface IRemembered {
   conversation: string;
   model: string | null;
   modes: Record<string, Mode>;
-  /** What was asked, the newest last. */
+  /** Earlier questions, newest last. */
   asked: string[];
 }
 
@@ -60,10 +60,10 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this._onDrafted();
   }
 
-  /** What they want to ask when the turn has ended. */
+  /** Questions that are sent when the turn has ended. */
   readonly queue = new Queue(({ id, ...request }) => void this._ask(request, id));
 
-  /** Emitted with what happens in the conversation in front, and when it is another one. */
+  /** Emits the events of the conversation in front, and `opened` when another one comes to the front. */
   get happened(): ISignal<this, ConversationEvent> {
     return this._happened;
   }
@@ -74,7 +74,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this._onDrafted();
   }
 
-  /** Go on where the user was: the conversation of the last page load, or one whose turn runs. */
+  /** Show the conversation of the last page load, or one whose turn is running. */
   async restore(): Promise<void> {
     const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
     this._modes = remembered?.modes ?? {};
@@ -83,7 +83,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this._onDrafted();
     void this.models.read();
     const id =
-      sessionStorage.getItem(STATE) ?? // of this very tab; JupyterLab saves its state only after a while
+      sessionStorage.getItem(STATE) ?? // of this tab; JupyterLab saves its state with a delay
       remembered?.conversation ??
       (await this._runningConversation());
     if (id && !this.state.conversation.state.messages.length) {
@@ -91,14 +91,14 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     }
   }
 
-  /** Store the key of a provider, and go back to where it is used. Raises RequestError. */
+  /** Store the key of a provider, and show the conversation. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
     await this.models.setKey(provider, key);
     this._remember();
     this.setView('conversation');
   }
 
-  /** Ask `text` with all that goes along with the draft, now or when the turn that runs has ended. */
+  /** Send `text` with the draft's attachments, now or when the running turn has ended. */
   submit(text: string): void {
     const { place, pictures, text: written } = this.draft.state;
     const request: IRequest = {
@@ -136,7 +136,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     }
   }
 
-  /** Write again what was asked before (-1) or after (1) what is drafted; false where that cannot be. */
+  /** Replace the draft by the previous (-1) or next (1) question of the history; false if there is none. */
   recall(step: number): boolean {
     const here = this.state.conversation.state.messages.flatMap(({ role, parts }) =>
       role === 'user' ? parts.flatMap(part => (part.type === 'text' ? [part.text] : [])) : []
@@ -144,7 +144,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     return this._history.go(step, here);
   }
 
-  /** Take a question that waits back into the draft. */
+  /** Move a queued question back into the draft. */
   editQueued({ context = [], id, notebook, pictures = [], text }: IQueued): void {
     const place = notebook ? { notebook, attachments: context } : null;
     this.queue.remove(id);
@@ -158,7 +158,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     return { mode: this.state.mode, model: state.chosen ?? undefined, instructions, share };
   }
 
-  /** Take back what the last turn changed, except what the user changed since. */
+  /** Undo what the last turn changed, except where the user made changes since. */
   async undoLastTurn(): Promise<void> {
     const { conversation } = this.state;
     const turnId = conversation.state.messages.findLast(message => message.metadata?.turnId)
@@ -212,7 +212,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this._remember();
   }
 
-  /** Let this model answer from now on. */
+  /** Use this model from now on. */
   setModel(model: string): void {
     this.models.choose(model);
     this._remember();
@@ -233,7 +233,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     await asked;
   }
 
-  /** The notebook that the draft is about; empty where it is about none. */
+  /** The notebook that the draft is about, or empty. */
   private get _notebook(): string {
     return this.draft.state.place?.notebook ?? '';
   }
@@ -247,7 +247,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     }
   }
 
-  /** The next question is asked when everybody has heard of the end of the turn before. */
+  /** Listeners get the end of a turn before the next question is sent. */
   private _onHappened(_: Conversation, event: ConversationEvent): void {
     this._happened.emit(event);
     if (event === 'turnEnded') {
@@ -257,7 +257,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   }
 
   private async _runningConversation(): Promise<string | undefined> {
-    const listed = await this._client.conversations({ query: '' }).catch(() => null); // `problem` tells
+    const listed = await this._client.conversations({ query: '' }).catch(() => null); // shown as `problem`
     return listed?.conversations.find(({ state }) => state === 'running' || state === 'waiting')
       ?.id;
   }

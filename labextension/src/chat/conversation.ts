@@ -29,15 +29,15 @@ export interface IConversationState {
   readonly progress: Progress;
   /** False while a turn runs and its stream is being reached again. */
   readonly connected: boolean;
-  /** Why the last thing asked for did not happen. */
+  /** Why the last request failed. */
   readonly failure: IFailure | null;
-  /** What each turn changed as far as it was asked for, with what became of it. */
+  /** The changes of each turn for which they were read, with their current state. */
   readonly changes: Readonly<Record<string, readonly IChange[]>>;
 }
 
 /**
- * One conversation with the assistant, as the server has it. The turn belongs to the server: this follows it,
- * finds it again after a cut or a reload, and takes in what other pages and scripts do in it.
+ * One conversation with the assistant, as stored on the server. The server runs the turn: this follows it,
+ * reconnects after a cut or a reload, and shows what other pages and scripts do in it.
  */
 export class Conversation extends Store<IConversationState> implements IDisposable {
   /** @param page - The id of this page load, which tells the server in whose tab the user is. */
@@ -58,17 +58,17 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     announcements.received.connect(this._onAnnounced, this);
   }
 
-  /** Emitted with each thing that has happened, after `changed`. */
+  /** Emits the events that a change of the state stands for, after `changed`. */
   get happened(): ISignal<this, ConversationEvent> {
     return this._happened;
   }
 
-  /** Whether a turn runs or waits for an answer. */
+  /** Whether a turn is running or waiting for an answer. */
   get busy(): boolean {
     return this.state.progress === 'running';
   }
 
-  /** The questions that the turn waits for. */
+  /** The questions that the turn is waiting for. */
   get approvals(): IApproval[] {
     return this.busy ? pendingApprovals(this.state.messages.at(-1)) : [];
   }
@@ -82,7 +82,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     Signal.clearData(this);
   }
 
-  /** Read the conversation from the server, and follow its turn where one runs. A new one stays empty. */
+  /** Read the conversation from the server, and follow its turn if one is running. A new one stays empty. */
   async load(): Promise<void> {
     if (this.busy) {
       return;
@@ -90,7 +90,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this._try(async () => {
       const { title, messages, state } = await this._client.conversation(this.id);
       if (this.busy) {
-        return; // asked here, or found running by an earlier look, in the meantime
+        return; // a turn was started or found here in the meantime
       }
       const running = state === 'running' || state === 'waiting';
       this.update({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
@@ -102,7 +102,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     });
   }
 
-  /** Ask; one `id` is asked once, in however many pages. Returns when the turn has ended. */
+  /** Send a question; a repeated `id` is sent once, even from several pages. Returns when the turn has ended. */
   async send(request: IRequest, id?: string): Promise<void> {
     const question = questionOf(request, id);
     const earlier = messagesBefore(this.state.messages, request.replaces?.id);
@@ -110,7 +110,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this._ask(bodyOf(request, question, { id: this.id, client: this._page }));
   }
 
-  /** Ask a question (the last by default) again: as it was where the server never took it, else for another answer. */
+  /** Send a question (the last by default) again: unchanged if the server never got it, else for another answer. */
   async retry(request: Omit<IRequest, 'text'>, id?: string): Promise<void> {
     const { messages } = this.state;
     const question = messages.findLast(
@@ -132,7 +132,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     );
   }
 
-  /** Stop the turn; one that the server has not begun yet, as soon as it has. */
+  /** Stop the turn, as soon as the server has started it. */
   async stop(): Promise<void> {
     if (this.busy && this._unsent) {
       this._stopAtStart = true;
@@ -141,7 +141,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this._try(() => this._client.stop(this.id));
   }
 
-  /** Answer questions, all of them at once or none. */
+  /** Answer several questions at once, all or none. */
   async answer(answers: IApprovalAnswer[]): Promise<void> {
     const last = this.state.messages.length - 1;
     const message = answered(this.state.messages[last], answers);
@@ -149,7 +149,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this._try(() => this._client.answer(this.id, answers));
   }
 
-  /** Take back what a turn changed, or only what it changed in `cells`; null where the server refused. */
+  /** Undo what a turn changed, or only what it changed in `cells`; null if the server refused. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone | null> {
     const undone = await this._try(() => this._client.undo(turnId, cells));
     await this.refreshChanges(turnId);
@@ -162,7 +162,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this.refreshChanges(turnId);
   }
 
-  /** Changes of a turn were kept or taken back: ask what became of them, where the turn is of this conversation. */
+  /** Read again which changes of a turn are kept or undone, if the turn belongs to this conversation. */
   async refreshChanges(turnId: string): Promise<void> {
     const messages = this.state.messages.filter(({ metadata }) => metadata?.turnId === turnId);
     await this._try(() => this._readChanges(messages));
@@ -174,7 +174,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     this.update({ title });
   }
 
-  /** A turn that is shown ends with what became of it, and one that runs tells of itself; read all else. */
+  /** The running turn reports its own changes; of a turn that is shown only its changes are read, else everything. */
   private _onAnnounced(_: Announcements, { conversation_id, turn_id }: IAnnouncement): void {
     if (conversation_id !== this.id) {
       return;
@@ -203,7 +203,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     }
   }
 
-  /** Take in a turn's stream until its end. */
+  /** Apply a turn's stream until its end. */
   private async _follow(connect: () => Promise<Response>): Promise<void> {
     const { signal } = this._abort;
     const stream = chunks({
@@ -219,7 +219,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     if (next.value) {
       await this._ended();
     } else {
-      this.update({ progress: 'idle' }); // it ended while nobody listened
+      this.update({ progress: 'idle' }); // it ended while there was no connection
       await this.load();
     }
   }
@@ -259,7 +259,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this._try(() => this._readChanges(answer));
   }
 
-  /** Ask what became of the changes that these messages tell of. */
+  /** Read the state of the changes that these messages report. */
   private async _readChanges(messages = this.state.messages): Promise<void> {
     for (const { metadata, parts } of messages) {
       if (metadata?.turnId && parts.some(part => part.type === 'data-changes')) {
@@ -269,7 +269,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     }
   }
 
-  /** What `work` gives, or null with the reason in `state.failure`. */
+  /** The result of `work`, or null with the reason in `state.failure`. */
   private async _try<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       return await work();
@@ -292,7 +292,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
 
   private readonly _abort = new AbortController();
   private readonly _happened = new Signal<this, ConversationEvent>(this);
-  /** What was asked and not taken by the server yet. */
+  /** The request that the server has not accepted yet. */
   private _unsent: IChatRequest | null = null;
   private _stopAtStart = false;
 }

@@ -1,7 +1,7 @@
 import type { AgentMessage, TurnState } from '../api/protocol';
 import { pendingApprovals } from './message';
 
-/** How the last turn stands; `idle` where there was none. */
+/** The state of the last turn; `idle` if there was none. */
 export type Progress = TurnState | 'idle';
 
 /**

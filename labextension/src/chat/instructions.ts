@@ -2,13 +2,13 @@ import type { AgentClient } from '../api/client';
 import type { IInstructions } from '../api/protocol';
 import { Store } from '../store';
 
-/** What every answer about the notebook in front follows: the user's own words, and files of the project. */
+/** The instructions for answers about the notebook in front: the user's own, and files of the project. */
 export class Instructions extends Store<readonly IInstructions[]> {
   constructor(private readonly _client: AgentClient) {
     super([]);
   }
 
-  /** What the user wants of every answer, from their settings. */
+  /** The user's own instructions, from their settings. */
   get own(): string {
     return this._own;
   }
@@ -18,10 +18,10 @@ export class Instructions extends Store<readonly IInstructions[]> {
     void this.read();
   }
 
-  /** Look what there is for a notebook, by default for the one that was looked at last. */
+  /** Read the instructions for a notebook, by default the one they were last read for. */
   async read(notebook = this._notebook): Promise<void> {
     this._notebook = notebook;
-    const files = await this._client.instructions(notebook).catch(() => []); // of use, but no more
+    const files = await this._client.instructions(notebook).catch(() => []); // optional
     const { length } = this._own;
     const own = length ? [{ source: 'settings', characters: length, cut: false }] : [];
     this.set([...files, ...own]);

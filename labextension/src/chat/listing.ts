@@ -10,10 +10,10 @@ export interface IListed {
   notebook?: string;
 }
 
-/** The list as far as it was read; never changed in place. */
+/** The part of the list that was read; never changed in place. */
 export interface IListingState {
   readonly conversations: readonly IConversationSummary[];
-  /** The number of the next page, or null where the list is whole. */
+  /** The number of the next page, or null if the list is complete. */
   readonly nextPage: number | null;
 }
 
@@ -27,11 +27,11 @@ export class Listing extends Store<IListingState> {
     this._listed = listed;
     const { conversations, next_page } = await this._client.conversations(listed);
     if (this._listed === listed) {
-      this.set({ conversations, nextPage: next_page }); // an older search may be answered later
+      this.set({ conversations, nextPage: next_page }); // the answer to an older search may arrive later
     }
   }
 
-  /** Read those that are older than the ones shown. */
+  /** Read the next page. */
   async more(): Promise<void> {
     const { conversations: known, nextPage } = this.state;
     if (nextPage !== null) {
@@ -40,7 +40,7 @@ export class Listing extends Store<IListingState> {
     }
   }
 
-  /** A conversation is called something else now. */
+  /** Show the new title of a conversation. */
   renamed(id: string, title: string): void {
     const conversations = this.state.conversations.map(known =>
       known.id === id ? { ...known, title } : known

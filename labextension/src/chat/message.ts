@@ -10,7 +10,7 @@ import { partialObject } from './partialJson';
 
 type Chunk<Type extends AgentChunk['type']> = Extract<AgentChunk, { type: Type }>;
 
-/** An answer of which nothing has come yet. */
+/** An answer without any parts yet. */
 export function emptyAnswer(id: string, metadata?: IMessageMetadata): AgentMessage {
   return { id, role: 'assistant', metadata, parts: [] };
 }
@@ -18,7 +18,7 @@ export function emptyAnswer(id: string, metadata?: IMessageMetadata): AgentMessa
 /**
  * The message after a chunk of its stream. Pure: parts that the chunk does not touch stay the same objects.
  *
- * A stream that is replayed begins with `start` and so builds the message anew. Blocks of text never overlap
+ * A replayed stream begins with `start` and so rebuilds the message. Blocks of text never overlap
  * within our streams, so a delta belongs to the block that is open.
  */
 export function advance(message: AgentMessage, chunk: AgentChunk): AgentMessage {
@@ -61,7 +61,7 @@ export function advance(message: AgentMessage, chunk: AgentChunk): AgentMessage 
   }
 }
 
-/** The questions in a message that nobody has answered. */
+/** The unanswered questions in a message. */
 export function pendingApprovals(message: AgentMessage | undefined): IApproval[] {
   const waiting = new Set<string>();
   for (const part of message?.parts ?? []) {

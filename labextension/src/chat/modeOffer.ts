@@ -2,22 +2,22 @@ import type { IStateDB } from '@jupyterlab/statedb';
 import { Store } from '../store';
 
 const STATE = 'jupyter-agent:offer';
-/** So many questions that were allowed and no more. */
+/** Number of approvals that only allowed the call. */
 const ALLOWED_BEFORE_OFFER = 3;
 
-/** Whether a freer mode is offered now: once, to a person who allows whatever they are asked. */
+/** Whether to offer a freer mode now: once, to a user who has allowed every call. */
 export class ModeOffer extends Store<boolean> {
   constructor(private readonly _stateDB: IStateDB | null) {
     super(false);
     void _stateDB?.fetch(STATE).then(closed => closed === true && this._setAllowed(null));
   }
 
-  /** The person allowed a question, and only that. */
+  /** The user allowed a call, and only that call. */
   count(): void {
     this._setAllowed(this._allowed === null ? null : this._allowed + 1);
   }
 
-  /** The person has said yes or no to it, and is not asked again. */
+  /** The user accepted or declined the offer, which is not made again. */
   close(): void {
     this._setAllowed(null);
     void this._stateDB?.save(STATE, true);

@@ -3,10 +3,10 @@ import { failureOf } from '../api/client';
 import type { IModels, Share } from '../api/protocol';
 import { Store } from '../store';
 
-/** Who can answer, and who does; never changed in place. */
+/** The available models and the chosen one; never changed in place. */
 export interface IModelsState {
   readonly models: IModels | null;
-  /** Why nothing can be asked. */
+  /** Why no question can be sent. */
   readonly problem: IFailure | null;
   /** The model that was chosen, or null for the server's default. */
   readonly chosen: string | null;
@@ -18,15 +18,15 @@ export class Models extends Store<IModelsState> {
     super({ models: null, problem: null, chosen: null });
   }
 
-  /** How much of notebooks they get to see, by the user's settings. */
+  /** How much of notebooks models may see, from the user's settings. */
   share: Share = 'all';
 
-  /** The model that answers next, as `provider:model`; empty until the server has told. */
+  /** The model that answers next, as `provider:model`; empty until the models were read. */
   get answering(): string {
     return this.state.chosen ?? this.state.models?.default ?? '';
   }
 
-  /** Whether the model that answers next looks at pictures; one of which that is not known may. */
+  /** Whether the model that answers next supports images; assumed if unknown. */
   get takesPictures(): boolean {
     return this.state.models?.images?.[this.answering] !== false;
   }
@@ -39,12 +39,12 @@ export class Models extends Store<IModelsState> {
     }
   }
 
-  /** Let this model answer from now on; the server's default is not pinned. */
+  /** Use this model from now on; the server's default is not pinned. */
   choose(model: string | null): void {
     this.update({ chosen: model === this.state.models?.default ? null : model });
   }
 
-  /** Store the key of a provider and use it from now on, in place of the tour too. Raises RequestError. */
+  /** Store the key of a provider, and switch to it if the tour is active. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
     await this._client.setKey(provider, key);
     await this.read();

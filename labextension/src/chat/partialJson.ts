@@ -2,15 +2,15 @@
 const HALF_ESCAPE = /((?:^|[^\\])(?:\\\\)*)\\(?:u[\da-f]{0,3})?$/i;
 
 /**
- * What is there of a JSON object whose text is still being written, or undefined where nothing can be told yet.
+ * The parsed start of a JSON object whose text is still being streamed, or undefined if there is too little.
  *
- * Closes what is open; a key, number or literal that may be incomplete is left out.
+ * Open strings and brackets are closed; a key, number or literal that may be incomplete is left out.
  */
 export function partialObject(text: string): Record<string, unknown> | undefined {
   const closers: string[] = [];
   let string = false;
   let escaped = false;
-  let end = 0; // up to here the text makes sense with `tail` behind it
+  let end = 0; // up to here the text is valid JSON with `tail` appended
   let tail = '';
   for (let index = 0; index < text.length; index++) {
     const char = text[index];

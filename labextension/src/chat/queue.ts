@@ -3,30 +3,30 @@ import type { IRequest } from '../api/request';
 import { Store } from '../store';
 import type { Conversation } from './conversation';
 
-/** A question that waits for the end of the turn; its id is that of the message, so that it is asked once. */
+/** A question that waits for the end of the turn; its id becomes the message's, so that it is sent once. */
 export interface IQueued extends IRequest {
   id: string;
 }
 
-/** What waits in the conversation in front; never changed in place. */
+/** The queue of the conversation in front; never changed in place. */
 export interface IQueueState {
   readonly waiting: readonly IQueued[];
-  /** Whether the user has to say that it may go: the turn before did not end as it should. */
+  /** Whether the user has to release the queue, because the last turn was stopped or failed. */
   readonly held: boolean;
 }
 
 /**
- * Questions that are asked one after the other, each when the turn before has ended. They outlive a reload.
+ * Questions that are sent one after another, each when the previous turn has ended. They survive a reload.
  *
  * After a turn that was stopped or has failed the next one waits for the user, who may want something else.
  */
 export class Queue extends Store<IQueueState> {
-  /** @param _send - Asks in the conversation in front. */
+  /** @param _send - Sends a question in the conversation in front. */
   constructor(private readonly _send: (request: IQueued) => void) {
     super({ waiting: [], held: false });
   }
 
-  /** Show what waits in a conversation. */
+  /** Show the queue of a conversation. */
   open(conversation: Conversation): void {
     this._conversation = conversation;
     const stored = sessionStorage.getItem(this._key(conversation));
@@ -42,7 +42,7 @@ export class Queue extends Store<IQueueState> {
     this._change(this.state.waiting.filter(queued => queued.id !== id));
   }
 
-  /** Ask the next one if the turn before ended as it should; where it did not, the user has to say so. */
+  /** Send the next question if the last turn succeeded; otherwise hold the queue until the user releases it. */
   proceed(): void {
     const { progress } = this._conversation?.state ?? {};
     if (progress === 'done' || progress === 'idle') {
@@ -52,7 +52,7 @@ export class Queue extends Store<IQueueState> {
     }
   }
 
-  /** Ask the next one now. */
+  /** Send the next question now. */
   next(): void {
     const [first] = this.state.waiting;
     this.update({ held: false });
@@ -78,7 +78,7 @@ export class Queue extends Store<IQueueState> {
       if (!(error instanceof DOMException)) {
         throw error;
       }
-      sessionStorage.removeItem(key); // pictures may be more than the browser keeps: then only this page has them
+      sessionStorage.removeItem(key); // pictures may exceed the browser's quota: then only this page has the queue
     }
   }
 

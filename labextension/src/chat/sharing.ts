@@ -8,15 +8,15 @@ import type { Assistant } from './assistant';
 /** From the freest to the strictest. */
 export const SHARES: readonly Share[] = ['all', 'no-outputs', 'code-only'];
 
-/** Who says how much models get to see; the strictest counts. Never changed in place. */
+/** The settings of how much models may see; the strictest applies. Never changed in place. */
 export interface ISharing {
-  /** The user, for all notebooks. */
+  /** Set by the user, for all notebooks. */
   readonly own: Share;
-  /** The notebook in front, for whoever works in it; null where none is. */
+  /** Set in the notebook in front, for everyone who works in it; null if there is none. */
   readonly notebook: Share | null;
-  /** The administrator. */
+  /** Set by the administrator. */
   readonly ceiling: Share;
-  /** What counts. */
+  /** The one that applies. */
   readonly effective: Share;
   /** Cells of the notebook in front that are never sent. */
   readonly hidden: number;
@@ -58,7 +58,7 @@ export class Sharing extends Store<ISharing> {
   }
 
   private async _readCeiling(): Promise<void> {
-    this._ceiling = await this._client.share().catch(() => this._ceiling); // `problem` tells
+    this._ceiling = await this._client.share().catch(() => this._ceiling); // shown as `problem`
     this._refresh();
   }
 

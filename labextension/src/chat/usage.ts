@@ -5,20 +5,20 @@ import { Store } from '../store';
 import type { Assistant } from './assistant';
 import type { ConversationEvent } from './conversationEvents';
 
-/** What is known of the account; never changed in place. */
+/** Usage and the state of a summary; never changed in place. */
 export interface IUsageState {
   readonly shown: boolean;
-  /** Of the whole conversation; null until it was read. */
+  /** Usage of the whole conversation, or null until it was read. */
   readonly usage: IUsage | null;
-  /** How the summary stands that the user asked for. */
+  /** The state of the summary that the user requested. */
   readonly summary: 'none' | 'asked' | 'made' | 'needless' | 'refused';
-  /** Why it was refused, in the server's words. */
+  /** The server's message if it was refused. */
   readonly refusal: string;
 }
 
 const NOTHING: IUsageState = { shown: false, usage: null, summary: 'none', refusal: '' };
 
-/** What the conversation in front has taken, read while it is looked at; and the way to make it shorter. */
+/** Usage of the conversation in front, read while it is shown, and the way to compact it. */
 export class ConversationUsage extends Store<IUsageState> {
   constructor(
     private readonly _client: AgentClient,

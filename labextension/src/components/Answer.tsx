@@ -17,11 +17,11 @@ interface IAnswerProps {
   recent: boolean;
   /** Whether it still grows. */
   running: boolean;
-  /** What became of its changes, once that was asked for. */
+  /** The current state of its changes, once they were read. */
   changes: readonly IChange[] | undefined;
 }
 
-/** What the assistant said and did, in the order in which it happened. */
+/** The text and calls of an answer, in order. */
 export const Answer = React.memo(function Answer(props: IAnswerProps) {
   const { message, recent, running, changes } = props;
   const { trans } = useServices();
@@ -122,7 +122,7 @@ function Notice({ notice }: { notice: INotice }): React.JSX.Element | null {
   return kind === 'approval' || !text ? null : <p className="jp-Agent-notice">{text}</p>;
 }
 
-/** What the person said to a question of the assistant. */
+/** The user's answer to a question of the assistant. */
 function Reply({ text }: { text: string }): React.JSX.Element {
   const { trans } = useServices();
   return (
@@ -158,7 +158,10 @@ function notebooksOf(
   );
 }
 
-/** What an answer tells of its changes, as the very arrays: a call that stays as it is is not rendered again. */
+/**
+ * The changes that an answer reports, by call. The arrays are reused, so that an unchanged call is not rendered
+ * again.
+ */
 function changesByCall(
   parts: readonly AgentPart[]
 ): ReadonlyMap<string | null, readonly IChange[]> {
@@ -173,7 +176,7 @@ function changesByCall(
   return changesOf;
 }
 
-/** The parts of attempts that were given up and made again. */
+/** The parts of attempts that were abandoned and retried. */
 function abandonedParts(parts: readonly AgentPart[], running: boolean): ReadonlySet<AgentPart> {
   const abandoned: AgentPart[] = [];
   let step: AgentPart[] = [];
@@ -182,13 +185,13 @@ function abandonedParts(parts: readonly AgentPart[], running: boolean): Readonly
       step = [];
     } else if (isRetry(part)) {
       abandoned.push(...step.splice(0));
-      step.push(part); // of the next attempt: where that fails too, its own notice says so
+      step.push(part); // of the next attempt: if that fails too, it has a notice of its own
     } else {
       step.push(part);
     }
   }
   if (!running && step.every(isRetry)) {
-    abandoned.push(...step); // the last attempt, of which nothing came
+    abandoned.push(...step); // the last attempt, which produced nothing
   }
   return new Set(abandoned);
 }

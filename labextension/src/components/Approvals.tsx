@@ -112,7 +112,7 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
           onChange={event => setReason(event.target.value)}
           onKeyDown={event => {
             if (event.key === 'Enter' && reason.trim() && !event.nativeEvent.isComposing) {
-              event.preventDefault(); // the key would go on to the message, which gets the focus
+              event.preventDefault(); // the key would also reach the message field, which gets the focus
               deny();
             }
           }}

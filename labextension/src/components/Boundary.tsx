@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 interface IBoundaryProps {
   trans: TranslationBundle;
-  /** What is shown; where it changes, it is tried again. */
+  /** The content; when it changes, rendering is tried again. */
   of: unknown;
   children: React.ReactNode;
 }
@@ -13,7 +13,7 @@ interface IBoundaryState {
   of: unknown;
 }
 
-/** Keeps a fault of ours to the place where it happened; the rest of the panel goes on. React logs the fault. */
+/** Contains a rendering error, so that the rest of the panel keeps working. React logs the error. */
 export class Boundary extends React.Component<IBoundaryProps, IBoundaryState> {
   override state: IBoundaryState = { failed: false, of: this.props.of };
 

@@ -14,7 +14,7 @@ import { useNotebookInFront, useSeconds, useServices } from './services';
 
 interface ICallProps {
   call: CallPart;
-  /** What the call changed, with what became of it. */
+  /** What the call changed, with the current state of each change. */
   changes: readonly IChange[];
   /** The notebook of the turn. */
   notebook: string | null;
@@ -140,7 +140,7 @@ export function notebookOf(
   return resolved ?? (spelt ? PathExt.normalize(spelt).replace(/^\//, '') : home);
 }
 
-/** What the call changed; before it has, what it is about to write. */
+/** What the call changed, or what it is about to write. */
 function changedLines(call: CallPart, changes: readonly IChange[]): IDiffLine[] {
   const edits = changes.filter(({ kind }) => kind !== 'outputs' && kind !== 'move');
   if (edits.length) {

@@ -29,7 +29,7 @@ export function ModeChoice(): React.JSX.Element {
   );
 }
 
-/** Who answers. */
+/** The model that answers. */
 export function ModelChoice(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { models } = useModels();

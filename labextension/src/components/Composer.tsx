@@ -86,7 +86,7 @@ export function Composer(): React.JSX.Element {
   );
 }
 
-/** Carries out the command that is written, or asks; nothing where there is nothing to ask. */
+/** Runs the command that is written, or sends the question, if there is one. */
 function useSend(): () => void {
   const { assistant, slash } = useServices();
   return () => {

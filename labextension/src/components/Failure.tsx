@@ -72,7 +72,7 @@ export function Failure(): React.JSX.Element | null {
   return null;
 }
 
-/** What a model service said, and the id of the request, which only its support wants to see. */
+/** The message of a model service, and the id of the request, which only its support needs. */
 function splitRequest(message: string): [text: string, request: string | undefined] {
   const [, text, request] = /^(.*?)\s*\(request ([\w-]+)\)$/s.exec(message) ?? [];
   return request ? [text, request] : [message, undefined];

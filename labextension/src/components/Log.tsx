@@ -120,7 +120,7 @@ class Follower {
   private _atEnd = true;
 }
 
-/** Tells those who do not see the panel what happened: what was done, not each word. */
+/** Announces progress to screen readers: what was done, not each word. */
 function Announcement(): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { messages, progress } = useConversation();

@@ -31,7 +31,7 @@ const Block = React.memo(function Block({ source }: { source: string }) {
   return <div ref={painter.attach} />;
 });
 
-/** What a button above a piece of code says and does. */
+/** A button above a piece of code. */
 type CodeTool = readonly [label: string, act: (code: string) => void];
 
 /** Renders aside and then swaps, so that a growing text never shows raw mathematics or an empty place. */

@@ -4,10 +4,10 @@ import { modelName } from '../wording/callDescriptions';
 import { Code } from './Code';
 import { useServices } from './services';
 
-/** What is known of the requests: not asked for, on their way, there, or why not. */
+/** The requests: not wanted, loading, loaded, or why they could not be. */
 type Found = { requests: readonly ISentRequest[] } | { failure: string } | 'loading' | null;
 
-/** Every request of a turn as the model got it, once somebody wants to see. */
+/** Every request of a turn as it was sent to the model, on demand. */
 export function SentRequests({ turnId }: { turnId: string }): React.JSX.Element {
   const { requestsOf, trans } = useServices();
   const [found, setFound] = React.useState<Found>(null);

@@ -9,7 +9,7 @@ export function optionId(index: number): string {
   return `${LIST_ID}-${index}`;
 }
 
-/** What can be meant by what is being typed; the focus stays in the message field. */
+/** Completions for the word being typed; the focus stays in the message field. */
 export function Suggestions(props: { onChoose: (option: IOption) => void }): React.JSX.Element {
   const { completion, trans } = useServices();
   const { active, options } = useCompletion();

@@ -11,7 +11,7 @@ import {
   useServices
 } from './services';
 
-/** What the last turn took, and how full the model's context is; unfolds to the account. */
+/** Usage of the last turn, and how full the model's context is; unfolds to the details. */
 export function Usage(): React.JSX.Element | null {
   const { assistant, trans, usage: conversationUsage } = useServices();
   const { models } = useModels();
@@ -77,7 +77,7 @@ function Context({ used, window }: { used: number; window: number }): React.JSX.
   );
 }
 
-/** The account of the turn and of the conversation, by kind of token. */
+/** Usage of the turn and of the conversation, by kind of token. */
 function Details({ turn }: { turn: IUsage }): React.JSX.Element {
   const { trans, usage } = useServices();
   const { conversation } = useAssistant();
@@ -144,7 +144,7 @@ function summaryOf({ summary, refusal }: IUsageState, trans: TranslationBundle):
   }
 }
 
-/** To the cent, and small sums to two digits that count. */
+/** Two decimals, or two significant digits for small amounts. */
 function money(cost: number): string {
   return cost >= 0.1 || cost === 0 ? cost.toFixed(2) : cost.toPrecision(2);
 }

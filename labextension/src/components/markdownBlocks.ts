@@ -5,7 +5,7 @@ const ITEM = /^([-*+>]|\d+[.)]) /;
  * Markdown in pieces that render the same alone, so that a growing text need not be rendered from its start.
  *
  * A piece ends at a blank line outside of fenced code and display mathematics, unless what follows is indented
- * or goes on with the list or quotation before.
+ * or continues the list or quotation before it.
  */
 export function splitBlocks(markdown: string): string[] {
   const blocks: string[] = [];

@@ -11,7 +11,7 @@ export class ReadToEnd {
     }
   };
 
-  /** Look which ends are in view now. */
+  /** Record which ends are in view now. */
   readonly look = (): void => {
     const box = this._box;
     if (!box?.getClientRects().length) {

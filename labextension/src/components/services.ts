@@ -70,17 +70,17 @@ export function useDraft(): IDraft {
   return useStore(useServices().assistant.draft, atOnce);
 }
 
-/** What waits for the end of the turn. */
+/** The questions that wait for the end of the turn. */
 export function useQueue(): IQueueState {
   return useStore(useServices().assistant.queue, eachFrame);
 }
 
-/** What every answer follows. */
+/** The instructions for answers. */
 export function useInstructions(): readonly IInstructions[] {
   return useStore(useServices().assistant.instructions, eachFrame);
 }
 
-/** Who can answer, and who does. */
+/** The available models and the chosen one. */
 export function useModels(): IModelsState {
   return useStore(useServices().assistant.models, eachFrame);
 }
@@ -90,7 +90,7 @@ export function useListing(): IListingState {
   return useStore(useServices().assistant.listing, eachFrame);
 }
 
-/** What could be meant by what is being typed. */
+/** Completions for the word being typed. */
 export function useCompletion(): ICompletionState {
   return useStore(useServices().completion, atOnce);
 }
@@ -100,17 +100,17 @@ export function useConversation(): IConversationState {
   return useStore(useAssistant().conversation, eachFrame);
 }
 
-/** What the conversation in front has taken. */
+/** Usage of the conversation in front. */
 export function useConversationUsage(): IUsageState {
   return useStore(useServices().usage, eachFrame);
 }
 
-/** Whether a freer mode is to be offered. */
+/** Whether to offer a freer mode. */
 export function useModeOffer(): boolean {
   return useStore(useServices().offer, atOnce);
 }
 
-/** The path of the notebook in front, or null where none of our server is. */
+/** The path of the notebook in front, or null if none of our server is. */
 export function useNotebookInFront(): string | null {
   const { notebooks } = useServices();
   const subscribe = React.useCallback(
@@ -138,7 +138,7 @@ export function usePending(): ReadonlyMap<string, IPending> {
   return useStore(useServices().reviews, eachFrame);
 }
 
-/** When a change is rendered, and how to call that off. */
+/** When a change is rendered, and how to cancel that. */
 type Pace = (render: () => void) => { schedule: () => void; cancel: () => void };
 
 const atOnce: Pace = render => ({ schedule: render, cancel: () => undefined });

@@ -13,7 +13,7 @@ export interface ICompletionState {
 
 const NOTHING: ICompletionState = { token: null, options: [], active: 0 };
 
-/** The word before the cursor, if it is one that may name something. */
+/** The word before the cursor, if it can be completed. */
 export function tokenAt(text: string, cursor: number): IToken | null {
   const before = text.slice(0, cursor);
   const to = cursor + /^[^\s@]*/.exec(text.slice(cursor))![0].length;
@@ -37,7 +37,7 @@ export function tokenAt(text: string, cursor: number): IToken | null {
   );
 }
 
-/** Tells what can be meant by the word that is being typed. */
+/** Completions for the word that is being typed. */
 export class Completion extends Store<ICompletionState> {
   constructor(
     private readonly _mentions: Mentions,
@@ -46,12 +46,12 @@ export class Completion extends Store<ICompletionState> {
     super(NOTHING);
   }
 
-  /** The option that Enter takes, or undefined where there is none. */
+  /** The option that Enter takes, or undefined if there is none. */
   get chosen(): IOption | undefined {
     return this.state.options[this.state.active];
   }
 
-  /** The text or the cursor is another one. */
+  /** Show completions for the word at the cursor. */
   complete(text: string, cursor: number): void {
     const token = tokenAt(text, cursor);
     if (!token) {
@@ -70,13 +70,13 @@ export class Completion extends Store<ICompletionState> {
     this.update({ active });
   }
 
-  /** No list, until another word is begun. */
+  /** Hide the list until another word is started. */
   dismiss(): void {
     this.close();
     this._dismissed = true;
   }
 
-  /** No list for now. */
+  /** Hide the list. */
   close(): void {
     this._dismissed = false;
     this._mentions.clearCache();
@@ -109,7 +109,7 @@ export class Completion extends Store<ICompletionState> {
   private _dismissed = false;
 }
 
-/** Names that begin with what is typed come before others, their groups with them. */
+/** Prefix matches first, with their groups. */
 function ranked(options: readonly IOption[], query: string): IOption[] {
   const begins = ({ label }: IOption): boolean =>
     query !== '' && label.toLowerCase().startsWith(query.toLowerCase());

@@ -13,11 +13,11 @@ export interface IDraft {
   /** What was attached by hand. */
   readonly attached: readonly Attachment[];
   readonly pictures: readonly IPicture[];
-  /** Why something could not be attached; empty where nothing was refused. */
+  /** Why something could not be attached, or empty. */
   readonly refusal: string;
 }
 
-/** What the user writes, with all that goes along. What is written outlives a reload, pictures do not. */
+/** The question being written, with its attachments. Text survives a reload, pictures do not. */
 export class Draft extends Store<IDraft> {
   constructor(private readonly _notebooks: OpenNotebooks) {
     super({
@@ -40,7 +40,7 @@ export class Draft extends Store<IDraft> {
     return isBlank(this.state);
   }
 
-  /** All that goes along: of the place first, then what was attached by hand. */
+  /** All attachments: those of the place first, then what was attached by hand. */
   get attachments(): Attachment[] {
     const { attached, place } = this.state;
     return [...(place?.attachments ?? []), ...attached];
@@ -97,12 +97,12 @@ export class Draft extends Store<IDraft> {
     this.update({ refusal });
   }
 
-  /** Go on with this in place of what is there. */
+  /** Replace the draft. */
   replace(draft: Pick<IDraft, 'text' | 'place' | 'pictures'>): void {
     this.update({ ...draft, attached: [], refusal: '' });
   }
 
-  /** Nothing is written any more, and the place is where the user is. */
+  /** Empty the draft, and follow the user again. */
   clear(): void {
     this.update({ text: '', attached: [], pictures: [], refusal: '' });
     this.follow();

@@ -6,9 +6,9 @@ import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Draft } from './draft';
 import type { IOption } from './options';
 
-/** How many of one kind are shown. */
+/** Options shown of each kind. */
 const MAX_PER_GROUP = 7;
-/** How often a kernel is asked that tells of no variables, and the pause between, in milliseconds. */
+/** How often a kernel without variables is asked again, and the pause between, in milliseconds. */
 const KERNEL_RETRIES = 8;
 const RETRY_PAUSE_MS = 400;
 
@@ -22,17 +22,17 @@ export class Mentions {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** What is at hand on this page. */
+  /** Options from this page. */
   onPage(query: string): IOption[] {
     return [...this._selection(query), ...this._cells(query), ...this._openNotebooks(query)];
   }
 
-  /** What the server has to be asked for, once until `clearCache`. */
+  /** Options from the server, cached until `clearCache`. */
   onServer(query: string): Promise<IOption[]>[] {
     return [this._variables(query), this._files(query)];
   }
 
-  /** Ask the server anew from now on. */
+  /** Ask the server again from now on. */
   clearCache(): void {
     this._asked.clear();
   }

@@ -1,9 +1,9 @@
 import type { Attachment } from '../api/protocol';
 
-/** The word that is being typed, where it may name something. */
+/** The word that is being typed, if it can be completed. */
 export interface IToken {
   kind: 'mention' | 'command' | 'value';
-  /** What is typed of it, without the sign. */
+  /** The typed part, without the sign. */
   query: string;
   /** The command whose value it is. */
   command?: string;
@@ -12,15 +12,15 @@ export interface IToken {
   to: number;
 }
 
-/** Something that may be meant. */
+/** A completion. */
 export interface IOption {
   group: string;
   label: string;
-  /** A few words on what it is. */
+  /** A short description. */
   about: string;
-  /** What stands in the text for it. */
+  /** The text that is inserted. */
   insert: string;
   attachment?: Attachment;
-  /** Whether there is nothing more to say, and it can be done at once. */
+  /** Whether it needs no further input and can be executed at once. */
   complete?: boolean;
 }

@@ -1,6 +1,6 @@
 import type { IPicture } from '../api/protocol';
 
-/** What models look at. */
+/** Image types that models support. */
 const KINDS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 /** Pixels of the longer side that models see at most; what is larger only costs more. */
 const SIDE = 1568;
@@ -10,10 +10,10 @@ const MOST_BYTES = 3_700_000;
 const MOST_READ = 50_000_000;
 export const MOST_PICTURES = 8;
 
-/** Why a file cannot go along. */
+/** Why a file cannot be attached. */
 export type Refusal = 'kind' | 'size' | 'broken';
 
-/** Whether a file is one that models can look at. */
+/** Whether models support a file's image type. */
 export function isPicture({ type }: File): boolean {
   return type.startsWith('image/');
 }
@@ -42,7 +42,7 @@ export async function readPicture(file: File): Promise<IPicture | Refusal> {
   return { type: 'file', mediaType: blob.type, filename: file.name, url };
 }
 
-/** A copy of that size; as JPEG where it would be too large else. */
+/** A copy of that size, as JPEG if it would be too large otherwise. */
 async function drawn(image: ImageBitmap, scale: number, kind: string): Promise<Blob> {
   const width = Math.max(1, Math.round(image.width * scale));
   const height = Math.max(1, Math.round(image.height * scale));

@@ -2,7 +2,7 @@ import type { Draft } from './draft';
 
 const MAX_QUESTIONS = 50;
 
-/** What was asked before, to be gone through as in a terminal. */
+/** Earlier questions, to browse as in a terminal. */
 export class QuestionHistory {
   constructor(private readonly _draft: Draft) {}
 
@@ -15,8 +15,8 @@ export class QuestionHistory {
   }
 
   /**
-   * Write again what was asked before (-1) or after (1) what is drafted; false where there is nothing, or
-   * where what is drafted is the user's own.
+   * Replace the draft by the previous (-1) or next (1) question; false if there is none, or if the draft is the
+   * user's own text.
    *
    * @param here - What was asked in the conversation in front.
    */
@@ -36,6 +36,6 @@ export class QuestionHistory {
     return true;
   }
 
-  /** The place in what was asked that is drafted again. */
+  /** The index of the question that is in the draft again. */
   private _place: number | null = null;
 }

@@ -1,16 +1,16 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IOption, IToken } from './options';
 
-/** Something that is asked for with `/name`. */
+/** A command `/name`. */
 export interface ISlashCommand {
   name: string;
   /** What it does, in a few words. */
   description: string;
   /** What is asked: `{input}` stands for what is written behind the name, which else follows the text. */
   text?: string;
-  /** Does it instead of asking; gets what is written behind the name. */
+  /** Runs the command instead of asking; gets the text after the name. */
   run?: (input: string) => void;
-  /** What can be written behind the name. */
+  /** Values that can follow the name. */
   values?: () => { value: string; description: string }[];
 }
 
@@ -24,10 +24,10 @@ export class Slash {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** What the user added; one of a name that is known asks in place of ours. */
+  /** The user's commands; they replace our asking commands of the same name. */
   own: readonly OwnCommand[] = [];
 
-  /** All of them, each name once: what acts here keeps its name. */
+  /** All commands, each name once; acting commands cannot be replaced. */
   get commands(): ISlashCommand[] {
     const all = [...this._acting, ...this.own, ...asking(this._trans)];
     return [...new Map(all.toReversed().map(command => [command.name, command])).values()].sort(
@@ -35,7 +35,7 @@ export class Slash {
     );
   }
 
-  /** What is to be asked for a text; null where it was a command that has been carried out. */
+  /** The question that a text stands for, or null if it was a command that has been run. */
   expand(text: string): string | null {
     const [, name, input] = /^\/([\w-]+)\s*([^]*)$/.exec(text) ?? [];
     const command = this.commands.find(known => known.name === name);
@@ -52,7 +52,7 @@ export class Slash {
       : [template, input].filter(Boolean).join('\n\n');
   }
 
-  /** What may be meant by a word that is being typed. */
+  /** Completions for the word being typed. */
   options({ kind, query, command: name }: IToken): IOption[] {
     if (kind === 'command') {
       return this.commands
@@ -78,7 +78,7 @@ export class Slash {
   }
 }
 
-/** Questions that are asked so often that they have a name. */
+/** Commands for frequent questions. */
 function asking(trans: TranslationBundle): ISlashCommand[] {
   return [
     {

@@ -63,7 +63,7 @@ const SEND_ARGUMENTS = {
   }
 };
 
-/** What the assistant can be told to do from menus, the palette, by shortcuts and by other extensions. */
+/** The commands of the assistant, for menus, the palette, shortcuts and other extensions. */
 export function addCommands({ app, assistant, panel, palette, trans }: ICommandOptions): void {
   const { commands, shell } = app;
   const category = trans.__('Assistant');

@@ -12,9 +12,9 @@ const NEWS_CLASS = 'jp-Agent-news';
 const LAST_SEEN_KEY = 'jupyter-agent:seen';
 
 /**
- * Tells a user who was away what has happened: a mark on the icon, and a notification that leads to the turn.
+ * Notifies a user who was away: a mark on the icon, and a notification that leads to the turn.
  *
- * Away is who does not see the panel, looks at another page, or had closed this one.
+ * A user is away if the panel is hidden, another page is in front, or this one was closed.
  */
 export class News {
   /** @param _show - Shows the panel. */
@@ -37,7 +37,7 @@ export class News {
     }
   }
 
-  /** The end of a turn, once: also of one that ended while no page was there. */
+  /** Notify of the end of a turn once, even if it ended while no page was open. */
   private async _notifyOfOutcome(conversation: Conversation): Promise<void> {
     const { messages, progress } = conversation.state;
     const turnId = messages.at(-1)?.metadata?.turnId ?? '';
@@ -48,7 +48,7 @@ export class News {
       localStorage.setItem(LAST_SEEN_KEY, turnId);
       return;
     }
-    const changes = await this._assistant.changes(turnId).catch(() => []); // of use, but no more
+    const changes = await this._assistant.changes(turnId).catch(() => []); // optional
     const outcome =
       progress === 'done'
         ? this._trans.__('The assistant has answered.')
@@ -83,7 +83,7 @@ export class News {
       void this._panel.showTurn(turnId);
     };
     this._notification = Notification.emit(message, 'default', {
-      autoClose: document.hidden ? false : NOTIFICATION_MS, // who comes back finds it
+      autoClose: document.hidden ? false : NOTIFICATION_MS, // kept until the user comes back
       actions: [
         {
           label: this._trans.__('Show'),
@@ -98,7 +98,7 @@ export class News {
     return this._panel.isVisible && !document.hidden;
   }
 
-  /** The panel was opened, which is what the notification is for. */
+  /** The notification has served its purpose when the panel is opened. */
   private _onShown(): void {
     this._dismiss();
     this._markSeen();

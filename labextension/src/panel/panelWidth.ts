@@ -3,7 +3,7 @@ import { SplitLayout, SplitPanel } from '@lumino/widgets';
 
 /** A line of an answer reads well from here on, in pixels. */
 const READABLE_PX = 380;
-/** What the notebook keeps, in pixels. */
+/** Width that the notebook keeps at least, in pixels. */
 const NOTEBOOK_PX = 480;
 
 /** Widen the side area that holds a widget to a readable column, at the cost of the main area beside it. */

@@ -7,7 +7,7 @@ import type { Conversation } from '../chat/conversation';
 import { modelName } from '../wording/callDescriptions';
 import { count, totalOf } from '../wording/tokenCount';
 
-/** In the status bar: who answers, what happens, and what it took. A click opens the panel. */
+/** The status bar item: model, activity and usage. A click opens the panel. */
 export class StatusItem extends ReactWidget {
   constructor(
     private readonly _assistant: Assistant,
@@ -50,7 +50,7 @@ export class StatusItem extends ReactWidget {
     return conversation.busy ? this._trans.__('at work') : this._trans.__('ready');
   }
 
-  /** At most once per frame: an answer changes with each word. */
+  /** At most once per frame, since an answer changes with each word. */
   private _schedule(): void {
     this._frame ||= requestAnimationFrame(() => {
       this._frame = 0;

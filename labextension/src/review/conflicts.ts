@@ -3,7 +3,7 @@ import type { IUndone } from '../api/protocol';
 import { legible } from '../wording/oddCharacters';
 
 /**
- * Why one cell was not taken back, in the assistant's own words: "You changed cell 5 meanwhile; I kept yours."
+ * Why one cell was not undone, in the assistant's own words: "You changed cell 5 meanwhile; I kept yours."
  *
  * @param named - Whether to say in which notebook.
  */

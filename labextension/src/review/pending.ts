@@ -1,26 +1,26 @@
 import type { ICellRef, IPendingChange } from '../api/protocol';
 
-/** What happened to a cell since it was last as a person knows it. */
+/** How a cell differs from when the user last kept it: added, edited or deleted. */
 export type Sign = '+' | '~' | '−';
 
-/** A cell with changes that nobody has kept or taken back, all of them taken together. */
+/** A cell whose changes are neither kept nor undone, combined into one. */
 export interface IPendingCell extends ICellRef {
   sign: Sign;
   /** The text before these changes; empty for a cell that was not there. */
   base: string;
   type: 'code' | 'markdown' | 'raw';
-  /** It was put elsewhere. */
+  /** Whether it was moved. */
   moved: boolean;
   /** The turns that changed it, the first one first. */
   turns: readonly string[];
-  /** Why it could not be taken back, where somebody tried. */
+  /** Why it could not be undone, if that was tried. */
   conflict: string | null;
   /** Where a deleted cell was: ids of the cells above and below, nearest first. */
   above: readonly string[];
   below: readonly string[];
 }
 
-/** The cells that these changes of one notebook are about; one that was added and is gone again is not. */
+/** The cells that these changes of one notebook affect, without those that were added and deleted again. */
 export function pendingCells(changes: readonly IPendingChange[]): IPendingCell[] {
   const byCell = Map.groupBy(changes, ({ cell_id }) => cell_id);
   return [...byCell.values()].flatMap(own => {
@@ -46,13 +46,13 @@ export function pendingCells(changes: readonly IPendingChange[]): IPendingCell[]
   });
 }
 
-/** Whether a cell that was edited is as it was before: by hand, by git, whoever wrote it. */
+/** Whether an edited cell has its old source again, for example by hand or by git. */
 export function isBack(pending: IPendingCell, now: { type: string; source: string }): boolean {
   const { base, moved, sign, type } = pending;
   return sign === '~' && !moved && now.source === base && now.type === type;
 }
 
-/** Where the removed cells are told: behind which of the cells that are there, by id; '' in front of all. */
+/** Where removed cells are shown: by the id of the cell above, '' at the top. */
 export function placesOf(
   removed: readonly IPendingCell[],
   there: readonly string[]
@@ -71,7 +71,7 @@ export function placesOf(
   return Map.groupBy(removed, cell => there[indexOf(cell)] ?? '');
 }
 
-/** The cells by the turns that have to be asked, the last turn first: what came later is taken back first. */
+/** The cells grouped by turn, the last turn first, since later changes are undone first. */
 export function byTurn(
   cells: readonly IPendingCell[],
   turns: readonly string[]

@@ -21,7 +21,7 @@ const NOTHING: IPending = { cells: [], turns: [] };
 
 /**
  * What waits for the user's review in the notebooks that are open here: read from the server when one is opened,
- * when the assistant changes something, and when changes are kept or taken back, by whomever.
+ * when the assistant changes something, and when anyone keeps or undoes changes.
  */
 export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDisposable {
   constructor(
@@ -35,7 +35,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     _assistant.happened.connect(this._onHappened, this);
     _client.changesReviewed.connect(this._readAll, this);
     announcements.received.connect(this._readAll, this);
-    window.addEventListener('focus', this._readAll); // after what a page without a connection missed
+    window.addEventListener('focus', this._readAll); // a page without a connection may have missed announcements
     this._readAll();
   }
 
@@ -53,7 +53,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     return this.state.get(notebook) ?? NOTHING;
   }
 
-  /** Whether a turn that changed the cell still runs, so that it cannot be taken back yet. */
+  /** Whether a turn that changed the cell is still running, so that it cannot be undone yet. */
   isRunning({ turns }: IPendingCell): boolean {
     const { conversation } = this._assistant.state;
     const turn = conversation.state.messages.at(-1)?.metadata?.turnId;
@@ -68,7 +68,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     }
   }
 
-  /** Take it back; returns which cells stay as they are, and why. Raises RequestError, NetworkError. */
+  /** Undo it; returns which cells stay unchanged, and why. Raises RequestError, NetworkError. */
   async revert(
     cells: readonly IPendingCell[],
     turns: readonly string[]
@@ -93,7 +93,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     }
   };
 
-  /** One at a time for each notebook: the answer to the last question is the one that counts. */
+  /** One request at a time for each notebook, repeated if something changed meanwhile. */
   private async _read(path: string): Promise<void> {
     if (this._reading.has(path)) {
       this._again.add(path);

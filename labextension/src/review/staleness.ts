@@ -30,9 +30,9 @@ export class Staleness extends Store<StaleCells> {
     });
   }
 
-  /** Look at a notebook anew. */
+  /** Read the stale cells of a notebook. */
   async read(notebook: string): Promise<void> {
-    const cells = await this._client.stale(notebook).catch(() => []); // of use, but no more
+    const cells = await this._client.stale(notebook).catch(() => []); // optional
     this._notebooks.markStale(
       notebook,
       cells.map(({ cell_id }) => cell_id)

@@ -7,7 +7,7 @@ import { phrase } from './toolPhrases';
 
 /** A call in the words of a colleague. */
 export interface IWords {
-  /** "Edited cell 5", "Running cell 5…"; "Run cell 5" where it did not happen. */
+  /** "Edited cell 5", "Running cell 5…"; "Run cell 5" if it was not run. */
   text: string;
   /** What to say at the end of the line: a duration, an outcome. */
   note: string;
@@ -15,7 +15,7 @@ export interface IWords {
   cellId: string | null;
 }
 
-/** Whether a call has not come to its end. */
+/** Whether a call has not ended. */
 export function isLive({ state, ...call }: CallPart): boolean {
   const preliminary = 'preliminary' in call && call.preliminary === true;
   return (

@@ -1,4 +1,4 @@
-/** A piece of a text, and why it is not what it looks like; null where it is. */
+/** A piece of a text, with the reason if it is not what it looks like. */
 export interface IPiece {
   text: string;
   /** `invisible`: one character that does not show; `lookalike`: a word that reads as another one. */

@@ -6,7 +6,7 @@ const TITLE = /^#+\s+(.+?)\s*#*$/m;
 const TABLE = /^(\w+)\s*=\s*[^\n]*\b(?:DataFrame|read_[a-z]+|load_dataset)\(/m;
 const FUNCTION = /^def (\w+)\(/m;
 
-/** A few requests that make sense for a notebook, the most pressing first; null where none is in front. */
+/** A few requests that make sense for a notebook, the most pressing first; null stands for no notebook. */
 export function suggestedRequests(
   cells: readonly ICellGlance[] | null,
   trans: TranslationBundle

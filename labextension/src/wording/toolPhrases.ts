@@ -23,7 +23,7 @@ interface IPhraseOptions {
   tool: string;
   input: IInput;
   runs: readonly IRunOutput[];
-  /** What came back so far. */
+  /** The result so far. */
   output?: unknown;
   /** "cell 5", or "a cell" where its position is not known. */
   cell: string;
@@ -166,7 +166,7 @@ function creation({ after, before }: IInput, locate: Locate, trans: TranslationB
   return [trans.__('Add a cell'), trans.__('Adding a cell'), trans.__('Added a cell')];
 }
 
-/** "Moved cell 3 below 6"; its own place is another one by then, so only while it is to be moved. */
+/** "Moved cell 3 below 6"; its position has changed by then, so it is named only before the move. */
 function moving({ cell, input: { after, before }, locate, trans }: IPhraseOptions): Phrase {
   const below = after ? locate(after) : null;
   const above = before ? locate(before) : null;

@@ -6,7 +6,7 @@ import type { IPendingCell } from '../pending';
 import { button, element, guard } from './element';
 import type { ReviewActions } from './reviewActions';
 
-/** What everything that we put into cells needs. */
+/** Services that all marks need. */
 export interface IMarkServices {
   actions: ReviewActions;
   languages: IEditorLanguageRegistry;
@@ -33,7 +33,7 @@ export class ChangeMark implements IDisposable {
     this._bar.remove();
   }
 
-  /** Show what is known now; the position of the cell is counted from 1. */
+  /** Show the current state; the position of the cell is counted from 1. */
   show(pending: IPendingCell, position: number): void {
     const { trans } = this._services;
     const again = this._pending && this._pending.base !== pending.base;

@@ -18,7 +18,7 @@ interface IMarksOptions {
   trans: TranslationBundle;
 }
 
-/** Marks what the assistant did, and does, in the notebooks that are open. */
+/** Marks the assistant's changes, and where it is writing, in open notebooks. */
 export class Marks {
   constructor(private readonly _options: IMarksOptions) {
     const { tracker, assistant, notebooks, reviews, languages, trans } = _options;

@@ -38,7 +38,7 @@ export class NotebookMarks implements IDisposable {
     }
   }
 
-  /** Show where the assistant writes; nothing where it does not. */
+  /** Show where the assistant is writing. */
   set writing(places: readonly IWriting[]) {
     const own = places.filter(({ notebook }) => notebook === this._panel.context.path);
     if (JSON.stringify(own) !== JSON.stringify(this._writing)) {

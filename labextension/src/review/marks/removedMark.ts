@@ -26,7 +26,7 @@ export class RemovedMark implements IDisposable {
     this._node.remove();
   }
 
-  /** Show what is known now of what is gone. */
+  /** Show the current state of the deleted cell. */
   show(pending: IPendingCell, mimeType: string): void {
     const { trans } = this._services;
     const lines = pending.base.split('\n');

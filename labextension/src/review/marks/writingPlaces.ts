@@ -3,7 +3,7 @@ import type { AgentMessage, CallPart } from '../../api/protocol';
 /** A cell that the assistant is writing, or the place at which it writes a new one. */
 export interface IWriting {
   notebook: string;
-  /** The cell; of a new one the neighbour that the call names, null where it names none. */
+  /** The cell; for a new one, the neighbour that the call names, or null. */
   cell_id: string | null;
   where: 'in' | 'above' | 'below';
 }

@@ -183,13 +183,12 @@ export class TabLink implements IDisposable {
   /** What the server has to know before it changes or saves anything. */
   private _situation(): object {
     const { context } = this._options;
-    const { hash, last_modified, writable } = context.contentsModel ?? {};
+    const { hash, writable } = context.contentsModel ?? {};
     const notebook = this._options.view()?.content;
     return {
       dirty: context.model.dirty,
       saving: this._file?.isBusy ?? false,
       hash,
-      last_modified,
       writable,
       cell: notebook?.activeCell?.model.id ?? null,
       editing: notebook?.mode === 'edit'

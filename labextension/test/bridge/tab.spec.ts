@@ -124,7 +124,6 @@ describe('TabLink', () => {
       dirty: true,
       saving: false,
       hash: 'h',
-      last_modified: 'm',
       writable: true,
       cell: null,
       editing: false

@@ -17,7 +17,7 @@ from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.carriers.tab_link import Tabs, Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.audit import AuditLog, Deed
@@ -129,6 +129,12 @@ class JupyterAgent(ExtensionApp):
     kernel_start_timeout = Float(
         60.0, min=1, config=True, help="Seconds that a kernel may take to start."
     )
+    tab_timeout = Float(
+        5.0,
+        min=0.1,
+        config=True,
+        help="Seconds that an open browser tab may take to confirm an edit; then it is refused.",
+    )
     verify_seconds = Float(
         600.0,
         min=1,
@@ -188,7 +194,7 @@ class JupyterAgent(ExtensionApp):
             audit=AuditLog(database),
             announce=announcer(server.event_logger),
         )
-        self.tabs = Tabs()
+        self.tabs = Tabs(Timeouts(sync=self.tab_timeout))
         notebooks = Notebooks(
             server.contents_manager,
             self.tabs,

@@ -69,7 +69,7 @@ class TabCarrier:
             self._drop_shadow()  # by now the page knows of our removals, and we of its typing
         self._outdated = await self._missed_a_change(situation)
         if self._outdated and not situation.dirty:
-            await self.link.request("revert", self.link.save_timeout)
+            await self.link.request("revert", self.link.timeouts.save)
             situation = await self._attach()
             self._outdated = situation.dirty  # somebody was quicker: it did not reload
         self._note(situation)
@@ -90,7 +90,7 @@ class TabCarrier:
         return await self.confirm()
 
     async def trust(self, cell_id: str) -> None:
-        await self.link.request("trust", self.link.sync_timeout, cell_id)
+        await self.link.request("trust", self.link.timeouts.sync, cell_id)
 
     async def foresee_removal(self) -> None:
         if self.shadow is None:
@@ -187,7 +187,7 @@ class TabCarrier:
                 "user to decide which to keep.",
             )
         try:
-            situation = await self.link.request("save", self.link.save_timeout)
+            situation = await self.link.request("save", self.link.timeouts.save)
         except ToolError as error:
             return Saved(False, f"The edit is in the open tab, which has not saved it: {error}")
         self._note(situation)
@@ -204,7 +204,7 @@ class TabCarrier:
             if sibling.path == self.path and sibling is not self.link:
                 with suppress(ToolError):
                     if not (await sibling.sync()).dirty:
-                        await sibling.request("revert", sibling.save_timeout)
+                        await sibling.request("revert", sibling.timeouts.save)
 
     async def _missed_a_change(self, situation: Situation) -> bool:
         """Whether the file is not as the tab knows it, and not because the tab is just saving

@@ -61,6 +61,16 @@ class Situation:
         )
 
 
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds that a tab may take to answer."""
+
+    attach: float = 15.0
+    """With the whole document."""
+    sync: float = 5.0
+    save: float = 30.0
+
+
 class TabLink:
     """One notebook open in one page load.
 
@@ -69,11 +79,12 @@ class TabLink:
     TabGone if the socket is closed.
     """
 
-    attach_timeout = 15.0
-    sync_timeout = 5.0
-    save_timeout = 30.0
-
-    def __init__(self, send: Callable[[str | bytes], object], hello: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        send: Callable[[str | bytes], object],
+        hello: Mapping[str, Any],
+        timeouts: Timeouts = Timeouts(),
+    ) -> None:
         """Raises ValueError when the tab speaks another protocol or has another document
         version.
         """
@@ -84,6 +95,7 @@ class TabLink:
                 f"{hello.get('version')}, the server {ours[0]} and {ours[1]}. Update both to the "
                 "same release and reload the page."
             )
+        self.timeouts = timeouts
         self.path: str = hello["path"]
         self.client: str = hello["client"]
         """One per page load; the chat panel there sends the same."""
@@ -115,7 +127,7 @@ class TabLink:
         self.detach()
         self.document = YNotebook()
         try:
-            situation = await self.request("attach", self.attach_timeout)
+            situation = await self.request("attach", self.timeouts.attach)
         except BaseException:
             self.detach()
             raise
@@ -127,7 +139,7 @@ class TabLink:
         """Wait until all our transactions are in the tab's document and all of its in the
         replica.
         """
-        return await self.request("sync", self.sync_timeout)
+        return await self.request("sync", self.timeouts.sync)
 
     async def request(self, op: str, timeout: float, cell_id: str | None = None) -> Situation:
         """Raises Busy (TabGone when the socket closes) without an answer, TabRefused when it is
@@ -225,7 +237,9 @@ class Tabs:
     most_kept = 20
     """Replicas of lost connections; those of pages that are closed for good are never asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeouts: Timeouts = Timeouts()) -> None:
+        self.timeouts = timeouts
+        """Of the links that are made from now on."""
         self._links: list[TabLink] = []
         self._kept: dict[tuple[str, str], tuple[YNotebook, Shadow | None]] = {}
         self.on_arrival: Callable[[TabLink], object] = bool

@@ -56,7 +56,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         try:
             hello = json.loads(message)
             hello["client"] = page_of(self, hello["client"])
-            self.link = TabLink(self._send, hello)
+            self.link = TabLink(self._send, hello, self.tabs.timeouts)
         except (ValueError, KeyError, TypeError) as error:
             log.warning("A tab said something else than hello: %s", error)
             self.close(1002, "hello expected")

@@ -79,6 +79,7 @@ class Tab(Page):
                 "version": self.notebook.version,
                 "running": self.running,
             },
+            self._tabs.timeouts,
         )
         self._tabs.add(self._link)
         return self._link

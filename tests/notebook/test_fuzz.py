@@ -25,7 +25,8 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 from tornado.iostream import IOStream
 
-from jupyter_agent.carriers import Notebooks, TabLink, Tabs, room, tab
+from jupyter_agent.carriers import Notebooks, Tabs, room, tab
+from jupyter_agent.carriers.tab_link import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import Busy
 
@@ -52,6 +53,8 @@ CELLS = [code("a", "x = 1\ny = 2\n"), code("b", ""), code("c", "print(x)")]
 SESSION = 100
 """Operations with one seed."""
 
+IMPATIENT = Timeouts(attach=0.05, sync=0.05, save=0.05)
+
 sessions = pytest.mark.parametrize(
     "sessions", [5, pytest.param(100, marks=pytest.mark.long)], ids=["few", "many"]
 )
@@ -60,8 +63,6 @@ synchronous = pytest.mark.parametrize("contents", [LargeFileManager], indirect=T
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("attach_timeout", "sync_timeout", "save_timeout"):
-        monkeypatch.setattr(TabLink, name, 0.05)
     monkeypatch.setattr(room, "AWAKE", 0.05)
     monkeypatch.setattr(room, "ASLEEP", 0.01)
     monkeypatch.setattr(tab, "RECONNECT", 1.0)
@@ -192,7 +193,7 @@ async def test_n1_n2_d1_d13_a_person_types_in_a_tab(
 ) -> None:
     for seed in range(SEED, SEED + sessions):
         clock.set(seed)
-        path, tabs = write(f"{seed}.ipynb", CELLS), Tabs()
+        path, tabs = write(f"{seed}.ipynb", CELLS), Tabs(IMPATIENT)
         async with closing(Notebooks(contents, tabs)) as notebooks:
             with Session(seed, notebooks, path.name) as session:
                 await in_a_tab(session, contents, tabs, notebooks, path)

@@ -12,7 +12,8 @@ import pytest
 from jupyter_ydoc import YNotebook
 from pycrdt import Map, Text, XmlElement, XmlFragment
 
-from jupyter_agent.carriers import Notebooks, TabLink, Tabs, room
+from jupyter_agent.carriers import Notebooks, Tabs, room
+from jupyter_agent.carriers.tab_link import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.shadow import Shadow
 from jupyter_agent.document.undo import undo
@@ -147,17 +148,17 @@ takings = pytest.mark.parametrize("how", ["moved", "retyped", "deleted"])
 
 @takings
 async def test_n1_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_stays(
-    tab: Tab, notebook: Notebook, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch, how: str
+    tab: Tab, notebook: Notebook, meanwhile: Meanwhile, how: str
 ) -> None:
     def freeze_and_type() -> None:
-        monkeypatch.setattr(TabLink, "sync_timeout", 0.05)
+        tab.link.timeouts = Timeouts(sync=0.05)
         tab.freeze()
         tab.type("b", "\nmine")
 
     meanwhile.do(freeze_and_type)
     with pytest.raises(Busy, match="does not answer"):
         await take_away(notebook, how)
-    monkeypatch.setattr(TabLink, "sync_timeout", 20.0)
+    tab.link.timeouts = Timeouts(sync=20.0)
     tab.thaw()
     async with asyncio.timeout(20):
         while tab.behind or "b" not in tab.ids() or "mine" not in tab.source("b"):

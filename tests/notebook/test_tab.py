@@ -16,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.carriers import Notebooks, Place, TabLink, Tabs
 from jupyter_agent.carriers import tab as tab_carrier
+from jupyter_agent.carriers.tab_link import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed
@@ -45,10 +46,11 @@ def file(root: Path) -> Path:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(tabs: Tabs, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a tab that does not answer, or does not come back: nobody waits for seconds then."""
-    for name in ("attach_timeout", "sync_timeout", "save_timeout"):
-        monkeypatch.setattr(TabLink, name, 0.3)
+    tabs.timeouts = Timeouts(attach=0.3, sync=0.3, save=0.3)
+    for link in tabs:
+        link.timeouts = tabs.timeouts
     monkeypatch.setattr(tab_carrier, "RECONNECT", 0.1)
     monkeypatch.setattr("jupyter_agent.carriers.registry.RECONNECT", 0.1)
 

@@ -1,0 +1,356 @@
+"""A person who enters a cell and types at the very moment when the agent takes that cell away.
+
+The agent works over REST; the person has real keys, in one page. The page's lines to the server can
+be slow, cut at the very frame that brings the edit, and the page can be busy for longer than the
+server waits.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import quote
+
+from tests.ui.lab import Answer, Lab
+from tests.ui.page import OpenNotebook, eventually
+
+TIMEOUT = 0.6
+"""Seconds that the server is set to wait for a page here."""
+CELLS = 6
+LETTERS = "EGNPQTUW"
+"""In JupyterLab's command mode these do nothing."""
+
+Kind = Literal["delete", "move", "retype", "rewrite"]
+Fault = Literal["before", "after", "swallow"]
+
+SLOW_LINES = """
+(() => {
+  const wire = (window.agentWire = { delay: 0, fault: null, cuts: 0 });
+  const isEdit = data => typeof data !== 'string' || data.includes('"op": "edit"');
+  const later = (queue, work) => {
+    if (!wire.delay && !queue.length) {
+      work();
+    } else {
+      queue.push(work);
+      setTimeout(() => queue.shift()?.(), wire.delay);
+    }
+  };
+  window.WebSocket = class extends WebSocket {
+    constructor(url, protocols) {
+      super(url, protocols);
+      if (!/api\\/(agent\\/tab|collaboration\\/room)/.test(String(url))) {
+        return;
+      }
+      const incoming = [];
+      const outgoing = [];
+      let deliver = null;
+      let deaf = false;
+      let mute = false;
+      Object.defineProperty(this, 'onmessage', {
+        get: () => deliver,
+        set: handler => (deliver = handler)
+      });
+      const take = event => {
+        const { fault } = wire;
+        if (deaf) {
+          return;
+        }
+        if (!fault || !isEdit(event.data)) {
+          deliver?.(event);
+          return;
+        }
+        wire.fault = null;
+        wire.cuts++;
+        mute = fault === 'swallow';
+        if (fault !== 'before') {
+          deliver?.(event);
+        }
+        deaf = true;
+        setTimeout(() => this.close());
+      };
+      this.addEventListener('message', event => later(incoming, () => take(event)));
+      this.addEventListener('close', () => {
+        deaf = mute = true;
+      });
+      this.send = data =>
+        later(outgoing, () => {
+          if (!mute) {
+            super.send(data);
+          }
+        });
+    }
+  };
+})();
+"""
+"""Lines with latency (`agentWire.delay`, milliseconds each way), which can be cut once, at the next
+frame that changes the document: `before` it is there, `after` it, or after it with all that the
+page says of it swallowed."""
+
+WATCH_ENTERING = """
+(() => {
+  const race = (window.agentRace = { entered: null });
+  document.addEventListener(
+    'focusin',
+    ({ target }) => {
+      const cell = agentTest
+        .notebook(path)
+        .widgets.find(({ editor }) => editor?.editor.contentDOM === target);
+      race.entered ??= cell?.model.id ?? null;
+    },
+    true
+  );
+})()
+"""
+
+CELLS_OF = """
+agentTest.cells(path).map(cell => [cell.id, [cell.type, cell.sharedModel.getSource()]])
+"""
+
+
+@dataclass
+class Figures:
+    """What came of the words of a race, each with the round that it was in."""
+
+    rounds: int = 0
+    words: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
+    """The agent's edits, by kind and HTTP status."""
+    torn: list[str] = field(default_factory=list)
+    """Words that are not whole in the cell that the person had entered."""
+    focus_lost: list[str] = field(default_factory=list)
+    jumped: list[str] = field(default_factory=list)
+    """The cursor was not behind the word."""
+    told_otherwise: list[str] = field(default_factory=list)
+    """What the agent was told is not what the notebook looks like."""
+    differing: list[str] = field(default_factory=list)
+    """The page and the server have not the same."""
+    cuts: int = 0
+    freezes: int = 0
+
+    @property
+    def wrong(self) -> list[str]:
+        return [
+            *self.torn, *self.focus_lost, *self.jumped, *self.told_otherwise, *self.differing
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        counts = {
+            "torn or lost": self.torn,
+            "focus lost": self.focus_lost,
+            "cursor jumped": self.jumped,
+            "told otherwise": self.told_otherwise,
+            "page != server": self.differing,
+        }
+        figures = ", ".join(f"{name} {len(found)}" for name, found in counts.items())
+        asked = ", ".join(f"{what} {count}" for what, count in sorted(self.asked.items()))
+        return (
+            f"{self.words} words in {self.rounds} rounds: {figures}\n"
+            f"cuts {self.cuts}, freezes {self.freezes}; {asked}\n" + "\n".join(self.wrong)
+        )
+
+
+class Race:
+    """Rounds in one notebook, in a page that was opened with `SLOW_LINES`."""
+
+    def __init__(self, notebook: OpenNotebook, seed: int, *, carrier: str = "tab") -> None:
+        self.figures = Figures()
+        self._notebook = notebook
+        self._lab: Lab = notebook.lab
+        self._path = quote(notebook.path)
+        self._carrier = carrier
+        self._random = random.Random(seed)
+        self._number = 0
+        self._evaluate(WATCH_ENTERING)
+
+    def run(self, words: int) -> Figures:
+        """Rounds until so many words were typed in a race."""
+        with ThreadPoolExecutor(1) as agent:
+            while self.figures.words < words:
+                self.round(agent)
+        return self.figures
+
+    def round(self, agent: ThreadPoolExecutor) -> None:
+        choose = self._random
+        self.figures.rounds += 1
+        before = self._cells()
+        while len(before) < CELLS:
+            self._number += 1
+            self._call("POST", "cells", {"source": f"x{self._number} = 0\ny = 1", "index": 1})
+            had = len(before)
+            before = eventually(self._cells, lambda now, had=had: len(now) > had)  # type: ignore[misc]
+        cell_id = choose.choice(list(before))
+        kind: Kind = choose.choice(("delete", "move", "retype", "rewrite"))
+        delay = choose.choice((0, 60))
+        fault: Fault | None = choose.choices(
+            (None, "before", "after", "swallow"), weights=(85, 5, 5, 5)
+        )[0]
+        freeze = choose.choices((0, 150, 1200), weights=(80, 8, 12))[0]
+        word = self._word()
+        entering = choose.choice(("click", "Enter"))
+        self._leave(cell_id if entering == "Enter" else choose.choice(list(before)))
+        self._evaluate(
+            "(() => { Object.assign(agentWire, line); agentRace.entered = null; })()",
+            line={"delay": delay, "fault": fault},
+        )
+        if freeze:
+            at = choose.uniform(0, 0.2)
+            self._evaluate(
+                "void setTimeout(() => { const end = performance.now() + line.freeze;"
+                " while (performance.now() < end); }, line.at)",
+                line={"freeze": freeze, "at": at * 1000},
+            )
+        act, expected = self._edit(kind, cell_id, before)
+        work = agent.submit(self._after, choose.uniform(0, 0.1), act)
+        time.sleep(choose.uniform(0, 0.1 + 0.005 * delay))
+        pauses = [choose.choice((0, 0, 0.005, 0.02, 0.04)) for _ in word]
+        self._enter(cell_id, entering)
+        for key, pause in zip(word, pauses, strict=True):
+            self._notebook.page.keyboard.press(key)
+            time.sleep(pause)
+        where = (
+            f"round {self.figures.rounds}: {kind} {cell_id} by {entering}, {delay} ms, "
+            f"fault {fault}, freeze {freeze}"
+        )
+        self._look_at_word(word, where, work)
+        self._look_at_the_rest(kind, cell_id, before, expected, work.result(), where)
+
+    # ---- the person
+
+    def _word(self) -> str:
+        """Letters that are in no other word in this order."""
+        self._number += 1
+        number = "".join(LETTERS[int(digit, 8)] for digit in f"{self._number:04o}")
+        return "W" + number + "".join(self._random.choices(LETTERS[:-1], k=5)) + "W"
+
+    def _leave(self, cell_id: str) -> None:
+        """Be in command mode, on that cell."""
+        self._evaluate(
+            """(() => {
+                const notebook = agentTest.notebook(path);
+                notebook.mode = 'command';
+                const at = notebook.widgets.findIndex(cell => cell.model.id === id);
+                notebook.activeCellIndex = at;
+                notebook.activate();
+            })()""",
+            id=cell_id,
+        )
+
+    def _enter(self, cell_id: str, how: str) -> None:
+        page = self._notebook.page
+        if how == "Enter":
+            page.keyboard.press("Enter")
+            return
+        place = self._evaluate(
+            """(() => {
+                const content = agentTest.widget(path, id)?.editor?.editor.contentDOM;
+                const box = content?.querySelector('.cm-line').getBoundingClientRect();
+                return box?.width ? [box.x + 20, box.y + box.height / 2] : null;
+            })()""",
+            id=cell_id,
+        )
+        if place is not None:
+            page.mouse.click(*place)
+
+    # ---- the agent
+
+    def _edit(
+        self, kind: Kind, cell_id: str, before: dict[str, list[str]]
+    ) -> tuple[Callable[[], Answer], dict[str, str]]:
+        """How it is asked for, and type by id of all cells in order where it is done."""
+        types = {key: type for key, (type, _) in before.items()}
+        cell = f"cells/{cell_id}"
+        if kind == "delete":
+            del types[cell_id]
+            return lambda: self._call("DELETE", cell), types
+        if kind == "move":
+            ids = [key for key in types if key != cell_id]
+            index = self._random.randrange(len(types))
+            ids.insert(index, cell_id)
+            body: dict[str, Any] = {"index": index}
+            return lambda: self._call("POST", f"{cell}/move", body), {
+                key: types[key] for key in ids
+            }
+        types[cell_id] = "markdown" if types[cell_id] == "code" else "code"
+        change = {"type": types[cell_id]}
+        if kind == "rewrite":
+            change |= {"old_string": "y = ", "new_string": "y = 1"}
+        return lambda: self._call("PATCH", cell, change), types
+
+    def _after(self, pause: float, act: Callable[[], Answer]) -> Answer:
+        time.sleep(pause)
+        return act()
+
+    def _call(self, method: str, what: str, body: Any = None) -> Answer:
+        return self._lab.call(method, f"notebooks/{self._path}/{what}", body)
+
+    # ---- what came of it
+
+    def _look_at_word(self, word: str, where: str, work: Future[Answer]) -> None:
+        entered = self._evaluate("agentRace.entered")
+        if entered is None:
+            return  # the cell was gone, or shown as text, before they got there
+        self.figures.words += 1
+        work.result()
+        self._settle()
+        cells = self._cells()
+        text = cells[entered][1] if entered in cells else None
+        everything = "".join(source for _, source in cells.values())
+        if text is None or text.count(word) != 1 or everything.count(word) != 1:
+            self.figures.torn.append(f"{where}: {word} typed into {entered} is torn: {cells}")
+        elif (cursor := self._notebook.cursor()) is None:
+            self.figures.focus_lost.append(f"{where}: {word} is whole, the focus is lost")
+        elif cursor != (entered, text.index(word) + len(word)):
+            self.figures.jumped.append(f"{where}: {word} is whole, the cursor is at {cursor}")
+
+    def _look_at_the_rest(
+        self,
+        kind: Kind,
+        cell_id: str,
+        before: dict[str, list[str]],
+        expected: dict[str, str],
+        answer: Answer,
+        where: str,
+    ) -> None:
+        self.figures.asked[f"{kind} {answer.status}"] += 1
+        self._leave(cell_id)  # they have typed what they wanted to
+        self._settle()
+        wire = self._evaluate("[agentWire.cuts, agentWire.cuts = 0, agentWire.fault = null][0]")
+        self.figures.cuts += wire
+        self.figures.freezes += where.endswith("freeze 1200")
+        cells = self._cells()
+        types = {key: type for key, (type, _) in cells.items()}
+        former = {key: type for key, (type, _) in before.items()}
+        wanted = {2: [expected], 4: [former]}.get(answer.status // 100, [former, expected])
+        if list(types.items()) not in [list(one.items()) for one in wanted]:
+            self.figures.told_otherwise.append(f"{where}: told {answer}, is {types}")
+        seen = self._seen()
+        if seen != cells:
+            self.figures.differing.append(f"{where}: page {cells}, server {seen}")
+
+    def _settle(self) -> None:
+        """Until the page is linked and each side has what the other one did."""
+        self._evaluate("agentWire.delay = 0")
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if self._seen() == self._cells():
+                return
+            self._notebook.page.wait_for_timeout(20)
+
+    def _seen(self) -> Any:
+        answer = self._lab.call("GET", f"notebooks/{self._path}")
+        if answer.status != 200 or answer.body["carrier"] != self._carrier:
+            return answer
+        return {cell["id"]: [cell["type"], cell["source"]] for cell in answer.body["cells"]}
+
+    def _cells(self) -> dict[str, list[str]]:
+        return dict(self._evaluate(CELLS_OF))
+
+    def _evaluate(self, expression: str, **values: Any) -> Any:
+        return self._notebook.page.evaluate(
+            f"({{path, id, line}}) => {expression}", {"path": self._notebook.path, **values}
+        )

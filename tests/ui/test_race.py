@@ -1,0 +1,42 @@
+"""The aimed race: a person enters a cell and types at the very moment when the agent deletes, moves
+or retypes it. Whatever comes first, the word is whole where they typed it, focus and cursor stay,
+and the agent is told what came of its edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext
+
+from tests.ui.conftest import OpenPage
+from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.race import CELLS, SLOW_LINES, TIMEOUT, Race
+
+words = pytest.mark.parametrize(
+    "words", [40, pytest.param(1000, marks=pytest.mark.long)], ids=["short", "long"]
+)
+
+
+@pytest.fixture(scope="module")
+def lab(
+    browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A server that waits for a page for less long than pages are frozen here."""
+    config = {"JupyterAgent": {"tab_timeout": TIMEOUT}}
+    with running_lab(tmp_path_factory.mktemp("race") / "lab", script, config=config) as lab:
+        yield lab
+
+
+@pytest.mark.xfail(reason="the server replaces the cell under the hands of the person")
+@words
+def test_what_is_typed_as_the_agent_takes_the_cell_away_stays_whole(
+    context: BrowserContext, open_page: OpenPage, seed: int, words: int
+) -> None:
+    context.add_init_script(SLOW_LINES)
+    notebook = open_page([f"x{number} = 0\ny = 1" for number in range(CELLS)])
+    notebook.wait_until_linked()
+    figures = Race(notebook, seed).run(words)
+    print(figures)  # noqa: T201 - shown when the test fails, or with -s
+    assert figures.wrong == []

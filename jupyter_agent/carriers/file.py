@@ -109,6 +109,9 @@ class FileCarrier:
     async def foresee_removal(self) -> None:
         pass
 
+    def withdraw(self) -> None:
+        pass  # all are transactions
+
     def moved(self, path: str) -> None:
         self.path = path
 

@@ -206,7 +206,7 @@ class Notebooks:
                 preferred = await self._tabs.comes_back(path, current.link.client, RECONNECT)
         if preferred is None:
             return None
-        return TabCarrier(preferred, self._tabs, self._disk, self._typed_late)
+        return TabCarrier(preferred, self._tabs, self._disk)
 
     def _file(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
         if isinstance(current, FileCarrier):
@@ -249,7 +249,7 @@ class Notebooks:
         if ended := link.running.difference(*(notebook.running for notebook in here)):
             link.end(ended)
         entry = next((one for one in self._open if one.was_in(link) or one.wrote(link.path)), None)
-        if entry is not None or self._tabs.kept(link)[0] is not None:
+        if entry is not None or self._tabs.kept(link) is not None:
             self._complete(link.path, entry)
 
     def _typed_late(self, path: str) -> None:

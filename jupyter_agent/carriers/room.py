@@ -139,6 +139,9 @@ class RoomCarrier:
             self._hold()
             await give_way()
 
+    def withdraw(self) -> None:
+        pass  # all are transactions
+
     def moved(self, path: str) -> None:
         pass  # the room's file id has the newest path
 

@@ -4,22 +4,21 @@ is the truth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 
 from jupyter_agent.carriers.contents import Disk
-from jupyter_agent.carriers.tab_link import Situation, TabGone, TabLink, Tabs
+from jupyter_agent.carriers.tab_link import Kept, Situation, TabGone, TabLink, Tabs
 from jupyter_agent.document.carrier import Place, Saved, metadata_of
-from jupyter_agent.document.cell import CarrierName
+from jupyter_agent.document.cell import CarrierName, CellType
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.shadow import Shadow
-from jupyter_agent.document.slices import copied, give_way
 from jupyter_agent.document.updates import Mark, clocks
-from jupyter_agent.errors import Busy, NotConfirmed, ToolError
+from jupyter_agent.errors import Busy, CellNotFound, NotConfirmed, ToolError
 
 RECONNECT = 3.0
 """Seconds in which a page whose socket was cut is back, if it is still there."""
@@ -28,25 +27,29 @@ RECONNECT = 3.0
 class TabCarrier:
     """A replica of the tab's document. The tab saves; the server never writes the file while a
     tab has it.
+
+    The page itself deletes, moves and retypes cells (`StructuralEdits`), in one tick in which
+    nobody types.
     """
 
     name: CarrierName = "tab"
+    shadow = None
 
-    def __init__(
-        self, link: TabLink, tabs: Tabs, disk: Disk, late: Callable[[str], object]
-    ) -> None:
-        """`late` is told the path when something was done too late into a cell that is removed."""
+    def __init__(self, link: TabLink, tabs: Tabs, disk: Disk) -> None:
         self.link = link
         self.cells = SharedCells(YNotebook())
         self.place: Place | None = None
         self.writable = True
-        self.shadow: Shadow | None = None
-        self._late = late
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
         self._unanswered = False
         """Whether the tab did not tell that it has what we sent last."""
+        self._operation = ""
+        self._asked: list[str] = []
+        """Keys of the structural edits that the page was asked for in this operation."""
+        self._withdrawn: list[str] = []
+        """Keys of those of a failed operation, until the page is known to have taken them back."""
 
     @property
     def path(self) -> str:
@@ -65,8 +68,7 @@ class TabCarrier:
         else:
             situation = await self.link.sync()
         self._unanswered = False
-        if self.shadow is not None and not self.shadow.late():
-            self._drop_shadow()  # by now the page knows of our removals, and we of its typing
+        self._operation, self._asked, self._withdrawn = uuid4().hex, [], []
         self._outdated = await self._missed_a_change(situation)
         if self._outdated and not situation.dirty:
             await self.link.request("revert", self.link.timeouts.save)
@@ -93,18 +95,37 @@ class TabCarrier:
         await self.link.request("trust", self.link.timeouts.sync, cell_id)
 
     async def foresee_removal(self) -> None:
-        if self.shadow is None:
-            self._cast(await copied(self.cells.document.ydoc))
-            await give_way()
+        pass  # the page removes cells itself
+
+    async def remove(self, cell_id: str, source: str) -> None:
+        """As StructuralEdits has it."""
+        refused = await self._edit("remove", cell_id, source=source)
+        if refused == "gone":
+            raise CellNotFound(cell_id, self.cells.ids())
+        self._refuse(refused, cell_id)
+
+    async def move(self, cell_id: str, index: int) -> None:
+        """As StructuralEdits has it."""
+        self._refuse(await self._edit("move", cell_id, index=index), cell_id)
+
+    async def retype(self, cell_id: str, type: CellType) -> None:
+        """As StructuralEdits has it."""
+        self._refuse(await self._edit("retype", cell_id, type=type), cell_id)
+
+    def withdraw(self) -> None:
+        self._withdrawn += self._asked
+        self._asked.clear()
+        if self._withdrawn:
+            self._unanswered = True
+            if self.link.document is not None:  # else they are sent when it is attached again
+                self.link.take_back(self._withdrawn)
 
     def moved(self, path: str) -> None:
         pass  # the tab has told, or `Tabs` was
 
     async def close(self) -> None:
         if self.link.closed or self._unanswered:
-            self._tabs.keep(self.link, self.cells.document, self.shadow)
-            self.shadow = None
-        self._drop_shadow()
+            self._keep()
         self.cells.close()
         self.link.detach()
 
@@ -112,51 +133,75 @@ class TabCarrier:
         situation = await self.link.attach()
         replica = self.link.document
         assert replica is not None
-        self._drop_shadow()
-        before, shadow = self._tabs.kept(self.link)
-        if before is not None and (rest := _rest(before.ydoc, replica.ydoc)) is not None:
-            if shadow is not None:
-                shadow.goes_on_in(replica)
-                self.shadow, self.link.hear = shadow, self._hear
+        kept = self._tabs.kept(self.link)
+        if kept and (rest := _rest(kept.replica.ydoc, replica.ydoc)) is not None:
             replica.ydoc.apply_update(rest)
+            if kept.withdrawn:
+                self.link.take_back(kept.withdrawn)
             try:
                 situation = await self.link.sync()
             except BaseException:
                 self.link.detach()  # else this replica would be taken for the one of `cells`
                 raise
             # An edit that went over both connections may yet be taken back, where it was made.
-            before.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
+            kept.replica.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
         self._tabs.forget(self.link)
-        self.cells.close()
-        self.cells = SharedCells(replica)
-        self.cells.on_removal = self._removing
+        self.cells.follow(replica)
+        self.cells.home = self
         self.link.ran = self.cells.taken.add
         return situation
 
-    def _removing(self, cell_id: str, index: int) -> None:
-        if self.shadow is None:
-            self._cast()
-        assert self.shadow is not None
-        self.shadow.remove(cell_id, index)
+    async def _edit(self, kind: str, cell_id: str, **what: Any) -> str:
+        """Have the page do it; why it refused, or nothing. Asked for again after a lost connection,
+        it is done once.
+        """
+        key = uuid4().hex
+        edit = {"key": key, "operation": self._operation, "kind": kind, "cell": cell_id, **what}
+        self._asked.append(key)
+        self._unanswered = True
+        while True:
+            try:
+                answer: Mapping[str, Any] = await self.link.edit(edit)
+                break
+            except TabGone:
+                if not await self._reattach():
+                    raise NotConfirmed(
+                        f"The page with `{self.path}` was reloaded before it confirmed the edit: "
+                        "whether the edit is in the notebook is unknown. Read the notebook again."
+                    ) from None
+        self._unanswered = False
+        self._note(Situation.of(answer))
+        return str(answer.get("refused") or "")
 
-    def _cast(self, copy: bytes | None = None) -> None:
-        self.shadow, self.link.hear = Shadow(self.cells.document, copy), self._hear
-
-    def _hear(self, update: bytes) -> None:
-        if self.shadow is not None:
-            self.shadow.hear(update)
-            if self.shadow.late():
-                self._late(self.path)
-
-    def _drop_shadow(self) -> None:
-        self.link.hear = None
-        if self.shadow is not None:
-            self.shadow.close()
-            self.shadow = None
+    def _refuse(self, refused: str, cell_id: str) -> None:
+        if refused == "gone":
+            raise NotConfirmed(f"Cell `{cell_id}` was deleted at the same moment.")
+        if refused == "running":
+            raise Busy(
+                "The user is running a cell that this would replace, and its outputs would be "
+                "lost; nothing was changed. Wait until it has finished, then try again."
+            )
+        if refused:
+            raise Busy(
+                f"The user began to type in cell `{cell_id}` at this moment; nothing was changed. "
+                "Read it again."
+            )
 
     async def _reconnect(self, mark: Mark) -> Situation:
         """Go on with a new link, once it is known that what we sent over the lost one has
         arrived.
+        """
+        if await self._reattach() and not mark.is_in(self.cells.document.ydoc):
+            raise Busy(
+                f"The connection to the browser tab with `{self.path}` was lost before the edit "
+                "arrived; nothing was changed. Try again."
+            )
+        # Another page load has another history: there the text tells, and it is looked at next.
+        return await self.link.sync()
+
+    async def _reattach(self) -> bool:
+        """Go on with a new link; whether it is of the same page load. Raises NotConfirmed if there
+        is none.
         """
         link = await self._tabs.comes_back(self.path, self.link.client, RECONNECT)
         if link is None:
@@ -165,17 +210,13 @@ class TabCarrier:
                 "whether the edit is in the notebook is unknown. Read the notebook again."
             )
         same_page = link.client == self.link.client
-        self._tabs.keep(self.link, self.cells.document, self.shadow)
-        self.shadow = None
+        self._keep()
         self.link = link
-        situation = await self._attach()
-        if same_page and not mark.is_in(self.cells.document.ydoc):
-            raise Busy(
-                f"The connection to the browser tab with `{self.path}` was lost before the edit "
-                "arrived; nothing was changed. Try again."
-            )
-        # Another page load has another history: there the text tells, and it is looked at next.
-        return situation
+        await self._attach()
+        return same_page
+
+    def _keep(self) -> None:
+        self._tabs.keep(self.link, Kept(self.cells.document, self._withdrawn))
 
     async def _save(self) -> Saved:
         if not self.writable:

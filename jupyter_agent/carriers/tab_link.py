@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,9 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
 from jupyter_agent.carriers.renames import moved
-from jupyter_agent.document.shadow import Shadow
 from jupyter_agent.errors import Busy, ToolError
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class TabGone(Busy):
@@ -108,8 +107,6 @@ class TabLink:
         """The replica, while attached."""
         self.ran: Callable[[str], object] = str
         """Is told the id of a cell that the person runs."""
-        self.hear: Callable[[bytes], object] | None = None
-        """Is given each update of the tab before the replica takes it."""
         self._socket = send
         self._subscription: Subscription | None = None
         self._applying = False
@@ -145,15 +142,30 @@ class TabLink:
         """Raises Busy (TabGone when the socket closes) without an answer, TabRefused when it is
         an error.
         """
+        named = {} if cell_id is None else {"cell": cell_id}
+        return Situation.of(await self._ask(op, timeout, named))
+
+    async def edit(self, edit: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Have the page change the structure of its document; what it answers, which comes behind
+        all that it did. Raises as `request`.
+        """
+        return await self._ask("edit", self.timeouts.sync, {"edit": edit})
+
+    def take_back(self, keys: Sequence[str]) -> None:
+        """Have the page undo these edits where it did them, and never do those that it has not
+        done yet.
+        """
+        self._send(json.dumps({"op": "takeback", "keys": list(keys)}))
+
+    async def _ask(self, op: str, timeout: float, about: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.closed:
             raise TabGone(f"The browser tab with `{self.path}` is gone; nothing was changed.")
         number = next(self._ids)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        message = {"op": op, "id": number} | ({} if cell_id is None else {"cell": cell_id})
-        self._send(json.dumps(message))
+        self._send(json.dumps({"op": op, "id": number, **about}))
         try:
             async with asyncio.timeout(timeout):
-                reply = await answer
+                reply: Mapping[str, Any] = await answer
         except TimeoutError:
             raise Busy(
                 f"The browser tab with `{self.path}` does not answer (a frozen page or an open "
@@ -163,13 +175,12 @@ class TabLink:
             del self._waiting[number]
         if "error" in reply:
             raise TabRefused(f"The browser tab could not {op} `{self.path}`: {reply['error']}")
-        return Situation.of(reply)
+        return reply
 
     def detach(self) -> None:
         """Give the replica up; the tab sends nothing more until the next `attach`. What it sends
         then is all that it has, and nothing that anybody has just done.
         """
-        self.hear = None
         if self.document is None:
             return
         if self._subscription is not None:
@@ -187,8 +198,6 @@ class TabLink:
         """Take a frame from the tab."""
         if isinstance(frame, bytes):
             if self.document is not None:  # else it was sent before our detach got there
-                if self.hear is not None:
-                    self.hear(frame)
                 self._applying = True
                 try:
                     self.document.ydoc.apply_update(frame)
@@ -231,6 +240,15 @@ class TabLink:
                 self.close()
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What a page may not have got when its link was lost."""
+
+    replica: YNotebook
+    withdrawn: Sequence[str]
+    """Keys of edits that it has to take back, and never to do."""
+
+
 class Tabs:
     """The links of this server."""
 
@@ -241,7 +259,7 @@ class Tabs:
         self.timeouts = timeouts
         """Of the links that are made from now on."""
         self._links: list[TabLink] = []
-        self._kept: dict[tuple[str, str], tuple[YNotebook, Shadow | None]] = {}
+        self._kept: dict[tuple[str, str], Kept] = {}
         self.on_arrival: Callable[[TabLink], object] = bool
         """Is told of each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
@@ -260,15 +278,15 @@ class Tabs:
         if link in self._links:
             self._links.remove(link)
 
-    def keep(self, link: TabLink, replica: YNotebook, shadow: Shadow | None) -> None:
-        """Remember the replica that a lost link had: some of what we sent may have arrived."""
-        self._kept[link.client, link.path] = (replica, shadow)
+    def keep(self, link: TabLink, kept: Kept) -> None:
+        """Remember what was sent over a lost link: some of it may have arrived."""
+        self._kept[link.client, link.path] = kept
         while len(self._kept) > self.most_kept:
             del self._kept[next(iter(self._kept))]
 
-    def kept(self, link: TabLink) -> tuple[YNotebook | None, Shadow | None]:
-        """The replica that this page had over the link before, and its shadow."""
-        return self._kept.get((link.client, link.path), (None, None))
+    def kept(self, link: TabLink) -> Kept | None:
+        """What was kept of the link that this page had before."""
+        return self._kept.get((link.client, link.path))
 
     def forget(self, link: TabLink) -> None:
         """All of what was kept of this page has arrived."""

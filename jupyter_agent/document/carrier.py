@@ -85,6 +85,11 @@ class Carrier(Protocol):
     async def foresee_removal(self) -> None:
         """The next edit may remove a cell: do what that needs and holds up the event loop."""
 
+    def withdraw(self) -> None:
+        """Called when an operation has failed, after its transactions were taken back: take back
+        its structural edits that were not among them, also where they are only on their way.
+        """
+
     @property
     def shadow(self) -> Shadow | None:
         """The document without our removals of cells, once there were any and while somebody may

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Subscription, Text, UndoManager
 
-from jupyter_agent.document.cell import Cell, CellState, Output
+from jupyter_agent.document.cell import Cell, CellState, CellType, Output
 from jupyter_agent.document.merge import text_operations
 from jupyter_agent.errors import CellNotFound
 
@@ -86,6 +86,24 @@ def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
     return Map(value)
 
 
+class StructuralEdits(Protocol):
+    """Deletes, moves and retypes cells where the document is at home, so that nobody can type into
+    a cell that is already gone. When a method returns, its result is in the document here; it
+    raises ToolError where nothing was done, NotConfirmed where that is unknown.
+
+    After such an await nothing may be written that was read before it: merge instead.
+    """
+
+    async def remove(self, cell_id: str, source: str) -> None:
+        """Delete the cell, if it still has this text."""
+
+    async def move(self, cell_id: str, index: int) -> None:
+        """Give the cell this index. The cell that the user is in stays; others move around it."""
+
+    async def retype(self, cell_id: str, type: CellType) -> None:
+        """Give the cell this type; what belongs to its former type, and its trust, go."""
+
+
 class SharedCells:
     """The cells of a document. Snapshots are kept until the document's observer says that a
     cell changed.
@@ -95,15 +113,37 @@ class SharedCells:
         self.document = document
         self.on_removal: Callable[[str, int], None] | None = None
         """Is told id and index of a cell that the next transaction deletes."""
+        self.home: StructuralEdits | None = None
+        """Who makes structural edits; None: they are transactions of this document."""
         self.taken: set[str] = set()
         """Cells that a person runs since a run of ours began in them."""
         self.server = ""
         """Whose runs the cells show, where the document outlives a server."""
-        self._values: list[dict[str, Any] | None] = [None] * len(self._cells)
+        self.on_follow: Callable[[YNotebook], None] | None = None
+        """Called when the cells become those of another replica of the document."""
+        self._values: list[dict[str, Any] | None] = []
+        self._identities: list[object] = []
         self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
         """By id, with the value that it is of: of a large notebook few are ever made anew."""
         self._ids: list[str] | None = None
-        self._subscription: Subscription | None = self._cells.observe_deep(self._changed)
+        self._subscription: Subscription | None = None
+        self._observe()
+
+    def follow(self, document: YNotebook) -> None:
+        """From now on these are the cells of this document."""
+        self.close()
+        self.document = document
+        self.taken = set()
+        self._observe()
+        if self.on_follow is not None:
+            self.on_follow(document)
+
+    def _observe(self) -> None:
+        self._ids = None
+        self._values = [None] * len(self._cells)
+        self._identities = [object() for _ in self._values]
+        self._snapshots.clear()
+        self._subscription = self._cells.observe_deep(self._changed)
 
     @property
     def keeps_ids(self) -> bool:
@@ -155,6 +195,12 @@ class SharedCells:
     def get(self, cell_id: str) -> Cell:
         """A snapshot of the cell. Raises CellNotFound."""
         return self._snapshot(self.index(cell_id))
+
+    def identity(self, cell_id: str) -> object:
+        """Another one once a copy has taken the place of the cell, be it in another document. What
+        is written into the original after the copy was made is not in the copy.
+        """
+        return self._identities[self.index(cell_id)]
 
     def all(self) -> list[Cell]:
         """Snapshots of all cells in order."""
@@ -211,43 +257,64 @@ class SharedCells:
         """Insert a cell in this state."""
         self._insert(index, shared_cell(nbformat_cell(cell_id, state)))
 
-    def delete(self, cell_id: str) -> None:
-        self._remove(cell_id, self.index(cell_id))
+    async def delete(self, cell_id: str) -> None:
+        """Delete the cell."""
+        index = self.index(cell_id)
+        if self.home is not None:
+            await self.home.remove(cell_id, self._value(index)["source"])
+        else:
+            self._remove(cell_id, index)
 
-    def move(self, cell_id: str, index: int) -> None:
+    async def move(self, cell_id: str, index: int) -> None:
         """Put the cell where it then has this index: first its copy, then the original goes.
 
         In two transactions: Lab 4.6 loses the active cell when one inserts and deletes cells.
         """
         old = self.index(cell_id)
-        if old != index:
-            self._replace(old, self._value(old), index + (index > old))
+        if old == index:
+            return
+        if self.home is not None:
+            await self.home.move(cell_id, index)
+        else:
+            identity, at = self._identities[old], index + (index > old)
+            self._insert(at, shared_cell(self._value(old)))
+            self._identities[at] = identity  # the copy has all that was written
+            self._remove(cell_id, old + (at <= old))
 
-    def move_others(self, cell_id: str, index: int) -> None:
+    async def move_others(self, cell_id: str, index: int) -> None:
         """The same order in the end, but it is the neighbours that move: for the cell the user
         is in.
         """
+        if self.home is not None:
+            return await self.move(cell_id, index)  # it knows better where the user is
         while (now := self.index(cell_id)) != index:
             neighbour = now + (1 if index > now else -1)
-            self.move(self.ids()[neighbour], now)
+            await self.move(self.ids()[neighbour], now)
 
-    def retype(self, cell_id: str, state: CellState) -> None:
+    async def retype(self, cell_id: str, state: CellState) -> None:
         """Replace the cell by one of the state's type, with what only that type has from there.
 
         Id, text and metadata stay, but not its trust: that was given to other outputs.
         """
         index = self.index(cell_id)
+        if self.home is not None:
+            await self.home.retype(cell_id, state.type)
+            if state.type != "code":
+                self._attach(cell_id, state.attachments)
+            elif state.outputs or state.execution_count is not None:
+                self.write_outputs(cell_id, state.outputs, state.execution_count)
+            return
         old = self._value(index)
         kept = {key: item for key, item in old.items() if key not in _OF_ONE_TYPE}
         metadata = {key: item for key, item in old["metadata"].items() if key != "trusted"}
-        self._replace(index, {**nbformat_cell(cell_id, state), **kept, "metadata": metadata}, index)
+        value = {**nbformat_cell(cell_id, state), **kept, "metadata": metadata}
+        self._insert(index, shared_cell(value))
+        self._remove(cell_id, index + 1)
 
-    def _replace(self, index: int, value: dict[str, Any], at: int) -> None:
-        """Insert `value` at `at`, then delete what was at `index`: never one without the other
-        before it.
-        """
-        self._insert(at, shared_cell(value))
-        self._remove(value["id"], index + (at <= index))
+    def _attach(self, cell_id: str, attachments: Mapping[str, Any] | None) -> None:
+        if attachments and self.get(cell_id).attachments != attachments:
+            with self.transaction():
+                self.shared(cell_id)["attachments"] = as_shared(dict(attachments))
 
     def _remove(self, cell_id: str, index: int) -> None:
         if self.on_removal is not None:
@@ -305,36 +372,46 @@ class SharedCells:
                 for value in self._values[gone]:
                     if value is not None:
                         self._snapshots.pop(value["id"], None)
-                del self._values[gone]
+                del self._values[gone], self._identities[gone]
             else:
-                self._values[position:position] = [None] * len(step["insert"])
-                position += len(step["insert"])
+                new = len(step["insert"])
+                self._values[position:position] = [None] * new
+                self._identities[position:position] = [object() for _ in range(new)]
+                position += new
 
 
 class Retraction:
-    """Takes back the edits made on a document in its `with` block, and nothing that others did
-    meanwhile.
+    """Takes back the transactions made on a document in its `with` block, and nothing that others
+    did meanwhile.
     """
 
-    def __init__(self, document: YNotebook) -> None:
-        self._history: UndoManager | None = UndoManager(
-            scopes=[document.ycells], capture_timeout_millis=0
-        )
-        self._history.include_origin(EDIT)
-        self._document = document
+    def __init__(self, cells: SharedCells) -> None:
+        self._cells = cells
+        self._histories: list[tuple[YNotebook, UndoManager]] = []
+        """Of each replica in which edits were made, the last one at the end."""
 
     def __enter__(self) -> Retraction:
+        self._follow(self._cells.document)
+        self._cells.on_follow = self._follow
         return self
 
     def __exit__(self, *_: object) -> None:
-        # It needs the document to itself to go away. Left to the garbage collector, in the cycle
-        # that a raised exception makes, it would sometimes go in the middle of a transaction.
-        self._history = None
+        # They need the document to themselves to go away. Left to the garbage collector, in the
+        # cycle that a raised exception makes, they would sometimes go in the middle of a
+        # transaction.
+        self._cells.on_follow = None
+        self._histories.clear()
 
     def __call__(self) -> None:
-        while self._history is not None and self._history.can_undo():
-            self._history.undo()
-            self._document.ystate["dirty"] = True  # what was edited may have been saved meanwhile
+        for document, history in reversed(self._histories):
+            while history.can_undo():
+                history.undo()
+                document.ystate["dirty"] = True  # what was edited may have been saved meanwhile
+
+    def _follow(self, document: YNotebook) -> None:
+        history = UndoManager(scopes=[document.ycells], capture_timeout_millis=0)
+        history.include_origin(EDIT)
+        self._histories.append((document, history))
 
 
 _OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "attachments")

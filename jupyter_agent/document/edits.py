@@ -5,7 +5,7 @@ state, no waiting.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import nbformat
 
@@ -31,18 +31,28 @@ class Outcome:
     cell_id: str
     kind: ChangeKind
     before: Cell | None = None
+    source: str | None = None
+    """The text that the edit gave the cell; what somebody typed meanwhile is not in it."""
     merged: bool = False
 
     def changes(self, path: str, cells: SharedCells) -> list[Change]:
         """As the journal keeps it; empty if nothing is different."""
         before = self.before.state() if self.before else None
-        after = None if self.kind == "delete" else cells.get(self.cell_id).state()
+        after = self._after(before, cells)
         if before == after:
             return []
         change = Change(
             notebook=path, cell_id=self.cell_id, kind=self.kind, before=before, after=after
         )
         return [change]
+
+    def _after(self, before: CellState | None, cells: SharedCells) -> CellState | None:
+        if self.kind == "delete":
+            return None
+        now = cells.get(self.cell_id).state()
+        if self.kind == "move" and before is not None:
+            return replace(before, index=now.index)
+        return now if self.source is None else replace(now, source=self.source)
 
 
 def place(

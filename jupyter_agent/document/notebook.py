@@ -12,19 +12,19 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, Place, Saved
 from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, Change
 from jupyter_agent.document.crdt import Retraction, SharedCells, new_id
 from jupyter_agent.document.edits import Outcome
+from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
 from jupyter_agent.document.updates import Mark
 from jupyter_agent.errors import AgentError, Busy, CellNotFound, Locked
-
-T = TypeVar("T")
+from jupyter_agent.tasks import surely
 
 _NEIGHBOURS = 5
 """Of a cell on each side that the journal knows: people may delete some before an undo."""
@@ -142,7 +142,7 @@ class Notebook:
     ) -> Edit:
         """Insert a cell after or before another or at an index; at the end if none is given."""
 
-        def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> Outcome:
             edits.refuse_half_characters(source)
             at = edits.place(cells, after=after, before=before, index=index)
             cell_id = new_id()
@@ -174,7 +174,7 @@ class Notebook:
         NotOnce, Locked or Busy; nothing is changed then.
         """
 
-        def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> Outcome:
             cell = edits.expected(cells, cell_id, expect)
             text = edits.proposed(
                 cell,
@@ -189,12 +189,15 @@ class Notebook:
                 edits.refuse_locked(cell)
             if retyped:
                 self._refuse_under_cursor(cell, "Its type was not changed")
-            cells.write_source(cell_id, text)
-            if type is not None and retyped:
+            if type is not None and retyped:  # first: a copy takes the place of the cell
                 bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
-                cells.retype(cell_id, bare)
+                await cells.retype(cell_id, bare)
+            now = cells.get(cell_id).source
+            cells.write_source(
+                cell_id, text if now == cell.source else with_typing(text, cell.source, now)
+            )
             merged = source is not None and base not in (None, cell.source)
-            return Outcome(cell_id, "update", before=cell, merged=merged)
+            return Outcome(cell_id, "update", before=cell, source=text, merged=merged)
 
         return await self._edit(operation, removes=type is not None)
 
@@ -203,12 +206,12 @@ class Notebook:
         changed then.
         """
 
-        def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> Outcome:
             cell = edits.expected(cells, cell_id, expect)
             if not cell.deletable:
                 raise Locked(f"Cell `{cell_id}` must not be deleted: its author locked it.")
             self._refuse_under_cursor(cell, "It was not deleted")
-            cells.delete(cell_id)
+            await cells.delete(cell_id)
             return Outcome(cell_id, "delete", before=cell)
 
         return await self._edit(operation, removes=True)
@@ -224,24 +227,27 @@ class Notebook:
     ) -> Edit:
         """Move a cell after or before another or to an index; to the end if none is given."""
 
-        def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> Outcome:
             cell = edits.expected(cells, cell_id, expect)
             at = edits.place(cells, after=after, before=before, index=index, moving=cell_id)
-            self.put(cell_id, at)
+            await self.put(cell_id, at)
             return Outcome(cell_id, "move", before=cell)
 
         return await self._edit(operation, removes=True)
 
-    def put(self, cell_id: str, index: int) -> None:
+    async def put(self, cell_id: str, index: int) -> None:
         """Within an edit: give the cell this index. The cell the user is in stays; others move."""
         cells = self._live_cells()
         if self.place is not None and self.place.cell_id == cell_id:
-            cells.move_others(cell_id, index)
+            await cells.move_others(cell_id, index)
         else:
-            cells.move(cell_id, index)
+            await cells.move(cell_id, index)
 
     async def restore(
-        self, operation: Callable[[SharedCells], Sequence[Change]], *, removes: bool
+        self,
+        operation: Callable[[SharedCells], Coroutine[Any, Any, Sequence[Change]]],
+        *,
+        removes: bool,
     ) -> Saved:
         """Carry out several changes as one edit: all are confirmed or none. Used to undo.
         `removes`: it may delete or move a cell.
@@ -297,14 +303,16 @@ class Notebook:
             carrier = self._carrier = await self._choose(self.path, self._carrier)
             await carrier.refresh()
             if carrier.shadow is not None and carrier.shadow.late():
-                await _finished(_keep_late(carrier))
-            for writer in self._writers:
-                writer.follow()
+                await surely(_keep_late(carrier))
+            self._follow()
             await carrier.cells.catch_up()
             yield carrier
 
     async def _edit(
-        self, operation: Callable[[SharedCells], Outcome], *, removes: bool = False
+        self,
+        operation: Callable[[SharedCells], Coroutine[Any, Any, Outcome]],
+        *,
+        removes: bool = False,
     ) -> Edit:
         async with self._operation() as carrier:
             if removes:
@@ -312,10 +320,10 @@ class Notebook:
             outcome: Outcome | None = None
             path = carrier.path
 
-            def change(cells: SharedCells) -> Sequence[Change]:
+            async def change(cells: SharedCells) -> Sequence[Change]:
                 nonlocal outcome
                 order = list(cells.ids())
-                outcome = operation(cells)
+                outcome = await operation(cells)
                 return [_with_neighbours(each, order) for each in outcome.changes(path, cells)]
 
             changes, saved = await self._carry_out(carrier, change)
@@ -324,33 +332,42 @@ class Notebook:
             return Edit(cell, list(changes), saved, outcome.merged)
 
     async def _carry_out(
-        self, carrier: Carrier, operation: Callable[[SharedCells], Sequence[Change]]
+        self,
+        carrier: Carrier,
+        operation: Callable[[SharedCells], Coroutine[Any, Any, Sequence[Change]]],
     ) -> tuple[Sequence[Change], Saved]:
         """Change the document, confirm and verify; take back what could not be confirmed."""
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
-        with Retraction(carrier.cells.document) as retract:
+        with Retraction(carrier.cells) as retract:
             try:
-                changes = operation(carrier.cells)
+                changes = await surely(operation(carrier.cells))
+                self._follow()
                 edits.refuse_invalid(carrier.cells, changes)
                 mark = Mark(carrier.cells.document.ydoc)
-                saved = await _finished(carrier.confirm())
+                saved = await surely(carrier.confirm())
                 if carrier.shadow is not None and (late := carrier.shadow.late()):
                     edits.refuse_typed_in(late, changes)
-                    late = carrier.shadow.keep(carrier.cells)
-                    saved = await _finished(carrier.confirm())
+                    late = await carrier.shadow.keep(carrier.cells)
+                    saved = await surely(carrier.confirm())
                     carrier.shadow.kept(late)
             except BaseException as error:
                 retract()
+                carrier.withdraw()
                 with suppress(AgentError):
                     # Nobody will journal it: if it was saved, it is saved without.
-                    kept = await _finished(_keep_late(carrier))
+                    kept = await surely(_keep_late(carrier))
                     if not kept and isinstance(error, asyncio.CancelledError):
-                        await _finished(carrier.confirm())
+                        await surely(carrier.confirm())
                 raise
         arrived = mark.is_in(carrier.cells.document.ydoc)
         edits.verify(carrier.cells, changes, arrived=arrived)
         return changes, saved
+
+    def _follow(self) -> None:
+        """Have runs write again what they wrote while the document, or a cell, was replaced."""
+        for writer in self._writers:
+            writer.follow()
 
     def _live_cells(self) -> SharedCells:
         if self._carrier is None:
@@ -380,18 +397,6 @@ async def _keep_late(carrier: Carrier) -> bool:
     shadow = carrier.shadow
     if shadow is None or not shadow.late():
         return False
-    shadow.kept(shadow.keep(carrier.cells))
+    shadow.kept(await shadow.keep(carrier.cells))
     await carrier.confirm()
     return True
-
-
-async def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Its result; it runs to its end even if the caller is cancelled, who learns that only
-    afterwards.
-    """
-    task = asyncio.create_task(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise

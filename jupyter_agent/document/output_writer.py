@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text
 
 from jupyter_agent.document import begun
@@ -74,7 +75,8 @@ class CellOutputs:
         """A person ran the cell meanwhile: it is theirs, and outputs of this run are dropped."""
         self.finished = False
         self._cells = cells
-        self._written_to: SharedCells | None = None
+        self._written_to: tuple[YNotebook, object] | None = None
+        """Document and identity of the cell that was written to; None before the start."""
         self._displays = displays
         self._list = OutputList(limit)
         self._shown: list[_Shown] = []
@@ -134,13 +136,37 @@ class CellOutputs:
     # ---- what the notebook calls
 
     def follow(self) -> None:
-        """Write everything again if the document was replaced since."""
-        if self._written_to is None or self._written_to is self._cells() or self.taken:
+        """Write everything again if the document, or the cell in it, was replaced since: what was
+        written meanwhile may not be in the copy.
+        """
+        if self._written_to is None or self.taken:
             return
+        document, identity = place = self._place()
+        if document is self._written_to[0]:
+            if identity is None or identity is self._written_to[1]:
+                return
+            if self.finished and not self._left_behind():
+                self._written_to = place
+                return
         self._begin()
         self._write()
         if self.finished:
             self._write_state()
+
+    def _place(self) -> tuple[YNotebook, object]:
+        """Where the cell is now; its identity is None where it is gone."""
+        cells = self._cells()
+        there = self.cell_id in cells.ids()
+        return cells.document, cells.identity(self.cell_id) if there else None
+
+    def _left_behind(self) -> bool:
+        """Whether a page made the copy of a cell before it knew that this run has ended."""
+        cells = self._cells()
+        return (
+            cells.home is not None
+            and self.cell_id not in cells.taken
+            and cells.value(self.cell_id).get("execution_state") == "running"
+        )
 
     # ---- writing
 
@@ -208,7 +234,7 @@ class CellOutputs:
                 shared.insert(offset, new[start:])
 
     def _begin(self) -> None:
-        self._written_to = self._cells()
+        self._written_to = self._place()
         self._shown.clear()
         cell = self._cell()
         if cell is not None:
@@ -265,5 +291,5 @@ class CellOutputs:
         shown = [as_shared(output.output) for output in self._shown]
         if cell.get("outputs") != shown or cell["execution_count"] != self._execution_count:
             return False
-        self._written_to = self._cells()  # a document loaded anew has what was saved
+        self._written_to = self._place()  # a document that was loaded again has what was saved
         return True

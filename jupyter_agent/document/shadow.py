@@ -132,7 +132,7 @@ class Shadow:
         now = {removed: removed.now for removed in self.removed}
         return {removed: text for removed, text in now.items() if text != removed.before}
 
-    def keep(self, cells: SharedCells) -> dict[Removed, str | None]:
+    async def keep(self, cells: SharedCells) -> dict[Removed, str | None]:
         """Do to the cells of the live document what was done too late: letters go where the cell
         is now, or it returns with them. Gives what `kept` is to be told when it is sure to stay.
         """
@@ -141,7 +141,7 @@ class Shadow:
             there = removed.cell_id in cells.ids()
             if text is None:
                 if there:
-                    cells.delete(removed.cell_id)
+                    await cells.delete(removed.cell_id)
             elif there:
                 now = cells.get(removed.cell_id).source
                 cells.write_source(removed.cell_id, with_typing(now, removed.before, text))

@@ -15,7 +15,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.merge import MergeConflict, merge
+from jupyter_agent.document.merge import MergeConflict, merge, with_typing
 from jupyter_agent.document.notebook import Notebook
 
 _OF_VIEW = frozenset({"trusted", "execution", "collapsed", "scrolled", "ExecuteTime"})
@@ -48,7 +48,7 @@ async def undo(
     returned: set[str] = set()
     current: dict[str, Cell | None] = {}
 
-    def reverse(cells: SharedCells) -> list[Change]:
+    async def reverse(cells: SharedCells) -> list[Change]:
         every = changes if turn is None else turn
         now = {} if cells.keeps_ids else _recognised(cells, every)
         own = [_renamed(change, now) for change in changes]
@@ -61,7 +61,7 @@ async def undo(
         returned.update(former.get(key, key) for key in reversal.returned)
         current.clear()
         current.update({former.get(key, key): cell for key, cell in before.items()})
-        reversal.carry_out()
+        await reversal.carry_out()
         return [
             _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
             for cell_id, cell in before.items()
@@ -176,11 +176,18 @@ class _Reversal:
         self._notebook = notebook
         self._cells = cells
         self._turn = turn
+        self._displaced = {
+            change.cell_id for change in turn if change.kind == "move" and not change.undone
+        }
+        self._planned: dict[str, CellState] = {}
+        """The cells that there are, as they were when this was planned."""
         self._former: dict[str, CellState | None] = {}
         """What each cell that is not left alone has to be in the end; None: not there."""
         for cell_id in _cell_ids(changes):
             own = [change for change in changes if change.cell_id == cell_id]
             now = _get(cells, cell_id)
+            if now is not None:
+                self._planned[cell_id] = now.state()
             try:
                 self._former[cell_id] = self._reversed(now, own)
             except _LeftAlone as left:
@@ -189,20 +196,29 @@ class _Reversal:
                     self._former[cell_id] = own[-1].before
                     self.returned.add(cell_id)
 
-    def carry_out(self) -> None:
+    async def carry_out(self) -> None:
+        """First what others may do for us, which takes a while, and puts copies in the place of
+        cells; then what we write ourselves.
+        """
         for cell_id, former in self._former.items():
-            if cell_id in self._cells.ids():
-                if former is None:
-                    self._cells.delete(cell_id)
-                else:
-                    self._restore(self._cells.get(cell_id), former)
-        self._restore_places()
+            if cell_id not in self._cells.ids():
+                continue
+            if former is None:
+                await self._cells.delete(cell_id)
+            elif former.type != self._cells.get(cell_id).type:
+                await self._cells.retype(cell_id, former)
+        order = self._order()
+        await self._move_back(order)
+        self._bring_back(order)
+        for cell_id, former in self._former.items():
+            planned = self._planned.get(cell_id)
+            if former is not None and planned is not None and cell_id in self._cells.ids():
+                self._restore(self._cells.get(cell_id), planned, former)
 
-    def _restore_places(self) -> None:
-        """Each cell below the next one above it, as it was, that is in its place already."""
-        displaced = {
-            change.cell_id for change in self._turn if change.kind == "move" and not change.undone
-        }
+    def _order(self) -> list[str]:
+        """The ids of the cells in the order in which they are to be, and of some that are not
+        there.
+        """
         returned = {change.cell_id for change in self._turn if change.after is None}
         order = [cell_id for cell_id in self._cells.ids() if cell_id not in returned]
         turn = [
@@ -210,29 +226,51 @@ class _Reversal:
             for change in self._turn
             if change.kind != "insert" or change.cell_id not in self.conflicts
         ]
+        return order_before(order, turn)
+
+    async def _move_back(self, order: Sequence[str]) -> None:
+        """Each cell below the next one above it, as it was, that is in its place already."""
         above: str | None = None
-        for cell_id in order_before(order, turn):
+        for cell_id in order:
+            if cell_id not in self._cells.ids():
+                continue
+            if cell_id in self._displaced:
+                if self._former.get(cell_id) is None:
+                    continue
+                await self._notebook.put(cell_id, self._below(above, cell_id))
+            above = cell_id
+
+    def _bring_back(self, order: Sequence[str]) -> None:
+        """The same for the cells that were deleted."""
+        above: str | None = None
+        for cell_id in order:
             former = self._former.get(cell_id)
-            there = cell_id in self._cells.ids()
-            if former is not None and (not there or cell_id in displaced):
-                others = [other for other in self._cells.ids() if other != cell_id]
-                index = others.index(above) + 1 if above is not None else 0
-                if there:
-                    self._notebook.put(cell_id, index)
-                else:
-                    self._cells.insert(index, cell_id, former)
-            elif not there or cell_id in displaced:
+            if cell_id not in self._cells.ids():
+                if former is None:
+                    continue
+                self._cells.insert(self._below(above, cell_id), cell_id, former)
+            elif cell_id in self._displaced and former is None:
                 continue
             above = cell_id
 
-    def _restore(self, now: Cell, former: CellState) -> None:
-        self._cells.write_source(now.id, former.source)
-        if now.metadata != former.metadata:
-            self._cells.write_metadata(now.id, former.metadata)
-        if former.type != now.type:
-            self._cells.retype(now.id, former)
-        elif (list(former.outputs), former.execution_count) != _shown(now.state()):
-            self._cells.write_outputs(now.id, former.outputs, former.execution_count)
+    def _below(self, above: str | None, cell_id: str) -> int:
+        others = [other for other in self._cells.ids() if other != cell_id]
+        return others.index(above) + 1 if above is not None else 0
+
+    def _restore(self, now: Cell, planned: CellState, former: CellState) -> None:
+        """Bring what differs between the plan and the former state into the cell as it is now."""
+        self._cells.write_source(
+            now.id,
+            former.source
+            if now.source == planned.source
+            else with_typing(former.source, planned.source, now.source),
+        )
+        metadata = _former_keys(now.state(), former, planned)
+        if metadata != now.metadata:
+            self._cells.write_metadata(now.id, metadata)
+        if planned.type == former.type == now.type and _shown(now.state()) == _shown(planned):
+            if _shown(planned) != _shown(former):
+                self._cells.write_outputs(now.id, former.outputs, former.execution_count)
 
     # ---- one cell
 

@@ -81,17 +81,17 @@ def clocks(state: bytes) -> dict[int, int]:
 
 
 class Mark:
-    """How far our own transactions on a document have come, to find them in another replica."""
+    """How far a document has come, to find what was done in it in another replica."""
 
     def __init__(self, doc: Doc[Any]) -> None:
-        self._client = doc.client_id
-        self._clock = clocks(doc.get_state()).get(self._client, 0)
+        self._clocks = clocks(doc.get_state())
 
     def is_in(self, doc: Doc[Any]) -> bool:
-        """Exact: every transaction of ours, even one that only deletes, also marks the document
-        as dirty.
+        """Exact for our own transactions: each, even one that only deletes, also marks the document
+        as dirty. For those of a page: it is a later state of that page's document.
         """
-        return clocks(doc.get_state()).get(self._client, 0) >= self._clock
+        has = clocks(doc.get_state())
+        return all(has.get(client, 0) >= clock for client, clock in self._clocks.items())
 
 
 def union(one: Ranges, other: Ranges) -> Ranges:

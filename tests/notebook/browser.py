@@ -14,8 +14,14 @@ from jupyter_server.utils import ensure_async
 from pycrdt import TransactionEvent
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.tab_link import TabLink, Tabs
+from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
 from tests.notebook.page import Page
+from tests.notebook.structure import StructuralEdits
+
+
+def is_edit(frame: str | bytes) -> bool:
+    """Whether the frame to a tab changes its document."""
+    return isinstance(frame, bytes) or json.loads(frame)["op"] == "edit"
 
 
 class Tab(Page):
@@ -36,6 +42,8 @@ class Tab(Page):
         self.requests: list[str] = []
         self.running: list[str] = []
         """Cells that show a run of the server's."""
+        self.own_runs = set[str]()
+        """Cells in which a run of the person's goes on."""
         self._tabs = tabs
         self._contents = contents
         self._link: TabLink | None = None
@@ -45,6 +53,7 @@ class Tab(Page):
         self._outbox: deque[str | bytes] = deque()
         self._answers: set[asyncio.Task[None]] = set()
         self._on_edit: Callable[[], object] = lambda: None
+        self._structure = StructuralEdits(self)
         self.notebook.ydoc.observe(self._forward)
 
     async def open(self) -> Tab:
@@ -58,6 +67,7 @@ class Tab(Page):
     def edit_in(self, cell_id: str | None, editing: bool = True) -> None:
         """Put the cursor in a cell."""
         self.active_cell, self.editing = cell_id, editing
+        self._structure.take_back_due()
 
     def as_the_edit_arrives(self, act: Callable[[], object]) -> None:
         """What the person does when the next edit is in their page, before that is answered."""
@@ -73,7 +83,7 @@ class Tab(Page):
             self._to_tab,
             {
                 "op": "hello",
-                "protocol": 1,
+                "protocol": PROTOCOL,
                 "path": self.path,
                 "client": self.client,
                 "version": self.notebook.version,
@@ -145,8 +155,7 @@ class Tab(Page):
                     self.notebook.ydoc.apply_update(frame)
             finally:
                 self._applying = False
-            act, self._on_edit = self._on_edit, lambda: None
-            act()
+            self._do_meanwhile()
             return
         request = json.loads(frame)
         self.requests.append(request["op"])
@@ -155,6 +164,13 @@ class Tab(Page):
             self._to_server(self.notebook.ydoc.get_update())
         elif request["op"] == "detach":
             self._attached = False
+        elif request["op"] == "takeback":
+            self._structure.take_back(request["keys"])
+        elif request["op"] == "edit":
+            refused = self._structure.carry_out(request["edit"])
+            self._do_meanwhile()
+            self._answer(request, {"refused": refused} if refused else {})
+            return
         elif request["op"] == "ended":
             self.running = [one for one in self.running if one not in request["cells"]]
         slow: dict[str, Callable[[], Any]] = {"save": self.save, "revert": self.revert}
@@ -175,7 +191,11 @@ class Tab(Page):
         else:
             self._answer(request)
 
-    def _answer(self, request: Mapping[str, Any]) -> None:
+    def _do_meanwhile(self) -> None:
+        act, self._on_edit = self._on_edit, lambda: None
+        act()
+
+    def _answer(self, request: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> None:
         situation = {
             "re": request["id"],
             "dirty": self.dirty,
@@ -184,6 +204,7 @@ class Tab(Page):
             "writable": self.writable,
             "cell": self.active_cell,
             "editing": self.editing,
+            **(more or {}),
         }
         self._to_server(json.dumps(situation))
 

@@ -20,7 +20,7 @@ from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
 
 from . import rooms
-from .browser import Tab
+from .browser import Tab, is_edit
 from .conftest import cells_of, code, notebook_json
 
 Write = Callable[..., Path]
@@ -53,8 +53,8 @@ class Meanwhile:
         take = Tab._to_tab
 
         def to_tab(tab: Tab, frame: str | bytes) -> None:
-            action, self._action = self._action, self._action if isinstance(frame, str) else None
-            if action is not None and isinstance(frame, bytes):
+            if self._action is not None and is_edit(frame):
+                action, self._action = self._action, None
                 action()
             take(tab, frame)
 

@@ -16,13 +16,13 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.carriers import Notebooks, Place, TabLink, Tabs
 from jupyter_agent.carriers import tab as tab_carrier
-from jupyter_agent.carriers.tab_link import Timeouts
+from jupyter_agent.carriers.tab_link import PROTOCOL, Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed
 from tests.waiting import until
 
-from .browser import Tab
+from .browser import Tab, is_edit
 from .conftest import cells_of, code, markdown
 
 Write = Callable[..., Path]
@@ -128,7 +128,7 @@ async def test_an_edit_that_a_tab_froze_over_is_taken_back(notebook: Notebook, t
 
     def freeze_at_the_edit(frame: str | bytes) -> None:
         step(frame)
-        if isinstance(frame, bytes):
+        if is_edit(frame):
             tab.freeze()
 
     tab._take = freeze_at_the_edit  # type: ignore[method-assign]
@@ -160,7 +160,7 @@ def cut_at(tab: Tab, *, applied: bool, client: str | None = "page-1") -> None:
     step = tab._take
 
     def take(frame: str | bytes) -> None:
-        if not isinstance(frame, bytes):
+        if not is_edit(frame):
             return step(frame)
         tab._take = step  # type: ignore[method-assign]
         if applied:
@@ -211,7 +211,7 @@ async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_a
 
     def freeze_after_the_edit(frame: str | bytes) -> None:
         step(frame)
-        if isinstance(frame, bytes):
+        if is_edit(frame):
             tab._take = step  # type: ignore[method-assign]
             tab.freeze()
 
@@ -241,19 +241,23 @@ async def test_n1_an_edit_that_is_cancelled_while_its_page_comes_back_is_taken_b
 def freeze_coming_back(tab: Tab) -> None:
     """Its connection is lost with the next edit; it gets that over the next one, and freezes."""
     step = tab._take
+    edited = False
 
     def lose(frame: str | bytes) -> None:
-        if isinstance(frame, str):
+        if not is_edit(frame):
             return step(frame)
         tab._take = freeze  # type: ignore[method-assign]
         tab.cut()
         asyncio.get_running_loop().call_soon(tab.connect)
 
     def freeze(frame: str | bytes) -> None:
-        if isinstance(frame, bytes) or json.loads(frame)["op"] != "sync":
-            return step(frame)
-        tab._take = step  # type: ignore[method-assign]
-        tab.freeze()
+        nonlocal edited
+        if not edited or isinstance(frame, bytes):
+            edited = edited or is_edit(frame)
+            step(frame)
+        if isinstance(frame, str) and edited:
+            tab._take = step  # type: ignore[method-assign]
+            tab.freeze()
 
     tab._take = lose  # type: ignore[method-assign]
 
@@ -285,6 +289,54 @@ async def test_n1_a_refused_removal_is_not_taken_for_the_persons_own_when_the_pa
     tab.thaw()
     assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b", "c"]
     assert tab.source("a") == "x = 1\ny = 2"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_refused_edit_is_taken_back_once_the_person_has_left_the_cell(
+    notebook: Notebook, tab: Tab
+) -> None:
+    await notebook.read()
+    tab.as_the_edit_arrives(tab.freeze)
+    with pytest.raises(Busy, match="nothing was changed"):
+        await notebook.update("a", type="markdown", old_string="1", new_string="2")
+    tab.edit_in("a")  # it wakes, and they are there before what takes the edit back
+    tab.thaw()
+    tab.type("a", " # mine")
+    await notebook.read()
+    assert tab.cell("a")["cell_type"] == "markdown"  # not replaced under their hands
+    tab.edit_in("b")
+    await until(lambda: tab.cell("a")["cell_type"] == "code")
+    assert tab.source("a") == "x = 1\ny = 2 # mine"
+    assert (await notebook.cell("a")).source == "x = 1\ny = 2 # mine"
+
+
+async def test_what_is_typed_while_the_page_is_asked_is_not_taken_for_the_edits_own(
+    notebook: Notebook, tab: Tab
+) -> None:
+    tab.as_the_edit_arrives(lambda: tab.type("a", " # mine"))
+    edit = await notebook.update("a", type="raw", old_string="x = 1", new_string="x = 2")
+    assert tab.source("a") == "x = 2\ny = 2 # mine"
+    assert [change.after.source for change in edit.changes if change.after] == ["x = 2\ny = 2"]
+    tab.as_the_edit_arrives(lambda: tab.type("a", ", too"))
+    assert (await undo(notebook, edit.changes)).conflicts == []
+    assert tab.source("a") == "x = 1\ny = 2 # mine, too"
+    assert tab.cell("a")["cell_type"] == "code"
+
+
+async def test_a_cell_that_the_person_runs_is_neither_moved_nor_retyped(
+    notebook: Notebook, tab: Tab
+) -> None:
+    tab.own_runs.add("a")
+    for attempt in (notebook.move("a", index=2), notebook.update("a", type="raw")):
+        with pytest.raises(Busy, match="running"):
+            await attempt
+    tab.edit_in("b", editing=False)
+    with pytest.raises(Busy, match="running"):  # the cell that they are in stays: the other moves
+        await notebook.move("b", index=0)
+    assert tab.ids() == ["a", "b", "c"]
+    assert (await notebook.cell("a")).type == "code"
+    await notebook.delete("c")
+    assert tab.ids() == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -579,9 +631,11 @@ async def test_a_closed_notebook_sends_no_more_typing(
     assert (await notebook.cell("a")).source == "x = 1\ny = 2"
 
 
-@pytest.mark.parametrize("wrong", [{"protocol": 2}, {"version": "1.0.0"}, {"version": None}])
+@pytest.mark.parametrize(
+    "wrong", [{"protocol": PROTOCOL - 1}, {"version": "1.0.0"}, {"version": None}]
+)
 def test_a_tab_of_another_version_is_refused(wrong: dict[str, Any]) -> None:
-    hello = {"protocol": 1, "version": "2.0.0", "path": "a.ipynb", "client": "c"}
+    hello = {"protocol": PROTOCOL, "version": "2.0.0", "path": "a.ipynb", "client": "c"}
     TabLink(print, hello)
     with pytest.raises(ValueError, match="reload the page"):
         TabLink(print, {**hello, **wrong})

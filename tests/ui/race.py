@@ -206,7 +206,7 @@ class Race:
             )
         act, expected = self._edit(kind, cell_id, before)
         work = agent.submit(self._after, choose.uniform(0, 0.1), act)
-        time.sleep(choose.uniform(0, 0.1 + 0.005 * delay))
+        time.sleep(choose.uniform(0, choose.choice((0.1, 0.5)) + 0.003 * delay))
         pauses = [choose.choice((0, 0, 0.005, 0.02, 0.04)) for _ in word]
         self._enter(cell_id, entering)
         for key, pause in zip(word, pauses, strict=True):

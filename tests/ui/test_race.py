@@ -29,7 +29,6 @@ def lab(
         yield lab
 
 
-@pytest.mark.xfail(reason="the server replaces the cell under the hands of the person")
 @words
 def test_what_is_typed_as_the_agent_takes_the_cell_away_stays_whole(
     context: BrowserContext, open_page: OpenPage, seed: int, words: int

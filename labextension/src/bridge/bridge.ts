@@ -54,11 +54,11 @@ export class TabBridge implements ITabBridge {
     if (this._links.has(context) || contents.driveName(context.path)) {
       return; // a second view of the same notebook, or none of our server's files
     }
+    const views = (): NotebookPanel[] =>
+      this._notebooks.filter(widget => widget.context === context);
     const view = (): NotebookPanel | undefined => {
       const current = this._notebooks.currentWidget;
-      return current?.context === context
-        ? current
-        : this._notebooks.find(widget => widget.context === context);
+      return current?.context === context ? current : views()[0];
     };
     const link = new TabLink({
       context,
@@ -66,6 +66,7 @@ export class TabBridge implements ITabBridge {
       contents,
       client: this.client,
       view,
+      views,
       autosave: this._autosave
     });
     this._links.set(context, link);

@@ -17,9 +17,11 @@ import { ServerRunCells } from './serverRunCells';
 import { reload } from './reload';
 import { followTrust } from './roomTrust';
 import { FileAccess } from './saves';
+import { StructuralEdits } from './structure';
+import type { IEdit } from './structure';
 import { trust } from './trust';
 
-const PROTOCOL = 1;
+const PROTOCOL = 2;
 const LONGEST_PAUSE = 10_000; // milliseconds
 /** A connection that was there for so many milliseconds is no sign of trouble when it ends. */
 const LASTING = 10_000;
@@ -28,10 +30,14 @@ type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** What the server asks of a tab. */
 interface IRequest {
-  op: 'attach' | 'sync' | 'save' | 'trust' | 'revert' | 'reveal' | 'detach' | 'ended';
+  op: 'attach' | 'sync' | 'edit' | 'takeback' | 'save' | 'trust' | 'revert' | 'detach' | 'ended';
   id?: number;
   cell?: string;
   cells?: string[];
+  /** Of `edit`. */
+  edit?: IEdit;
+  /** Of `takeback`: the keys of edits. */
+  keys?: string[];
 }
 
 /** The link of one open notebook, shared by all its views. */
@@ -58,6 +64,7 @@ export class TabLink implements IDisposable {
     clearTimeout(this._timer);
     this._ydoc.off('update', this._forward);
     this._socket?.close();
+    this._structure.dispose();
     Signal.clearData(this);
   }
 
@@ -137,7 +144,7 @@ export class TabLink implements IDisposable {
   }
 
   /** Do what is asked. Returns what the answer says besides, or other than, the situation. */
-  private async _serve({ op, cell, cells }: IRequest): Promise<object> {
+  private async _serve({ op, cell, cells, edit, keys }: IRequest): Promise<object> {
     const { context, autosave } = this._options;
     switch (op) {
       case 'attach': // snapshot and subscription in one tick, so that no update falls between
@@ -149,6 +156,11 @@ export class TabLink implements IDisposable {
         this._ydoc.off('update', this._forward);
         break;
       case 'sync': // its answer comes behind all that was applied before
+        break;
+      case 'edit': // before the first pause, so within this tick
+        return edit ? this._structure.carryOut(edit) : {};
+      case 'takeback':
+        this._structure.takeBack(keys ?? []);
         break;
       case 'save':
         if (autosave()) {
@@ -167,9 +179,6 @@ export class TabLink implements IDisposable {
             trust(model);
           }
         }
-        break;
-      case 'reveal':
-        await this._reveal(cell);
         break;
       case 'ended': // of the cells in our hello those in which nothing of the server's runs
         this._lent.end(cells ?? [], context.model);
@@ -208,14 +217,6 @@ export class TabLink implements IDisposable {
     }
   }
 
-  private async _reveal(id: string | undefined): Promise<void> {
-    const notebook = this._options.view()?.content;
-    const index = notebook?.widgets.findIndex(cell => cell.model.id === id) ?? -1;
-    if (notebook && index >= 0) {
-      await notebook.scrollToItem(index, 'smart');
-    }
-  }
-
   private _onPathChanged(_: Context, path: string): void {
     this._send({ op: 'path', path });
   }
@@ -238,6 +239,11 @@ export class TabLink implements IDisposable {
   }
 
   private readonly _lent = new ServerRunCells();
+  private readonly _structure = new StructuralEdits({
+    model: () => this._options.context.model,
+    views: () => this._options.views().map(panel => panel.content),
+    isLent: id => this._lent.ids.includes(id)
+  });
   private _file: FileAccess | null = null;
   private _socket: WebSocket | null = null;
   private _attempt = 0;
@@ -255,6 +261,8 @@ export namespace TabLink {
     client: string;
     /** The view of the notebook that the user last had in front. */
     view: () => NotebookPanel | undefined;
+    /** All views of the notebook. */
+    views: () => NotebookPanel[];
     /** Whether the user lets JupyterLab save unasked. */
     autosave: () => boolean;
   }

@@ -90,6 +90,7 @@ function open(options: { collaborative?: boolean } = {}) {
     contents: {} as Contents.IManager,
     client: 'page-1',
     view: () => undefined,
+    views: () => [],
     autosave: () => true
   });
   return { context, notebook, link };
@@ -107,7 +108,7 @@ describe('TabLink', () => {
     const { notebook, socket, link } = await connected();
     notebook.getCell(0).setSource('x = 2');
     expect(socket.url).toBe('ws://lab/base/api/agent/tab');
-    const hello = { op: 'hello', protocol: 1, path: 'sales.ipynb', client: 'page-1', running: [] };
+    const hello = { op: 'hello', protocol: 2, path: 'sales.ipynb', client: 'page-1', running: [] };
     expect(socket.messages).toEqual([{ ...hello, version: notebook.version }]);
     expect(socket.sent).toHaveLength(1);
     link.dispose();

@@ -1,0 +1,172 @@
+import type { YNotebook } from '@jupyter/ydoc';
+import { MarkdownCell, isCodeCellModel } from '@jupyterlab/cells';
+import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
+import * as Y from 'yjs';
+
+export type SharedCell = Y.Map<unknown>;
+
+/** An open notebook. */
+export interface IPage {
+  model: () => INotebookModel;
+  /** All views of the notebook in this page. */
+  views: () => Notebook[];
+  /** Whether what runs in the cell is a run of the server's. */
+  isLent: (id: string) => boolean;
+}
+
+const OF_CODE = ['outputs', 'execution_count', 'execution_state'];
+
+/** The cells of an open notebook, and where the user is in them. */
+export class PageCells {
+  constructor(private readonly _page: IPage) {}
+
+  get length(): number {
+    return this._cells.length;
+  }
+
+  at(index: number): SharedCell {
+    return this._cells.get(index);
+  }
+
+  views(): Notebook[] {
+    return this._page.views();
+  }
+
+  /** Give the cell that text. */
+  write(index: number, text: string): void {
+    const source = this.at(index).get('source') as Y.Text;
+    if (source.toJSON() !== text) {
+      this._ydoc.transact(() => {
+        source.delete(0, source.length);
+        source.insert(0, text);
+      }, this);
+    }
+  }
+
+  /** In two transactions: JupyterLab 4.6 loses the active cell when one inserts and deletes cells. */
+  replace(from: number, copy: SharedCell, to: number): void {
+    const id = this.idAt(from);
+    const rendered = this._page.views().map(view => markdown(view, id)?.rendered);
+    this.insert(to, copy);
+    this.remove(from + (to <= from ? 1 : 0));
+    this._page.views().forEach((view, number) => {
+      const cell = markdown(view, id);
+      const was = rendered[number];
+      if (cell && was !== undefined) {
+        cell.rendered = was;
+      }
+    });
+  }
+
+  /** With an origin of our own: sent to the server, and not undone by the user's Ctrl-Z. */
+  insert(index: number, cell: SharedCell): void {
+    this._ydoc.transact(() => this._cells.insert(index, [cell]), this);
+  }
+
+  remove(index: number): void {
+    this._ydoc.transact(() => this._cells.delete(index), this);
+  }
+
+  /** Active cell and focus stay where they are in each view. */
+  keepingThePlace<T>(work: () => T): T {
+    const places = this._page.views().map(view => ({
+      view,
+      id: view.activeCell?.model.id,
+      hasFocus: view.node.contains(document.activeElement)
+    }));
+    const before = this._cells.toArray();
+    const result = work();
+    const now = this._cells.toArray();
+    if (before.length === now.length && before.every((cell, at) => cell === now[at])) {
+      return result; // refused
+    }
+    this._page.model().dirty = true;
+    for (const { view, id, hasFocus } of places) {
+      if (id && view.activeCell?.model.id !== id) {
+        const index = view.widgets.findIndex(({ model }) => model.id === id);
+        if (index >= 0) {
+          view.activeCellIndex = index;
+        }
+      }
+      if (hasFocus && !view.node.contains(document.activeElement)) {
+        view.activate();
+      }
+    }
+    return result;
+  }
+
+  isActive(id: string): boolean {
+    return this._page.views().some(({ activeCell }) => activeCell?.model.id === id);
+  }
+
+  isTypedIn(id: string): boolean {
+    return this._page
+      .views()
+      .some(({ activeCell, mode }) => mode === 'edit' && activeCell?.model.id === id);
+  }
+
+  isTheUsersRun(id: string): boolean {
+    const model = [...this._page.model().cells].find(cell => cell.id === id);
+    return (
+      !!model &&
+      isCodeCellModel(model) &&
+      model.executionState === 'running' &&
+      !this._page.isLent(id)
+    );
+  }
+
+  above(id: string | null): number {
+    const index = id === null ? -1 : this.index(id);
+    return index < 0 ? this._cells.length : index;
+  }
+
+  index(id: string): number {
+    return this.ids.indexOf(id);
+  }
+
+  idAt(index: number): string | null {
+    return this.ids[index] ?? null;
+  }
+
+  get ids(): string[] {
+    return this._cells.map(cell => cell.get('id') as string);
+  }
+
+  /** Looked up each time: shared types die at a revert. */
+  private get _cells(): Y.Array<SharedCell> {
+    return this._ydoc.getArray<SharedCell>('cells');
+  }
+
+  private get _ydoc(): Y.Doc {
+    return (this._page.model().sharedModel as YNotebook).ydoc;
+  }
+}
+
+/** A copy of the cell without what belongs to its type, and without trust, which was given to other outputs. */
+export function ofType(cell: SharedCell, type: string): SharedCell {
+  const copy = cell.clone();
+  for (const key of type === 'code' ? [...OF_CODE, 'attachments'] : OF_CODE) {
+    copy.delete(key);
+  }
+  copy.set('cell_type', type);
+  const metadata = (cell.get('metadata') as SharedCell).clone();
+  metadata.delete('trusted');
+  copy.set('metadata', metadata);
+  if (type === 'code') {
+    copy.set('outputs', new Y.Array<unknown>());
+    copy.set('execution_count', null);
+    copy.set('execution_state', 'idle');
+  }
+  return copy;
+}
+
+/** The text as the server knows it: half a character travels as a replacement character. */
+export function onTheWire(cell: SharedCell): string {
+  const bytes = new TextEncoder().encode((cell.get('source') as Y.Text).toJSON());
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+}
+
+function markdown(view: Notebook, id: string | null): MarkdownCell | undefined {
+  const cell = view.widgets.find(({ model }) => model.id === id);
+  return cell instanceof MarkdownCell ? cell : undefined;
+}

@@ -45,7 +45,6 @@ class FileCarrier:
     """
 
     name: CarrierName = "file"
-    shadow = None  # nobody types in a file
     place: Place | None = None
 
     def __init__(
@@ -106,10 +105,10 @@ class FileCarrier:
     async def trust(self, cell_id: str) -> None:
         self._approved.add(cell_id)
 
-    async def foresee_removal(self) -> None:
+    async def prepare_removal(self) -> None:
         pass
 
-    def withdraw(self) -> None:
+    async def withdraw(self) -> None:
         pass  # all are transactions
 
     def moved(self, path: str) -> None:

@@ -16,14 +16,15 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.people import People
+from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.begun import end_lost
 from jupyter_agent.document.carrier import Place, Saved, metadata_of
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.shadow import Shadow
 from jupyter_agent.document.slices import copied, give_way
 from jupyter_agent.errors import Busy
+from jupyter_agent.tasks import surely
 
 PATIENCE = 30.0
 """Seconds that the room may take for anything."""
@@ -73,6 +74,8 @@ class RoomCarrier:
         self._room: Room | None = None
         self._mirror: _Mirror | None = None
         self._people: People | None = None
+        self._removed: set[str] = set()
+        """Cells that this operation took away, or put a copy in the place of."""
         self._slept = float("-inf")
         """When a page last did not answer in time (`time.monotonic`)."""
 
@@ -89,7 +92,7 @@ class RoomCarrier:
         return self._people.place(self.cells, typed=self._mirror.heard)
 
     @property
-    def shadow(self) -> Shadow | None:
+    def _shadow(self) -> Shadow | None:
         return None if self._room is None else self._room.shadow
 
     @property
@@ -104,9 +107,30 @@ class RoomCarrier:
                 await self._disk.load(self.path)  # what is no notebook makes no room
                 self._file_id = self._rooms.id_of(self.path)
             await self._meet(await self._enter(self._file_id))
+        await surely(self._reapply())
+        self._removed.clear()
 
     async def confirm(self) -> Saved:
-        """Wait until every page has our transactions, then have the document saved."""
+        """Wait until every page has our transactions, then have the document saved. What somebody
+        did meanwhile to a cell that we moved or retyped is brought over; raises Busy where they
+        typed into one that we deleted.
+        """
+        saved = await self.save()
+        shadow = self._shadow
+        if shadow is not None and (pending := shadow.pending()):
+            for removed, text in pending.items():
+                gone = removed.cell_id in self._removed - set(self.cells.ids())
+                if text is not None and gone:
+                    raise Busy(
+                        f"The user began to type in cell `{removed.cell_id}` at this moment; "
+                        "nothing was changed. Read it again."
+                    )
+            pending = await shadow.reapply(self.cells)
+            saved = await self.save()
+            shadow.commit(pending)
+        return saved
+
+    async def save(self) -> Saved:
         assert self._file_id is not None
         async with self._patience():
             changed = self._mirror is not None and self._mirror.changed
@@ -126,21 +150,18 @@ class RoomCarrier:
                 return Saved(False, f"{note} The edit is in the shared document, {why}".strip())
             return Saved(True, note)
 
-    async def save(self) -> Saved:
-        return await self.confirm()
-
     async def trust(self, cell_id: str) -> None:
         metadata = self.cells.get(cell_id).metadata
         self.cells.write_metadata(cell_id, {**metadata, "trusted": True})
 
-    async def foresee_removal(self) -> None:
-        if self.shadow is None:
-            self._cast(await copied(self.cells.document.ydoc))
+    async def prepare_removal(self) -> None:
+        if self._shadow is None:
+            self._attach_shadow(await copied(self.cells.document.ydoc))
             self._hold()
             await give_way()
 
-    def withdraw(self) -> None:
-        pass  # all are transactions
+    async def withdraw(self) -> None:
+        await self._reapply()
 
     def moved(self, path: str) -> None:
         pass  # the room's file id has the newest path
@@ -175,17 +196,26 @@ class RoomCarrier:
         return room
 
     def _removing(self, cell_id: str, index: int) -> None:
-        if self.shadow is None:
-            self._cast()
+        if self._shadow is None:
+            self._attach_shadow()
         self._hold()
-        assert self.shadow is not None
-        self.shadow.remove(cell_id, index)
+        assert self._shadow is not None
+        self._shadow.remove(cell_id, index)
+        self._removed.add(cell_id)
 
-    def _cast(self, copy: bytes | None = None) -> None:
+    async def _reapply(self) -> None:
+        """Do to the cells as they are now what people did to them too late."""
+        shadow = self._shadow
+        if shadow is not None and shadow.pending():
+            pending = await shadow.reapply(self.cells)
+            await self.save()
+            shadow.commit(pending)
+
+    def _attach_shadow(self, copy: bytes | None = None) -> None:
         assert self._room is not None
         assert self._file_id is not None
         shadow = Shadow(self.cells.document, copy)  # not the room's, that may be taking in a file
-        self._room.cast(shadow, partial(_tell, self._late, self._rooms, self._file_id))
+        self._room.attach_shadow(shadow, partial(_tell, self._late, self._rooms, self._file_id))
 
     def _hold(self) -> None:
         assert self._room is not None

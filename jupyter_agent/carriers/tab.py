@@ -16,8 +16,8 @@ from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.tab_link import Kept, Situation, TabGone, TabLink, Tabs
 from jupyter_agent.document.carrier import Place, Saved, metadata_of
 from jupyter_agent.document.cell import CarrierName, CellType
+from jupyter_agent.document.clocks import Mark, clocks
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.updates import Mark, clocks
 from jupyter_agent.errors import Busy, CellNotFound, NotConfirmed, ToolError
 
 RECONNECT = 3.0
@@ -33,7 +33,6 @@ class TabCarrier:
     """
 
     name: CarrierName = "tab"
-    shadow = None
 
     def __init__(self, link: TabLink, tabs: Tabs, disk: Disk) -> None:
         self.link = link
@@ -94,7 +93,7 @@ class TabCarrier:
     async def trust(self, cell_id: str) -> None:
         await self.link.request("trust", self.link.timeouts.sync, cell_id)
 
-    async def foresee_removal(self) -> None:
+    async def prepare_removal(self) -> None:
         pass  # the page removes cells itself
 
     async def remove(self, cell_id: str, source: str) -> None:
@@ -112,7 +111,7 @@ class TabCarrier:
         """As StructuralEdits has it."""
         self._refuse(await self._edit("retype", cell_id, type=type), cell_id)
 
-    def withdraw(self) -> None:
+    async def withdraw(self) -> None:
         self._withdrawn += self._asked
         self._asked.clear()
         if self._withdrawn:
@@ -148,7 +147,7 @@ class TabCarrier:
         self._tabs.forget(self.link)
         self.cells.follow(replica)
         self.cells.home = self
-        self.link.ran = self.cells.taken.add
+        self.link.ran = self.cells.rerun_by_user.add
         return situation
 
     async def _edit(self, kind: str, cell_id: str, **what: Any) -> str:

@@ -23,7 +23,7 @@ from pycrdt import (
 )
 from tornado.web import HTTPError
 
-from jupyter_agent.document.shadow import Shadow
+from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.errors import Busy, UnreadableNotebook
 
 SUPPORTED = "3"
@@ -135,7 +135,7 @@ class Collaboration:
         if room.held is not None:
             room.held.cancel()
             room.held = None
-            room.uncast()
+            room.detach_shadow()
             self.leave(room, room.pin)
 
     async def _remove(self, room: Any, delay: float) -> None:
@@ -197,13 +197,13 @@ class Room:
         """The pages in the room."""
         return [client for client in self.inside.clients if not isinstance(client, Pin)]
 
-    def cast(self, shadow: Shadow, late: Callable[[], object]) -> None:
+    def attach_shadow(self, shadow: Shadow, late: Callable[[], object]) -> None:
         """Keep this shadow of the document; `late` is called when something was done too late."""
         shadow.follow(self.document)
         self.shadow, self._late = shadow, late
         self.listen(True)
 
-    def uncast(self) -> None:
+    def detach_shadow(self) -> None:
         """Keep no shadow any more."""
         if self.shadow is not None:
             self.shadow.close()
@@ -243,8 +243,8 @@ class Room:
         """Sees each message of a client; False: the room takes it as ever."""
         kind = message[:2]
         if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
-            self.shadow.hear(read_message(message[2:]), answer=kind == _ANSWER)
-            if self.shadow.late():
+            self.shadow.apply_client_update(read_message(message[2:]), answer=kind == _ANSWER)
+            if self.shadow.pending():
                 self._late()
         if kind == _ANSWER:
             self._answers.release()

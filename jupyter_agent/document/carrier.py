@@ -10,7 +10,6 @@ from pycrdt import Map
 
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells, as_json
-from jupyter_agent.document.shadow import Shadow
 
 
 @dataclass(frozen=True)
@@ -82,18 +81,14 @@ class Carrier(Protocol):
         ran themselves.
         """
 
-    async def foresee_removal(self) -> None:
-        """The next edit may remove a cell: do what that needs and holds up the event loop."""
-
-    def withdraw(self) -> None:
-        """Called when an operation has failed, after its transactions were taken back: take back
-        its structural edits that were not among them, also where they are only on their way.
+    async def prepare_removal(self) -> None:
+        """Called before an edit that may delete, move or retype a cell: time for what would hold up
+        the event loop.
         """
 
-    @property
-    def shadow(self) -> Shadow | None:
-        """The document without our removals of cells, once there were any and while somebody may
-        not know of them yet.
+    async def withdraw(self) -> None:
+        """Called when an operation has failed, after its transactions were taken back: take back
+        whatever else it did, also where that is only on its way.
         """
 
     def moved(self, path: str) -> None:

@@ -115,7 +115,7 @@ class SharedCells:
         """Is told id and index of a cell that the next transaction deletes."""
         self.home: StructuralEdits | None = None
         """Who makes structural edits; None: they are transactions of this document."""
-        self.taken: set[str] = set()
+        self.rerun_by_user: set[str] = set()
         """Cells that a person runs since a run of ours began in them."""
         self.server = ""
         """Whose runs the cells show, where the document outlives a server."""
@@ -133,7 +133,7 @@ class SharedCells:
         """From now on these are the cells of this document."""
         self.close()
         self.document = document
-        self.taken = set()
+        self.rerun_by_user = set()
         self._observe()
         if self.on_follow is not None:
             self.on_follow(document)

@@ -4,7 +4,7 @@ state, no waiting.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import nbformat
@@ -12,9 +12,7 @@ import nbformat
 from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
 from jupyter_agent.document.crdt import SharedCells, nbformat_cell
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer
-from jupyter_agent.document.shadow import Removed
 from jupyter_agent.errors import (
-    Busy,
     Conflict,
     InvalidInput,
     Locked,
@@ -224,14 +222,3 @@ def _invalid(cell_id: str, state: CellState) -> str:
 
 def _reads(cell: Cell) -> str:
     return f"It now reads (version {cell.version}):\n{cell.source}"
-
-
-def refuse_typed_in(late: Mapping[Removed, str | None], changes: Sequence[Change]) -> None:
-    """Raises Busy where somebody typed at this moment into a cell that the changes delete."""
-    deleted = {change.cell_id for change in changes if change.after is None}
-    for removed, text in late.items():
-        if text is not None and removed.cell_id in deleted:
-            raise Busy(
-                f"The user began to type in cell `{removed.cell_id}` at this moment; nothing was "
-                "changed. Read it again."
-            )

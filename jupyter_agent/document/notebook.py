@@ -17,12 +17,12 @@ from typing import Any
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, Place, Saved
 from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, Change
+from jupyter_agent.document.clocks import Mark
 from jupyter_agent.document.crdt import Retraction, SharedCells, new_id
 from jupyter_agent.document.edits import Outcome
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
-from jupyter_agent.document.updates import Mark
 from jupyter_agent.errors import AgentError, Busy, CellNotFound, Locked
 from jupyter_agent.tasks import surely
 
@@ -254,7 +254,7 @@ class Notebook:
         """
         async with self._operation() as carrier:
             if removes:
-                await carrier.foresee_removal()
+                await carrier.prepare_removal()
             _, saved = await self._carry_out(carrier, operation)
             return saved
 
@@ -302,8 +302,6 @@ class Notebook:
         async with self.lock:
             carrier = self._carrier = await self._choose(self.path, self._carrier)
             await carrier.refresh()
-            if carrier.shadow is not None and carrier.shadow.late():
-                await surely(_keep_late(carrier))
             self._follow()
             await carrier.cells.catch_up()
             yield carrier
@@ -316,7 +314,7 @@ class Notebook:
     ) -> Edit:
         async with self._operation() as carrier:
             if removes:
-                await carrier.foresee_removal()
+                await carrier.prepare_removal()
             outcome: Outcome | None = None
             path = carrier.path
 
@@ -346,18 +344,12 @@ class Notebook:
                 edits.refuse_invalid(carrier.cells, changes)
                 mark = Mark(carrier.cells.document.ydoc)
                 saved = await surely(carrier.confirm())
-                if carrier.shadow is not None and (late := carrier.shadow.late()):
-                    edits.refuse_typed_in(late, changes)
-                    late = await carrier.shadow.keep(carrier.cells)
-                    saved = await surely(carrier.confirm())
-                    carrier.shadow.kept(late)
             except BaseException as error:
                 retract()
-                carrier.withdraw()
                 with suppress(AgentError):
-                    # Nobody will journal it: if it was saved, it is saved without.
-                    kept = await surely(_keep_late(carrier))
-                    if not kept and isinstance(error, asyncio.CancelledError):
+                    await surely(carrier.withdraw())
+                    if isinstance(error, asyncio.CancelledError):
+                        # Nobody will journal it: if it was saved, it is saved without.
                         await surely(carrier.confirm())
                 raise
         arrived = mark.is_in(carrier.cells.document.ydoc)
@@ -390,13 +382,3 @@ def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
     index = change.before.index
     above, below = order[:index][-_NEIGHBOURS:], order[index + 1 :][:_NEIGHBOURS]
     return replace(change, before=replace(change.before, above=above[::-1], below=below))
-
-
-async def _keep_late(carrier: Carrier) -> bool:
-    """Do to the cells as they are now what people did to them too late; whether there was any."""
-    shadow = carrier.shadow
-    if shadow is None or not shadow.late():
-        return False
-    shadow.kept(await shadow.keep(carrier.cells))
-    await carrier.confirm()
-    return True

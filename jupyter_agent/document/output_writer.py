@@ -71,7 +71,7 @@ class CellOutputs:
         """The cell was deleted (or is no code cell any more): outputs are dropped, never put
         elsewhere.
         """
-        self.taken = False
+        self.rerun_by_user = False
         """A person ran the cell meanwhile: it is theirs, and outputs of this run are dropped."""
         self.finished = False
         self._cells = cells
@@ -90,7 +90,7 @@ class CellOutputs:
         """Clear the cell and show that it runs."""
         for shown in self._displays.values():
             shown[:] = [writer for writer in shown if writer.cell_id != self.cell_id]
-        self._cells().taken.discard(self.cell_id)
+        self._cells().rerun_by_user.discard(self.cell_id)
         self._begin()
 
     def stream(self, name: str, text: str) -> None:
@@ -139,7 +139,7 @@ class CellOutputs:
         """Write everything again if the document, or the cell in it, was replaced since: what was
         written meanwhile may not be in the copy.
         """
-        if self._written_to is None or self.taken:
+        if self._written_to is None or self.rerun_by_user:
             return
         document, identity = place = self._place()
         if document is self._written_to[0]:
@@ -164,7 +164,7 @@ class CellOutputs:
         cells = self._cells()
         return (
             cells.home is not None
-            and self.cell_id not in cells.taken
+            and self.cell_id not in cells.rerun_by_user
             and cells.value(self.cell_id).get("execution_state") == "running"
         )
 
@@ -252,19 +252,19 @@ class CellOutputs:
 
     def _cell(self) -> Map[Any] | None:
         """The cell, while it is there and this run's."""
-        if self.taken:
+        if self.rerun_by_user:
             return None
         try:
             cell = self._cells().shared(self.cell_id)
         except CellNotFound:
             cell = None
         self.gone = cell is None or "outputs" not in cell
-        self.taken = self.cell_id in self._cells().taken
-        if cell is not None and self.taken and not self.gone:
+        self.rerun_by_user = self.cell_id in self._cells().rerun_by_user
+        if cell is not None and self.rerun_by_user and not self.gone:
             with self._cells().transaction(RUN):  # theirs waits for ours: nothing of it is there
                 cell["outputs"].clear()
                 begun.leave(self._cells(), self.cell_id)
-        return None if self.gone or self.taken else cell
+        return None if self.gone or self.rerun_by_user else cell
 
     def _live(self) -> Array[Any] | None:
         """The cell's outputs in the document, in step with what we have written."""

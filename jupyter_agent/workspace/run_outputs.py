@@ -97,7 +97,7 @@ class IntoCell:
     @property
     def taken(self) -> bool:
         """A person ran the cell while this run went on: it shows their run."""
-        return self._outputs is not None and self._outputs.taken
+        return self._outputs is not None and self._outputs.rerun_by_user
 
     def so_far(self) -> list[Output]:
         return self._outputs.outputs() if self._outputs is not None else []

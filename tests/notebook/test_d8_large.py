@@ -17,8 +17,8 @@ from jupyter_ydoc import YNotebook
 
 from jupyter_agent.carriers import Notebooks, TabLink, Tabs, file, nbformat_file, room
 from jupyter_agent.carriers import contents as contents_module
+from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.document import slices
-from jupyter_agent.document.shadow import Shadow
 from jupyter_agent.document.slices import give_way
 from jupyter_agent.document.undo import undo
 from jupyter_agent.text.notebook import render

@@ -13,9 +13,9 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Map, Text, XmlElement, XmlFragment
 
 from jupyter_agent.carriers import Notebooks, Tabs, room
+from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.tab_link import Timeouts
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.shadow import Shadow
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
 
@@ -362,8 +362,8 @@ def test_what_is_no_update_of_a_notebook_does_no_harm() -> None:
     document.ycells.append(Map({"id": "a", "source": Text("x")}))
     shadow = Shadow(document)
     for garbage in (b"", b"\x01\x02\x03", b"\xff" * 9):
-        shadow.hear(garbage)
-        shadow.hear(garbage, answer=True)
+        shadow.apply_client_update(garbage)
+        shadow.apply_client_update(garbage, answer=True)
     strange = document.ydoc.get("strange", type=XmlFragment)
     strange.children.append(XmlElement("p"))
     with document.ydoc.transaction():
@@ -372,5 +372,5 @@ def test_what_is_no_update_of_a_notebook_does_no_harm() -> None:
     shadow.remove("a", 0)
     del document.ycells[0]
     assert [(removed.cell_id, removed.now) for removed in shadow.removed] == [("a", "x")]
-    assert shadow.late() == {}
+    assert shadow.pending() == {}
     shadow.close()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pycrdt import Array, Doc, Map, Text
 
-from jupyter_agent.document.updates import Update, brings_nothing, clocks, deletes_nothing, union
+from jupyter_agent.carriers.room_updates import Update, brings_nothing, deletes_nothing, union
+from jupyter_agent.document.clocks import clocks
 
 OUTPUT = {"data": {"a": [1.0, 2.5, None, True, {"😀": -7}], "b": b"12", "c": 2**60}}
 
@@ -42,9 +43,9 @@ def test_a_deletion_that_is_left_out_leaves_what_it_deleted() -> None:
     assert Update.read(one.get_update()).without(union(spared.deletes, kept.deletes)).deletes == {}
 
 
-def test_what_an_update_brings_and_deletes_is_stillborn() -> None:
+def test_what_an_update_brings_and_deletes_is_dead_on_arrival() -> None:
     update = Update(b"", {1: [(0, 9)], 2: [(3, 4)]}, {1: [(2, 4), (7, 12)], 3: [(0, 1)]})
-    assert update.stillborn == {1: [(2, 4), (7, 9)]}
+    assert update.dead_on_arrival == {1: [(2, 4), (7, 9)]}
     assert update.without({1: [(0, 3), (8, 10)], 3: [(0, 5)]}).deletes == {
         1: [(3, 4), (7, 8), (10, 12)]
     }

@@ -17,17 +17,16 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Subscription, TransactionEvent
 
-from jupyter_agent.document.cell import CellState
-from jupyter_agent.document.crdt import SharedCells, snapshot
-from jupyter_agent.document.merge import with_typing
-from jupyter_agent.document.updates import (
+from jupyter_agent.carriers.room_updates import (
     Ranges,
     Update,
     brings_nothing,
-    clocks,
     deletes_nothing,
     union,
 )
+from jupyter_agent.document.cell import CellState
+from jupyter_agent.document.crdt import SharedCells, snapshot
+from jupyter_agent.document.merge import with_typing
 
 
 @dataclass(eq=False)
@@ -97,7 +96,7 @@ class Shadow:
         self.removed.append(removed)
         self._removing = True
 
-    def hear(self, update: bytes, *, answer: bool = False) -> None:
+    def apply_client_update(self, update: bytes, *, answer: bool = False) -> None:
         """Take what a page sends, before the live document does. In an `answer` it tells all that
         it has, our removals among it.
         """
@@ -108,36 +107,19 @@ class Shadow:
                 update = Update.read(update).without(self._gone).encode()
             self._doc.apply_update(update)
 
-    def goes_on_in(self, document: YNotebook) -> None:
-        """The page has come back, and this is the new replica of its document, which has what was
-        typed meanwhile and has yet to get our removals.
-        """
-        state = self._doc.get_state()
-        known = clocks(state)
-        with suppress(ValueError):  # as in `hear`
-            update = Update.read(document.ydoc.get_update(state))
-            self._doc.apply_update(update.without(self._gone).encode())
-        typed = {
-            client: [(known.get(client, 0), clock)]
-            for client, clock in clocks(self._doc.get_state()).items()
-            if clock > known.get(client, 0)
-        }
-        self._gone = union(self._gone, typed)
-        self.follow(document)
-
-    def late(self) -> dict[Removed, str | None]:
+    def pending(self) -> dict[Removed, str | None]:
         """The cells to which something was done too late that has not been kept yet, and the text
         of each by now; None where they deleted it.
         """
         now = {removed: removed.now for removed in self.removed}
         return {removed: text for removed, text in now.items() if text != removed.before}
 
-    async def keep(self, cells: SharedCells) -> dict[Removed, str | None]:
+    async def reapply(self, cells: SharedCells) -> dict[Removed, str | None]:
         """Do to the cells of the live document what was done too late: letters go where the cell
-        is now, or it returns with them. Gives what `kept` is to be told when it is sure to stay.
+        is now, or it returns with them. Gives what `commit` needs once it is sure to stay.
         """
-        late = self.late()
-        for removed, text in late.items():
+        pending = self.pending()
+        for removed, text in pending.items():
             there = removed.cell_id in cells.ids()
             if text is None:
                 if there:
@@ -148,11 +130,11 @@ class Shadow:
             else:
                 index = self._places[: self._places.index(removed)].count(None)
                 cells.insert(index, removed.cell_id, removed.state)
-        return late
+        return pending
 
-    def kept(self, late: Mapping[Removed, str | None]) -> None:
+    def commit(self, pending: Mapping[Removed, str | None]) -> None:
         """This has been done in the live document for good."""
-        for removed, text in late.items():
+        for removed, text in pending.items():
             if text is None:
                 self.removed.remove(removed)
             else:
@@ -166,7 +148,7 @@ class Shadow:
         if not deletes_nothing(update):
             with suppress(ValueError):  # it has what is in no notebook, and is taken as it is
                 read = Update.read(update)
-                lost = read.deletes if self._removing else read.stillborn
+                lost = read.deletes if self._removing else read.dead_on_arrival
                 self._gone = union(self._gone, lost)
                 update = read.without(self._gone).encode()
         self._removing = False

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from pycrdt import Doc, write_var_uint
+from pycrdt import write_var_uint
 
 Ranges: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """Ids of items: client -> (first clock, clock after the last); the ranges of one in order, and
@@ -47,7 +47,7 @@ class Update:
         return cls(update[:at], brings, deletes)
 
     @property
-    def stillborn(self) -> Ranges:
+    def dead_on_arrival(self) -> Ranges:
         """What it brings and deletes."""
         return _difference(self.deletes, _difference(self.deletes, self.brings))
 
@@ -72,26 +72,6 @@ def deletes_nothing(update: bytes) -> bool:
 def brings_nothing(update: bytes) -> bool:
     """Told by its first byte, the number of clients that it has items of."""
     return update.startswith(b"\0")
-
-
-def clocks(state: bytes) -> dict[int, int]:
-    """A state vector: client -> the clock after its last item."""
-    reader = _Reader(state)
-    return {reader.number(): reader.number() for _ in range(reader.number())}
-
-
-class Mark:
-    """How far a document has come, to find what was done in it in another replica."""
-
-    def __init__(self, doc: Doc[Any]) -> None:
-        self._clocks = clocks(doc.get_state())
-
-    def is_in(self, doc: Doc[Any]) -> bool:
-        """Exact for our own transactions: each, even one that only deletes, also marks the document
-        as dirty. For those of a page: it is a later state of that page's document.
-        """
-        has = clocks(doc.get_state())
-        return all(has.get(client, 0) >= clock for client, clock in self._clocks.items())
 
 
 def union(one: Ranges, other: Ranges) -> Ranges:

@@ -1,8 +1,8 @@
-"""A person who enters a cell and types at the very moment when the agent takes that cell away.
+"""People who enter a cell and type at the very moment when the agent takes that cell away.
 
-The agent works over REST; the person has real keys, in one page. The page's lines to the server can
-be slow, cut at the very frame that brings the edit, and the page can be busy for longer than the
-server waits.
+The agent works over REST; each person has real keys, in a page of their own. The lines of a page to
+the server can be slow, or cut at the very frame that brings the edit, and the page can be busy for
+longer than the server waits.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from tests.ui.page import OpenNotebook, eventually
 
 TIMEOUT = 0.6
 """Seconds that the server is set to wait for a page here."""
+FROZEN = 1200
+"""Milliseconds for which a page is frozen, so that it passes that time."""
 CELLS = 6
 LETTERS = "EGNPQTUW"
 """In JupyterLab's command mode these do nothing."""
@@ -31,7 +33,13 @@ Fault = Literal["before", "after", "swallow"]
 SLOW_LINES = """
 (() => {
   const wire = (window.agentWire = { delay: 0, fault: null, cuts: 0 });
-  const isEdit = data => typeof data !== 'string' || data.includes('"op": "edit"');
+  const isEdit = (data, inRoom) => {
+    if (typeof data === 'string') {
+      return data.includes('"op": "edit"');
+    }
+    const [message, kind] = new Uint8Array(data);
+    return !inRoom || (message === 0 && kind === 2);
+  };
   const later = (queue, work) => {
     if (!wire.delay && !queue.length) {
       work();
@@ -43,7 +51,8 @@ SLOW_LINES = """
   window.WebSocket = class extends WebSocket {
     constructor(url, protocols) {
       super(url, protocols);
-      if (!/api\\/(agent\\/tab|collaboration\\/room)/.test(String(url))) {
+      const inRoom = String(url).includes('api/collaboration/room');
+      if (!inRoom && !String(url).includes('api/agent/tab')) {
         return;
       }
       const incoming = [];
@@ -60,7 +69,7 @@ SLOW_LINES = """
         if (deaf) {
           return;
         }
-        if (!fault || !isEdit(event.data)) {
+        if (!fault || !isEdit(event.data, inRoom)) {
           deliver?.(event);
           return;
         }
@@ -154,18 +163,90 @@ class Figures:
         )
 
 
-class Race:
-    """Rounds in one notebook, in a page that was opened with `SLOW_LINES`."""
+class Typist:
+    """A person with a page that was opened with `SLOW_LINES`."""
 
-    def __init__(self, notebook: OpenNotebook, seed: int, *, carrier: str = "tab") -> None:
+    def __init__(self, notebook: OpenNotebook) -> None:
+        self.notebook = notebook
+        self.evaluate(WATCH_ENTERING)
+
+    def evaluate(self, expression: str, **values: Any) -> Any:
+        return self.notebook.page.evaluate(
+            f"({{path, id, line}}) => {expression}", {"path": self.notebook.path, **values}
+        )
+
+    def cells(self) -> dict[str, list[str]]:
+        """Type and text by id, in order."""
+        return dict(self.evaluate(CELLS_OF))
+
+    def leave(self, cell_id: str) -> None:
+        """Be in command mode, on that cell."""
+        self.evaluate(
+            """(() => {
+                const notebook = agentTest.notebook(path);
+                notebook.mode = 'command';
+                const at = notebook.widgets.findIndex(cell => cell.model.id === id);
+                notebook.activeCellIndex = at;
+                notebook.activate();
+            })()""",
+            id=cell_id,
+        )
+
+    def line(self, delay: int, fault: Fault | None) -> None:
+        """What the line to the server is like from now on; nobody has entered a cell yet."""
+        self.evaluate(
+            "(() => { Object.assign(agentWire, line); agentRace.entered = null; })()",
+            line={"delay": delay, "fault": fault},
+        )
+
+    def freeze(self, milliseconds: int, after: float) -> None:
+        """Be busy for so long, so many milliseconds from now."""
+        self.evaluate(
+            "void setTimeout(() => { const end = performance.now() + line.freeze;"
+            " while (performance.now() < end); }, line.after)",
+            line={"freeze": milliseconds, "after": after},
+        )
+
+    def enter(self, cell_id: str, how: str) -> None:
+        """Click into the cell, or press Enter on the active one."""
+        if how == "Enter":
+            self.notebook.page.keyboard.press("Enter")
+            return
+        place = self.evaluate(
+            """(() => {
+                const content = agentTest.widget(path, id)?.editor?.editor.contentDOM;
+                const box = content?.querySelector('.cm-line').getBoundingClientRect();
+                return box?.width ? [box.x + 20, box.y + box.height / 2] : null;
+            })()""",
+            id=cell_id,
+        )
+        if place is not None:
+            self.notebook.page.mouse.click(*place)
+
+    def entered(self) -> str | None:
+        """The cell that they entered; None where it was gone, or shown as text, before."""
+        found: str | None = self.evaluate("agentRace.entered")
+        return found
+
+    def cuts(self) -> int:
+        """How often the line was cut since the last time; it is not cut any more."""
+        count: int = self.evaluate(
+            "[agentWire.cuts, (agentWire.cuts = 0), (agentWire.fault = null)][0]"
+        )
+        return count
+
+
+class Race:
+    """Rounds in one notebook that is open in one or more pages."""
+
+    def __init__(self, seed: int, *notebooks: OpenNotebook, carrier: str = "tab") -> None:
         self.figures = Figures()
-        self._notebook = notebook
-        self._lab: Lab = notebook.lab
-        self._path = quote(notebook.path)
+        self._typists = [Typist(notebook) for notebook in notebooks]
+        self._lab: Lab = notebooks[0].lab
+        self._path = quote(notebooks[0].path)
         self._carrier = carrier
         self._random = random.Random(seed)
         self._number = 0
-        self._evaluate(WATCH_ENTERING)
 
     def run(self, words: int) -> Figures:
         """Rounds until so many words were typed in a race."""
@@ -177,84 +258,53 @@ class Race:
     def round(self, agent: ThreadPoolExecutor) -> None:
         choose = self._random
         self.figures.rounds += 1
-        before = self._cells()
-        while len(before) < CELLS:
-            self._number += 1
-            self._call("POST", "cells", {"source": f"x{self._number} = 0\ny = 1", "index": 1})
-            had = len(before)
-            before = eventually(self._cells, lambda now, had=had: len(now) > had)  # type: ignore[misc]
+        before = self._filled_up()
         cell_id = choose.choice(list(before))
         kind: Kind = choose.choice(("delete", "move", "retype", "rewrite"))
         delay = choose.choice((0, 60))
         fault: Fault | None = choose.choices(
             (None, "before", "after", "swallow"), weights=(85, 5, 5, 5)
         )[0]
-        freeze = choose.choices((0, 150, 1200), weights=(80, 8, 12))[0]
-        word = self._word()
+        freeze = choose.choices((0, 150, FROZEN), weights=(80, 8, 12))[0]
         entering = choose.choice(("click", "Enter"))
-        self._leave(cell_id if entering == "Enter" else choose.choice(list(before)))
-        self._evaluate(
-            "(() => { Object.assign(agentWire, line); agentRace.entered = null; })()",
-            line={"delay": delay, "fault": fault},
-        )
+        words = [self._word() for _ in self._typists]
+        for typist in self._typists:
+            typist.leave(cell_id if entering == "Enter" else choose.choice(list(before)))
+            typist.line(delay, fault)
         if freeze:
-            at = choose.uniform(0, 0.2)
-            self._evaluate(
-                "void setTimeout(() => { const end = performance.now() + line.freeze;"
-                " while (performance.now() < end); }, line.at)",
-                line={"freeze": freeze, "at": at * 1000},
-            )
+            choose.choice(self._typists).freeze(freeze, choose.uniform(0, 200))
         act, expected = self._edit(kind, cell_id, before)
         work = agent.submit(self._after, choose.uniform(0, 0.1), act)
         time.sleep(choose.uniform(0, choose.choice((0.1, 0.5)) + 0.003 * delay))
-        pauses = [choose.choice((0, 0, 0.005, 0.02, 0.04)) for _ in word]
-        self._enter(cell_id, entering)
-        for key, pause in zip(word, pauses, strict=True):
-            self._notebook.page.keyboard.press(key)
-            time.sleep(pause)
+        for typist in self._typists:
+            typist.enter(cell_id, entering)
+        for keys in zip(*words, strict=True):
+            for typist, key in zip(self._typists, keys, strict=True):
+                typist.notebook.page.keyboard.press(key)
+            time.sleep(choose.choice((0, 0, 0.005, 0.02, 0.04)))
         where = (
             f"round {self.figures.rounds}: {kind} {cell_id} by {entering}, {delay} ms, "
             f"fault {fault}, freeze {freeze}"
         )
-        self._look_at_word(word, where, work)
+        self.figures.freezes += freeze == FROZEN
+        self._look_at_words(words, where, work)
         self._look_at_the_rest(kind, cell_id, before, expected, work.result(), where)
 
-    # ---- the person
+    def _filled_up(self) -> dict[str, list[str]]:
+        """The cells, with new ones for those that were deleted."""
+        typist = self._typists[0]
+        while len(cells := typist.cells()) < CELLS:
+            self._number += 1
+            self._call("POST", "cells", {"source": f"x{self._number} = 0\ny = 1", "index": 1})
+            for each in self._typists:
+                eventually(lambda each=each: len(each.cells()), len(cells).__lt__)  # type: ignore[misc]
+        return cells
 
     def _word(self) -> str:
         """Letters that are in no other word in this order."""
         self._number += 1
         number = "".join(LETTERS[int(digit, 8)] for digit in f"{self._number:04o}")
         return "W" + number + "".join(self._random.choices(LETTERS[:-1], k=5)) + "W"
-
-    def _leave(self, cell_id: str) -> None:
-        """Be in command mode, on that cell."""
-        self._evaluate(
-            """(() => {
-                const notebook = agentTest.notebook(path);
-                notebook.mode = 'command';
-                const at = notebook.widgets.findIndex(cell => cell.model.id === id);
-                notebook.activeCellIndex = at;
-                notebook.activate();
-            })()""",
-            id=cell_id,
-        )
-
-    def _enter(self, cell_id: str, how: str) -> None:
-        page = self._notebook.page
-        if how == "Enter":
-            page.keyboard.press("Enter")
-            return
-        place = self._evaluate(
-            """(() => {
-                const content = agentTest.widget(path, id)?.editor?.editor.contentDOM;
-                const box = content?.querySelector('.cm-line').getBoundingClientRect();
-                return box?.width ? [box.x + 20, box.y + box.height / 2] : null;
-            })()""",
-            id=cell_id,
-        )
-        if place is not None:
-            page.mouse.click(*place)
 
     # ---- the agent
 
@@ -271,10 +321,9 @@ class Race:
             ids = [key for key in types if key != cell_id]
             index = self._random.randrange(len(types))
             ids.insert(index, cell_id)
-            body: dict[str, Any] = {"index": index}
-            return lambda: self._call("POST", f"{cell}/move", body), {
-                key: types[key] for key in ids
-            }
+            body = {"index": index}
+            moved = {key: types[key] for key in ids}
+            return lambda: self._call("POST", f"{cell}/move", body), moved
         types[cell_id] = "markdown" if types[cell_id] == "code" else "code"
         change = {"type": types[cell_id]}
         if kind == "rewrite":
@@ -290,22 +339,22 @@ class Race:
 
     # ---- what came of it
 
-    def _look_at_word(self, word: str, where: str, work: Future[Answer]) -> None:
-        entered = self._evaluate("agentRace.entered")
-        if entered is None:
-            return  # the cell was gone, or shown as text, before they got there
-        self.figures.words += 1
+    def _look_at_words(self, words: list[str], where: str, work: Future[Answer]) -> None:
         work.result()
         self._settle()
-        cells = self._cells()
-        text = cells[entered][1] if entered in cells else None
-        everything = "".join(source for _, source in cells.values())
-        if text is None or text.count(word) != 1 or everything.count(word) != 1:
-            self.figures.torn.append(f"{where}: {word} typed into {entered} is torn: {cells}")
-        elif (cursor := self._notebook.cursor()) is None:
-            self.figures.focus_lost.append(f"{where}: {word} is whole, the focus is lost")
-        elif cursor != (entered, text.index(word) + len(word)):
-            self.figures.jumped.append(f"{where}: {word} is whole, the cursor is at {cursor}")
+        for typist, word in zip(self._typists, words, strict=True):
+            if (entered := typist.entered()) is None:
+                continue
+            self.figures.words += 1
+            cells = typist.cells()
+            text = cells[entered][1] if entered in cells else None
+            everything = "".join(source for _, source in cells.values())
+            if text is None or text.count(word) != 1 or everything.count(word) != 1:
+                self.figures.torn.append(f"{where}: {word} typed into {entered} is torn: {cells}")
+            elif (cursor := typist.notebook.cursor()) is None:
+                self.figures.focus_lost.append(f"{where}: {word} is whole, the focus is lost")
+            elif cursor != (entered, text.index(word) + len(word)):
+                self.figures.jumped.append(f"{where}: {word} is whole, the cursor is at {cursor}")
 
     def _look_at_the_rest(
         self,
@@ -317,40 +366,33 @@ class Race:
         where: str,
     ) -> None:
         self.figures.asked[f"{kind} {answer.status}"] += 1
-        self._leave(cell_id)  # they have typed what they wanted to
+        for typist in self._typists:
+            typist.leave(cell_id)  # they have typed what they wanted to
         self._settle()
-        wire = self._evaluate("[agentWire.cuts, agentWire.cuts = 0, agentWire.fault = null][0]")
-        self.figures.cuts += wire
-        self.figures.freezes += where.endswith("freeze 1200")
-        cells = self._cells()
+        self.figures.cuts += sum(typist.cuts() for typist in self._typists)
+        cells = self._typists[0].cells()
         types = {key: type for key, (type, _) in cells.items()}
         former = {key: type for key, (type, _) in before.items()}
         wanted = {2: [expected], 4: [former]}.get(answer.status // 100, [former, expected])
         if list(types.items()) not in [list(one.items()) for one in wanted]:
             self.figures.told_otherwise.append(f"{where}: told {answer}, is {types}")
         seen = self._seen()
-        if seen != cells:
+        if any(typist.cells() != seen for typist in self._typists):
             self.figures.differing.append(f"{where}: page {cells}, server {seen}")
 
     def _settle(self) -> None:
-        """Until the page is linked and each side has what the other one did."""
-        self._evaluate("agentWire.delay = 0")
+        """Until each page is linked and all have what the others did."""
+        for typist in self._typists:
+            typist.evaluate("agentWire.delay = 0")
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
-            if self._seen() == self._cells():
+            seen = self._seen()
+            if all(typist.cells() == seen for typist in self._typists):
                 return
-            self._notebook.page.wait_for_timeout(20)
+            self._typists[0].notebook.page.wait_for_timeout(20)
 
     def _seen(self) -> Any:
         answer = self._lab.call("GET", f"notebooks/{self._path}")
         if answer.status != 200 or answer.body["carrier"] != self._carrier:
             return answer
         return {cell["id"]: [cell["type"], cell["source"]] for cell in answer.body["cells"]}
-
-    def _cells(self) -> dict[str, list[str]]:
-        return dict(self._evaluate(CELLS_OF))
-
-    def _evaluate(self, expression: str, **values: Any) -> Any:
-        return self._notebook.page.evaluate(
-            f"({{path, id, line}}) => {expression}", {"path": self._notebook.path, **values}
-        )

@@ -33,8 +33,7 @@ AWAKE, ASLEEP = 3.0, 0.1
 heard of them since, and where not.
 """
 AWAY = 3600.0
-"""Seconds in which a page that was away may come back with what was typed there meanwhile into a
-cell that we removed.
+"""Seconds in which a page that was away may come back with text for a cell that we have removed.
 """
 
 
@@ -57,9 +56,9 @@ class RoomCarrier:
         server: str,
         note: str = "",
     ) -> None:
-        """`late` is told the path when something was done too late into a cell that is removed;
-        `server` is another one in each life of the server, which a room may outlive; `note` goes
-        with the first result.
+        """`late` is called with the path when a page edits a cell that we have already removed;
+        `server` identifies one run of the server, which a room may outlive; `note` is added to the
+        first result.
         """
         self._server = server
         self.cells = SharedCells(YNotebook())
@@ -104,7 +103,7 @@ class RoomCarrier:
         async with self._patience():
             self.writable = await self._disk.writable(self.path)
             if self._file_id is None or self._rooms.path_of(self._file_id) is None:
-                await self._disk.load(self.path)  # what is no notebook makes no room
+                await self._disk.load(self.path)  # a file that is no notebook gets no room
                 self._file_id = self._rooms.id_of(self.path)
             await self._meet(await self._enter(self._file_id))
         await surely(self._reapply())
@@ -204,7 +203,7 @@ class RoomCarrier:
         self._removed.add(cell_id)
 
     async def _reapply(self) -> None:
-        """Do to the cells as they are now what people did to them too late."""
+        """Bring over what pages did to cells that we had already removed."""
         shadow = self._shadow
         if shadow is not None and shadow.pending():
             pending = await shadow.reapply(self.cells)

@@ -1,10 +1,12 @@
 """What people type into a cell at the very moment when an edit deletes it or puts a copy in its
 place.
 
-Their keys and our edit pass each other on the way: in the live document the letters arrive in a
-cell that is gone, and go with it. So a shadow of the document takes in all that the live one does,
-but for our removals of cells. What a removed cell says there more than when it was removed was
-typed by somebody who did not know yet.
+Their keys and our edit cross on the wire: in the live document the letters arrive in a cell that
+is gone, and are lost with it. So a shadow of the document takes in everything that the live one
+does, except our removals of cells. What a removed cell gains there was typed by somebody who did
+not know of the removal yet.
+
+Only rooms need this: in a tab, the page itself removes cells (structure.ts).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class Removed:
 
     cell_id: str
     before: str
-    """Its text when it was removed, with what was typed too late and has been kept since."""
+    """Its text when it was removed, with the late edits that were committed since."""
     cell: Map[Any]
     """The one in the shadow."""
     deleted: bool = False
@@ -61,7 +63,7 @@ class Shadow:
         """
         self.removed: list[Removed] = []
         self._gone: Ranges = {}
-        """What our removals deleted, and what came for them too late."""
+        """Items that our removals deleted, and those that came for them later."""
         self._removing = False
         self._doc: Doc[Any] = Doc()
         if copy is not None:
@@ -102,21 +104,21 @@ class Shadow:
         """
         if answer and brings_nothing(update):
             return  # what it deletes, the live document is about to
-        with suppress(ValueError):  # what is no update, the live document refuses itself
+        with suppress(ValueError):  # not an update: the live document refuses it itself
             if answer:
                 update = Update.read(update).without(self._gone).encode()
             self._doc.apply_update(update)
 
     def pending(self) -> dict[Removed, str | None]:
-        """The cells to which something was done too late that has not been kept yet, and the text
-        of each by now; None where they deleted it.
+        """The removed cells with late edits that have not been committed, and the text of each now;
+        None if they deleted it.
         """
         now = {removed: removed.now for removed in self.removed}
         return {removed: text for removed, text in now.items() if text != removed.before}
 
     async def reapply(self, cells: SharedCells) -> dict[Removed, str | None]:
-        """Do to the cells of the live document what was done too late: letters go where the cell
-        is now, or it returns with them. Gives what `commit` needs once it is sure to stay.
+        """Apply the late edits to the live document: letters go where the cell is now, or it
+        returns with them. Gives what `commit` needs once it is sure to stay.
         """
         pending = self.pending()
         for removed, text in pending.items():
@@ -141,12 +143,12 @@ class Shadow:
                 removed.before = text
 
     def _take(self, event: TransactionEvent) -> None:
-        """What is done in the live document. Letters that came too late are deleted there at once;
-        they are not here.
+        """Take in a transaction of the live document. Late letters are deleted there at once, and
+        stay here.
         """
         update = event.update
         if not deletes_nothing(update):
-            with suppress(ValueError):  # it has what is in no notebook, and is taken as it is
+            with suppress(ValueError):  # not a notebook update; apply unchanged
                 read = Update.read(update)
                 lost = read.deletes if self._removing else read.dead_on_arrival
                 self._gone = union(self._gone, lost)

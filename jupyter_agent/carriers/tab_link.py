@@ -106,7 +106,7 @@ class TabLink:
         self.document: YNotebook | None = None
         """The replica, while attached."""
         self.ran: Callable[[str], object] = str
-        """Is told the id of a cell that the person runs."""
+        """Called with the id of a cell that the person runs."""
         self._socket = send
         self._subscription: Subscription | None = None
         self._applying = False
@@ -261,7 +261,7 @@ class Tabs:
         self._links: list[TabLink] = []
         self._kept: dict[tuple[str, str], Kept] = {}
         self.on_arrival: Callable[[TabLink], object] = bool
-        """Is told of each new link."""
+        """Called with each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
 
     def __iter__(self) -> Iterator[TabLink]:

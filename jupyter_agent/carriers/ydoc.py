@@ -91,7 +91,7 @@ class Collaboration:
     async def enter(self, file_id: str, pin: Pin) -> Room:
         """The room of that file, made if there is none, and kept for as long as the pin is in it.
 
-        It is asked for at each use: after a while without people it is removed and made anew.
+        It is asked for at each use: after a while without people it is removed and made again.
         """
         name = f"json:notebook:{file_id}"
         rooms = self._extension.ywebsocket_server.rooms
@@ -183,7 +183,7 @@ class Room:
 
     @classmethod
     def of(cls, inside: Any) -> Room:
-        """The one that is told already what comes from the clients, if there is one."""
+        """The one that listens to the clients already, if there is one."""
         known = getattr(inside.on_message, "__self__", None)
         return known if isinstance(known, cls) else cls(inside)
 
@@ -198,7 +198,7 @@ class Room:
         return [client for client in self.inside.clients if not isinstance(client, Pin)]
 
     def attach_shadow(self, shadow: Shadow, late: Callable[[], object]) -> None:
-        """Keep this shadow of the document; `late` is called when something was done too late."""
+        """Keep this shadow of the document; `late` is called when it has pending edits."""
         shadow.follow(self.document)
         self.shadow, self._late = shadow, late
         self.listen(True)
@@ -235,12 +235,12 @@ class Room:
         return True
 
     def listen(self, on: bool) -> None:
-        """Whether somebody more, or less, is to be told what comes from the clients."""
+        """Add or remove a listener to the messages of the clients."""
         self._listeners += 1 if on else -1
         self.inside.on_message = self._listen if self._listeners else None
 
     def _listen(self, message: bytes) -> bool:
-        """Sees each message of a client; False: the room takes it as ever."""
+        """Sees each message of a client; False: the room handles it as usual."""
         kind = message[:2]
         if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
             self.shadow.apply_client_update(read_message(message[2:]), answer=kind == _ANSWER)

@@ -112,7 +112,7 @@ class SharedCells:
     def __init__(self, document: YNotebook) -> None:
         self.document = document
         self.on_removal: Callable[[str, int], None] | None = None
-        """Is told id and index of a cell that the next transaction deletes."""
+        """Called with (id, index) just before a cell is deleted."""
         self.home: StructuralEdits | None = None
         """Who makes structural edits; None: they are transactions of this document."""
         self.rerun_by_user: set[str] = set()
@@ -124,7 +124,7 @@ class SharedCells:
         self._values: list[dict[str, Any] | None] = []
         self._identities: list[object] = []
         self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
-        """By id, with the value that it is of: of a large notebook few are ever made anew."""
+        """By id, with the value that it is of: of a large notebook few have to be made again."""
         self._ids: list[str] | None = None
         self._subscription: Subscription | None = None
         self._observe()

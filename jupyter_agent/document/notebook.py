@@ -68,12 +68,12 @@ class Notebook:
 
     @property
     def busy(self) -> bool:
-        """Whether an operation is under way, or a run goes on or is about to."""
+        """Whether an operation is under way, or a cell runs or is about to."""
         return self.lock.locked() or bool(self.running)
 
     @property
     def running(self) -> set[str]:
-        """The cells in which a run goes on, or is about to."""
+        """The cells that run, or are about to."""
         return {writer.cell_id for writer in self._writers if not writer.finished}
 
     # ---- reading

@@ -1,4 +1,4 @@
-"""Structural edits in a page, as `labextension/src/structure.ts` does them."""
+"""Structural edits in a page, as `labextension/src/bridge/structure.ts` does them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
-import { StructuralEdits } from '../src/structure';
+import { StructuralEdits } from '../../src/bridge/structure';
 
 let keys = 0;
 

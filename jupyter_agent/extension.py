@@ -16,7 +16,7 @@ from jupyter_agent import tools
 from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
-from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs, Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.approvals import ApprovalStore
@@ -43,10 +43,9 @@ from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
-from jupyter_agent.workspace.moves import Moves
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.visibility import SHARES
-from jupyter_agent.workspace.workspace import Rooms
+from jupyter_agent.workspace.workspace import Services
 
 
 class JupyterAgent(ExtensionApp):
@@ -201,7 +200,7 @@ class JupyterAgent(ExtensionApp):
             recovery=self.recovery.keep,
             rooms=lambda: collaboration(server.web_app.settings),
         )
-        self.rooms = Rooms(
+        self.services = Services(
             notebooks=notebooks,
             kernels=Kernels(
                 server.session_manager,
@@ -219,7 +218,7 @@ class JupyterAgent(ExtensionApp):
             ),
             verify_seconds=self.verify_seconds,
         )
-        self.moves = Moves(self.rooms.notebooks, partial(follow, database))
+        self.moves = Moves(self.services.notebooks, partial(follow, database))
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
         self.dispatcher = Dispatcher(
@@ -229,7 +228,7 @@ class JupyterAgent(ExtensionApp):
             books,
             self.models,
             self.dispatcher,
-            self.rooms,
+            self.services,
             Rules(
                 max_mode=self.max_mode,
                 rules=rules,
@@ -263,7 +262,7 @@ class JupyterAgent(ExtensionApp):
             runner=self.runner,
             limits=limits,
             ceiling=ceiling,
-            rooms=self.rooms,
+            services=self.services,
             models=self.models,
             toolbox=self.toolbox,
             dispatcher=self.dispatcher,
@@ -312,10 +311,10 @@ class JupyterAgent(ExtensionApp):
                 steps.push_async_callback(asyncio.wait, [self.tidying])
                 steps.callback(self.tidying.cancel)
             steps.push_async_callback(self.models.close)
-            steps.push_async_callback(self.rooms.notebooks.close)
-            steps.push_async_callback(self.rooms.kernels.close)
-            steps.push_async_callback(self.rooms.fresh.close)
-            steps.push_async_callback(self.rooms.runs.close)
+            steps.push_async_callback(self.services.notebooks.close)
+            steps.push_async_callback(self.services.kernels.close)
+            steps.push_async_callback(self.services.fresh.close)
+            steps.push_async_callback(self.services.runs.close)
             steps.push_async_callback(self.requests.close)
             await self.runner.close()
 

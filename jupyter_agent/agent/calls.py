@@ -139,7 +139,7 @@ class _Step:
         if not calls:
             return
         for news in await read_news(self._turn.work):
-            text = self._turn.dispatcher.told(news.text)
+            text = self._turn.dispatcher.redact_for_model(news.text)
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}
@@ -207,7 +207,7 @@ class _Step:
             await self._journal(call_id, result.changes)
 
     async def _journal(self, call_id: str, changes: Sequence[Change]) -> None:
-        kept = self._turn.dispatcher.kept
+        kept = self._turn.dispatcher.to_journal
         made = [replace(change, call_id=call_id) for change in changes]
         for path in dict.fromkeys(change.notebook for change in made):
             told = tuple(kept(change) for change in made if change.notebook == path)

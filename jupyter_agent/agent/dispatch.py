@@ -81,11 +81,11 @@ class Dispatcher:
         self.mask = mask
         self._record = record
 
-    def told(self, text: str) -> str:
+    def redact_for_model(self, text: str) -> str:
         """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
         return self.mask(legible(text))
 
-    def kept(self, change: Change) -> dict[str, Any]:
+    def to_journal(self, change: Change) -> dict[str, Any]:
         """A change as it is told and journalled: no secrets in its outputs.
 
         Its sources stay as they are, or taking it back would damage them.
@@ -184,7 +184,9 @@ class Dispatcher:
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
         await self._note_surely(prepared, work, "done")
-        return replace(result, text=self.told(result.text), facts=_masked(result.facts, self.mask))
+        return replace(
+            result, text=self.redact_for_model(result.text), facts=_masked(result.facts, self.mask)
+        )
 
     async def _still_allowed(self, prepared: Prepared, work: Workspace, policy: Policy) -> None:
         """A link, a rename or another run may have made it another call since it was decided."""
@@ -222,7 +224,7 @@ class Dispatcher:
         if error.facts:
             (await work.view_at(prepared.tool.target)).error(error)
             error.facts = _masked(error.facts, self.mask)
-        error.message = self.told(error.message)
+        error.message = self.redact_for_model(error.message)
         outcome: Outcome = "refused" if isinstance(error, NotPermitted) else "failed"
         await self._note(prepared, work, outcome, error.message)
 

@@ -50,10 +50,10 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
         path = posixpath.join(folder, name)
         try:
             await work.need(("read", "contents"))
-            named = await work.rooms.identities.of(path)
+            named = await work.services.identities.of(path)
             if named.linked or named.refusal:
                 raise ToolError(f"`{path}` is a link, or no regular file.")
-            text = await work.rooms.files.read(path)
+            text = await work.services.files.read(path)
         except (NotebookNotFound, NotPermitted):
             continue
         except ToolError as error:

@@ -31,7 +31,7 @@ async def notices(books: Books, turn: TurnRecord, model: Model) -> Sequence[Noti
     return [notice for notice in told if notice is not None]
 
 
-class Sent:
+class RecordedModel:
     """A model that is sent nothing that quotes a hidden cell, and whose requests are kept.
 
     A cell may be hidden after it was read: then the conversation still holds what it said.

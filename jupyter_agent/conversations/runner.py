@@ -23,7 +23,7 @@ from jupyter_agent.conversations.interrupted import Interrupted, started
 from jupyter_agent.conversations.live import Books, LiveTurn
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.log import TurnLog
-from jupyter_agent.conversations.recorded_model import Redact, Sent, notices
+from jupyter_agent.conversations.recorded_model import RecordedModel, Redact, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.rules import allowing
 from jupyter_agent.conversations.situation import situation
@@ -36,7 +36,7 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.visibility import Share, strictest
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class TurnRunner:
         books: Books,
         models: Models,
         dispatcher: Dispatcher,
-        rooms: Rooms,
+        services: Services,
         rules: Rules,
         presence: Presence,
         log: logging.Logger = log,
@@ -67,7 +67,7 @@ class TurnRunner:
         self.log = log
         self._models = models
         self._dispatcher = dispatcher
-        self._rooms = rooms
+        self._services = services
         self._rules = rules
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[tuple[str, str]] = set()
@@ -132,12 +132,12 @@ class TurnRunner:
         """
         with self._alone(last.owner, last.conversation_id):
             work = Workspace(
-                rooms=self._rooms,
+                services=self._services,
                 user=last.owner,
                 authorize=_nothing,
                 home=last.request["notebook"],
             )
-            asked = self._sent(self._models.get(model), last.id, work)
+            asked = self._recorded(self._models.get(model), last.id, work)
             return await compact_after(self.books.store, last, asked, self._models.facts(model))
 
     @contextmanager
@@ -157,7 +157,7 @@ class TurnRunner:
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         turn_id = new_id("t")
         work = Workspace(
-            rooms=self._rooms,
+            services=self._services,
             user=request.owner,
             authorize=request.authorize,
             home=request.notebook,
@@ -191,7 +191,7 @@ class TurnRunner:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
-        attached = self._dispatcher.told(await attached_text(request.attachments, work))
+        attached = self._dispatcher.redact_for_model(await attached_text(request.attachments, work))
         await self.books.store.begin(
             NewTurn(
                 id=turn_id,
@@ -277,13 +277,13 @@ class TurnRunner:
         live.policy = policy = self.policy(request.mode, request.allow)
         policy.rules = [*policy.rules, *(allowing(*rule) for rule in remembered)]
         transcript = await open_transcript(self.books.store, record)
-        share, told = record.request["share"], self._dispatcher.told
+        share, told = record.request["share"], self._dispatcher.redact_for_model
         verdicts = await self.books.journal.verdicts(*conversation, record.id)
         await transcript.situate(await situation(work, request, share, told, verdicts))
         ending = await _until_stopped(
             live,
             Turn(
-                model=self._sent(model, record.id, work),
+                model=self._recorded(model, record.id, work),
                 transcript=transcript,
                 dispatcher=self._dispatcher,
                 work=work,
@@ -297,19 +297,19 @@ class TurnRunner:
         )
         turn_log.end(ending)
         if ending.state == "stopped":
-            await self._rooms.runs.interrupt_turn(record.id)
+            await self._services.runs.interrupt_turn(record.id)
         await self._settle(live)
         return ending
 
-    def _sent(self, model: Model, turn_id: str, work: Workspace) -> Sent:
+    def _recorded(self, model: Model, turn_id: str, work: Workspace) -> RecordedModel:
         async def redact() -> Redact:
             return (await work.view_at(None)).redacted
 
-        return Sent(model, self.books.requests, turn_id, redact)
+        return RecordedModel(model, self.books.requests, turn_id, redact)
 
     async def _settle(self, live: LiveTurn) -> None:
         """What the turn's runs changed is in the journal, also where no call reported it."""
-        for run in self._rooms.runs.of_turn(live.record.id):
+        for run in self._services.runs.of_turn(live.record.id):
             if run.ended is None:
                 self._outliving.add(task := asyncio.create_task(self._journal(live, run)))
                 task.add_done_callback(self._outliving.discard)
@@ -318,7 +318,7 @@ class TurnRunner:
 
     async def _journal(self, live: LiveTurn, run: Run) -> None:
         await run.wait()
-        changes = [self._dispatcher.kept(change) for change in run.report()]
+        changes = [self._dispatcher.to_journal(change) for change in run.report()]
         await self.books.journal.add(live.record.id, run.id, changes)
         self.books.announce(live.record.conversation_id, live.record.id)
 

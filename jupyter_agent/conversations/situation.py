@@ -35,7 +35,7 @@ async def situation(
             await notebook.read()
             place = notebook.place
             news = await read_news(work)
-            kernel = await work.rooms.kernels.find(notebook.path)
+            kernel = await work.services.kernels.find(notebook.path)
         except ToolError as error:  # the model finds out by its tools, as it does later
             log.info("The notebook of the turn is not at hand: %s", error)
     return facts(

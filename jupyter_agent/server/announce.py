@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jupyter_events import EventLogger
 
+from jupyter_agent.carriers.registry import SCHEMA as SERVERS_OWN
 from jupyter_agent.conversations.live import Announce
-from jupyter_agent.workspace.moves import SCHEMA as SERVERS_OWN
 
 SCHEMA = "urn:jupyter-agent:news:v1"
 

@@ -15,7 +15,7 @@ class BlameHandler(DoneHandler):
     async def get(self, path: str) -> None:
         """Per cell: turn, model, time, request, whether it was reviewed and changed since."""
         await self.require("read", "agent")
-        work = Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self))
+        work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
         notebook = await work.notebook(path)
         cells = [
             CellText(id=cell.id, type=cell.type, source=cell.source)

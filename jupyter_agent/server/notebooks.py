@@ -15,7 +15,7 @@ from jupyter_agent.errors import Conflict, RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 GRACE = 10.0
 """Seconds that an interrupted run may take to end before it is answered as it is."""
@@ -87,13 +87,15 @@ class DocumentHandler(AgentHandler):
 
     most_bytes = 16 * MEBIBYTE
 
-    def initialize(self, rooms: Rooms) -> None:
-        self.rooms = rooms
+    def initialize(self, services: Services) -> None:
+        self.services = services
 
     @property
     def work(self) -> Workspace:
         """What this request may touch: everything that its user may."""
-        return Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self), approved={})
+        return Workspace(
+            services=self.services, user=self.owner, authorize=Authorizer(self), approved={}
+        )
 
     def expected(self) -> str | None:
         """The version that `If-Match` asks for; None where any will do."""
@@ -249,7 +251,7 @@ class RunsHandler(DocumentHandler):
 
     def known(self, run_id: str) -> Run:
         """The run. Raises RequestError 404 for one that is not the user's."""
-        run = self.rooms.runs.get(run_id, self.owner)
+        run = self.services.runs.get(run_id, self.owner)
         if run is None:
             raise RequestError(404, "not_found", f"No run `{run_id}`.")
         return run
@@ -288,7 +290,7 @@ class KernelHandler(DocumentHandler):
         if body.action == "start":
             notebook = await work.notebook(path)
             kernel = (
-                await self.rooms.kernels.get(notebook.path, name=body.name)
+                await self.services.kernels.get(notebook.path, name=body.name)
                 if body.name
                 else await work.kernel(notebook)
             )
@@ -299,7 +301,7 @@ class KernelHandler(DocumentHandler):
             elif body.action == "restart":
                 await kernel.restart()
             else:
-                await self.rooms.kernels.shutdown(work.resolve(path))
+                await self.services.kernels.shutdown(work.resolve(path))
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
 
 

@@ -29,7 +29,7 @@ from jupyter_agent.server import (
 )
 from jupyter_agent.server.openapi import describe
 from jupyter_agent.tools.base import Toolbox
-from jupyter_agent.workspace.workspace import Rooms
+from jupyter_agent.workspace.workspace import Services
 
 ROOT = "api/agent"
 
@@ -58,7 +58,7 @@ def routes(
     runner: TurnRunner,
     limits: Limits,
     ceiling: Limits,
-    rooms: Rooms,
+    services: Services,
     models: Models,
     toolbox: Toolbox,
     dispatcher: Dispatcher,
@@ -68,10 +68,10 @@ def routes(
     """The table; where two match, the earlier one is meant."""
     talk = {"runner": runner, "limits": limits, "ceiling": ceiling}
     kept = {"runner": runner}
-    done = {"runner": runner, "rooms": rooms}
-    document = {"rooms": rooms}
+    done = {"runner": runner, "services": services}
+    document = {"services": services}
     kept_copies = {"recovery": copies}
-    calls = {"toolbox": toolbox, "dispatcher": dispatcher, "rooms": rooms, "runner": runner}
+    calls = {"toolbox": toolbox, "dispatcher": dispatcher, "services": services, "runner": runner}
     table = [
         Route("chat", chat.ChatHandler, talk),
         Route("chat/{conversation_id}/stream", chat.ChatStreamHandler, talk),

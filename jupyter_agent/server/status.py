@@ -16,7 +16,7 @@ from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 
 class KeyBody(BaseModel):
@@ -69,9 +69,9 @@ class KeyHandler(ProvidersHandler):
 class StatusHandler(AgentHandler):
     """`GET status`"""
 
-    def initialize(self, runner: TurnRunner, rooms: Rooms) -> None:
+    def initialize(self, runner: TurnRunner, services: Services) -> None:
         self.runner = runner
-        self.rooms = rooms
+        self.services = services
 
     @operation("read", query=("notebook",))
     async def get(self) -> None:
@@ -94,7 +94,7 @@ class StatusHandler(AgentHandler):
                 "version": __version__,
                 "carriers": carriers,
                 "notes": [note for note in (no_rooms, _no_openai()) if note],
-                "notebooks": self.rooms.notebooks.open(),
+                "notebooks": self.services.notebooks.open(),
                 "turns": turns,
                 "share": self.runner.share("all"),
                 "instructions": describe(await find_instructions(self._workspace())),
@@ -105,7 +105,9 @@ class StatusHandler(AgentHandler):
     def _workspace(self) -> Workspace:
         path = self.get_query_argument("notebook", "").strip("/")
         authorize = Authorizer(self)
-        return Workspace(rooms=self.rooms, user=self.owner, authorize=authorize, home=path or None)
+        return Workspace(
+            services=self.services, user=self.owner, authorize=authorize, home=path or None
+        )
 
 
 def _carriers(settings: Mapping[str, Any]) -> tuple[list[CarrierName], str]:

@@ -13,7 +13,7 @@ from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.visibility import Share
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 
 class ToolBody(BaseModel):
@@ -37,11 +37,11 @@ class CallHandler(AgentHandler):
     most_bytes = 16 * MEBIBYTE
 
     def initialize(
-        self, toolbox: Toolbox, dispatcher: Dispatcher, rooms: Rooms, runner: TurnRunner
+        self, toolbox: Toolbox, dispatcher: Dispatcher, services: Services, runner: TurnRunner
     ) -> None:
         self.toolbox = toolbox
         self.dispatcher = dispatcher
-        self.rooms = rooms
+        self.services = services
         self.runner = runner
 
 
@@ -65,7 +65,7 @@ class ToolHandler(CallHandler):
         # Without a conversation, a user's calls by this entry share what was read.
         conversation = body.conversation_id or "tools"
         work = Workspace(
-            rooms=self.rooms,
+            services=self.services,
             user=self.owner,
             authorize=Authorizer(self),
             home=body.notebook.strip("/") if body.notebook else None,
@@ -87,7 +87,9 @@ class ToolHandler(CallHandler):
             {
                 **view.facts(result.output()),
                 "is_error": False,
-                "changes": [view.facts(self.dispatcher.kept(each)) for each in result.changes],
+                "changes": [
+                    view.facts(self.dispatcher.to_journal(each)) for each in result.changes
+                ],
                 **({"images": images} if images else {}),
             }
         )

@@ -14,7 +14,7 @@ from jupyter_agent.conversations.undo import CellName, undo_turn
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import UsageUpdated
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 
 class NamedCell(BaseModel):
@@ -38,9 +38,9 @@ class CellsBody(BaseModel):
 class DoneHandler(AgentHandler):
     """What all routes of turns share."""
 
-    def initialize(self, runner: TurnRunner, rooms: Rooms) -> None:
+    def initialize(self, runner: TurnRunner, services: Services) -> None:
         self.runner = runner
-        self.rooms = rooms
+        self.services = services
         self.books = runner.books
 
     async def ready(self) -> None:
@@ -127,7 +127,7 @@ class UndoHandler(DoneHandler):
         await self.require("write", "contents")
         if self.runner.live(turn_id) is not None:
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
-        work = Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self))
+        work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
         result = await undo_turn(self.books, turn, work, body.names())
         self.answer(
             {

@@ -32,7 +32,7 @@ class ListFiles(FileTool):
     """e.g. *.csv"""
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        entries = await work.rooms.files.list(self.path, self.pattern)
+        entries = await work.services.files.list(self.path, self.pattern)
         lines = [
             f"{entry['name']}/" if entry["type"] == "directory" else _line(entry["name"], entry)
             for entry in entries

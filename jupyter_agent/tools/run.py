@@ -95,7 +95,7 @@ class RunCells(RunTool):
                 break
         if not runs:
             raise InvalidInput("There is no code cell to run.")
-        limits = shares([_length(run) for run in runs], work.rooms.runs.result_chars)
+        limits = shares([_length(run) for run in runs], work.services.runs.result_chars)
         results = [
             await result_of(run, work, limit) for run, limit in zip(runs, limits, strict=True)
         ]
@@ -120,7 +120,7 @@ class WaitForRun(Tool):
     wait: float = WAIT
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        run = work.rooms.runs.get(self.run_id, work.user)
+        run = work.services.runs.get(self.run_id, work.user)
         if run is None:
             raise ToolError(f"No run `{self.run_id}`. It may have ended before a restart.")
         await follow(run, self.wait, progress, patience=self.wait)
@@ -136,13 +136,13 @@ class InterruptKernel(RunTool):
 
     async def acts(self, work: Workspace) -> Action:
         """What the turn runs itself it may stop; what somebody else runs is another matter."""
-        kernel = await work.rooms.kernels.find(work.resolve(self.notebook))
-        runs = work.rooms.runs.in_kernel(kernel) if kernel else []
+        kernel = await work.services.kernels.find(work.resolve(self.notebook))
+        runs = work.services.runs.in_kernel(kernel) if kernel else []
         return "stop" if runs and all(_own(run, work) for run in runs) else self.action
 
     async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
         kernel = await work.running_kernel(self.notebook)
-        runs = work.rooms.runs.in_kernel(kernel)
+        runs = work.services.runs.in_kernel(kernel)
         if runs and all(_own(run, work) for run in runs):
             for run in runs:
                 await run.interrupt()  # this run and no other, should it end just now
@@ -184,7 +184,7 @@ def _own(run: Run, work: Workspace) -> bool:
 
 async def question_to_run(work: Workspace, path: str | None, cells: Sequence[Cell]) -> Question:
     """The exact code of these cells, and in which kernel it would run."""
-    kernel = await work.rooms.kernels.find(work.resolve(path))
+    kernel = await work.services.kernels.find(work.resolve(path))
     return Question(
         notebook=work.resolve(path),
         cell_id=cells[0].id if len(cells) == 1 else None,
@@ -218,7 +218,7 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
     outputs = (await work.view_of(run.notebook)).outputs(run.outputs(), of=run.cell_id)
-    shown = output_text(outputs, limit=limit or work.rooms.runs.result_chars)
+    shown = output_text(outputs, limit=limit or work.services.runs.result_chars)
     text = f"{_head(run)}\n{shown}".rstrip()
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,

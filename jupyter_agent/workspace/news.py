@@ -29,7 +29,7 @@ async def read_news(work: Workspace) -> list[News]:
 
     Cells whose new text is in it count as read from then on, the others as never read.
     """
-    held = {opened["path"] for opened in work.rooms.notebooks.open()} if work.reads.paths else ()
+    held = {opened["path"] for opened in work.services.notebooks.open()} if work.reads.paths else ()
     told = [await _of_notebook(work, path) for path in work.reads.paths if path in held]
     told += [await _of_kernel(work, path) for path in list(work.reads.kernels)]
     return [news for news in told if news is not None]

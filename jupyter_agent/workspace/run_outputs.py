@@ -11,9 +11,10 @@ from typing import Any
 from jupyter_agent.document.cell import CellState, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import CellOutputs
-from jupyter_agent.errors import CellNotFound, NotebookNotFound
-from jupyter_agent.workspace.late import Late
+from jupyter_agent.errors import CellNotFound, NotebookNotFound, ToolError
 
+SAVE_EVERY = 5.0
+"""Seconds between two savings of what comes."""
 _TELL_EVERY = 0.25
 """Seconds between two notes to those who follow the outputs."""
 
@@ -41,7 +42,7 @@ class IntoCell:
         self._limit = limit
         self._finished = False
         self._outputs: CellOutputs | None = None
-        self._late = Late(notebook, cell_id, save)
+        self._trailing = TrailingOutputs(notebook, cell_id, save)
         self._telling: asyncio.TimerHandle | None = None
 
     async def wanted(self) -> bool:
@@ -92,7 +93,7 @@ class IntoCell:
 
     async def close(self) -> None:
         """Save what came late."""
-        await self._late.close()
+        await self._trailing.close()
 
     @property
     def taken(self) -> bool:
@@ -116,7 +117,7 @@ class IntoCell:
 
     def _show(self, write: Callable[[], None]) -> None:
         if self._finished:
-            self._late.add(write)
+            self._trailing.add(write)
         else:
             write()
             self._changed()
@@ -131,3 +132,59 @@ class IntoCell:
         self._telling = None
         for follower in list(self.followers):
             follower()
+
+
+class TrailingOutputs:
+    """Writes late outputs into the cell and saves them; the notebook is opened again for that."""
+
+    def __init__(
+        self, notebook: Notebook, cell_id: str, save: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._notebook = notebook
+        self._cell_id = cell_id
+        self._save = save
+        self._writes: list[Callable[[], None]] = []
+        self._more = asyncio.Event()
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, write: Callable[[], None]) -> None:
+        """Something more to write."""
+        self._writes.append(write)
+        self._more.set()
+        if not self._closing and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._work())
+
+    async def close(self) -> None:
+        """Save now what came so far; what still comes is dropped."""
+        self._closing = True
+        self._more.set()
+        if self._task is not None:
+            await self._task
+
+    async def _work(self) -> None:
+        clock = asyncio.get_running_loop().time
+        due = clock() + SAVE_EVERY
+        while not self._closing and (left := due - clock()) > 0:
+            self._more.clear()
+            if not await self._write():
+                return
+            try:
+                async with asyncio.timeout(left):
+                    await self._more.wait()
+            except TimeoutError:
+                break
+        if await self._write():
+            await self._save()
+
+    async def _write(self) -> bool:
+        """False where there is no such cell any more."""
+        try:
+            await self._notebook.cell(self._cell_id)
+        except ToolError:
+            self._writes.clear()
+            return False
+        writes, self._writes = self._writes, []
+        for write in writes:
+            write()
+        return True

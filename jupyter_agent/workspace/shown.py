@@ -32,7 +32,7 @@ async def file_text(work: Workspace, path: str, notebook: str | None = None) -> 
         opened = await work.notebook(path)
         cells = await opened.read()
         return render_cells(work.view(opened, cells).cells(cells))
-    text = await work.rooms.files.read(path)
+    text = await work.services.files.read(path)
     view = await work.view_at(notebook)
     if '"cell_type"' in text:
         return _copy_of_notebook(path, text, view)

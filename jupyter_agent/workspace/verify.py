@@ -90,9 +90,9 @@ async def plan(work: Workspace, path: str | None) -> Plan:
     """What `verify` would run now. Raises KernelUnavailable for a kernel that is not installed."""
     notebook = await work.notebook(path)
     cells = await notebook.read()
-    running = await work.rooms.kernels.find(notebook.path)
+    running = await work.services.kernels.find(notebook.path)
     named = said(await notebook.metadata(), "kernelspec", "name")
-    spec = await work.rooms.kernels.kernelspec(running.name if running else named)
+    spec = await work.services.kernels.kernelspec(running.name if running else named)
     code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
     return Plan(notebook=notebook, kernel_name=spec["name"], cells=code)
 
@@ -103,7 +103,7 @@ async def verify(
     """Run a copy of the notebook from the top in a fresh kernel, and compare what it shows.
 
     The user's kernel, document and file are not touched; what the code itself does outside of the
-    kernel is done. After an error, or when the time is up (`Rooms.verify_seconds` for all cells
+    kernel is done. After an error, or when the time is up (`Services.verify_seconds` for all cells
     together), the cells that follow are skipped. Cancelling it interrupts and ends the kernel.
     `begins` is called before each cell. Raises KernelUnavailable, and Conflict where it is not
     what a person has seen and allowed.
@@ -116,9 +116,9 @@ async def verify(
         )
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began = time.monotonic()
-    async with work.rooms.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
+    async with work.services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
         await kernel.connect()
-        rerun = _Rerun(kernel, planned, work.rooms.verify_seconds)
+        rerun = _Rerun(kernel, planned, work.services.verify_seconds)
         await rerun.run(begins)
     return Verification(
         path=planned.notebook.path,

@@ -41,7 +41,7 @@ Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rooms:
+class Services:
     """What all workspaces of a server share."""
 
     notebooks: Notebooks
@@ -71,7 +71,7 @@ class State:
 class Workspace:
     """Everything that tools and the notebook routes do, they do through this."""
 
-    rooms: Rooms
+    services: Services
     user: str
     authorize: Authorize
     home: str | None = None
@@ -117,7 +117,7 @@ class Workspace:
         Raises InvalidInput for what cannot be a path.
         """
         chosen = path if path is not None else self.home
-        return None if chosen is None else await self.rooms.identities.of(chosen)
+        return None if chosen is None else await self.services.identities.of(chosen)
 
     async def refuse_outside(self, paths: Iterable[str]) -> None:
         """Raises NotPermitted where one of the paths that a model names leads out of the root, or
@@ -125,7 +125,7 @@ class Workspace:
         """
         home = await self.identity(None)
         for path in paths:
-            named = await self.rooms.identities.of(path)
+            named = await self.services.identities.of(path)
             if named.refusal and (home is None or named.name != home.name):
                 raise NotPermitted(named.refusal)
 
@@ -134,7 +134,9 @@ class Workspace:
     async def notebook(self, path: str | None = None) -> Notebook:
         """The live notebook, wherever it is open."""
         named = self.resolve(path)
-        notebook = await self.rooms.notebooks.get(named, client=self.client, turn_id=self.turn_id)
+        notebook = await self.services.notebooks.get(
+            named, client=self.client, turn_id=self.turn_id
+        )
         if notebook.path != named:
             self.reads.moved(named, notebook.path)
         return notebook
@@ -143,9 +145,9 @@ class Workspace:
         """Cells, stale ones and kernel of a notebook."""
         notebook = await self.notebook(path)
         cells = await notebook.read()
-        kernel = await self.rooms.kernels.find(notebook.path)
+        kernel = await self.services.kernels.find(notebook.path)
         language = _language(notebook, kernel)
-        stale = await self.rooms.executions.stale(notebook.path, cells, language)
+        stale = await self.services.executions.stale(notebook.path, cells, language)
         return State(notebook=notebook, cells=cells, stale=stale, kernel=kernel)
 
     # -- what a model may see
@@ -153,7 +155,7 @@ class Workspace:
     def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
         """What a model may see of a notebook with these cells."""
         share = strictest(self.share, shared_by(notebook.known_metadata))
-        return View.of(share, cells, self.rooms.hidden.seen(notebook.path, cells))
+        return View.of(share, cells, self.services.hidden.seen(notebook.path, cells))
 
     async def view_of(self, notebook: Notebook) -> View:
         """What a model may see of the notebook now; the least where it cannot be read."""
@@ -192,8 +194,8 @@ class Workspace:
     async def watch(self, path: str | None = None) -> Callable[[], Awaitable[list[str]]]:
         """To be called after something was done: ids of the cells that became stale by it."""
         notebook = await self.notebook(path)
-        language = _language(notebook, await self.rooms.kernels.find(notebook.path))
-        executions = self.rooms.executions
+        language = _language(notebook, await self.services.kernels.find(notebook.path))
+        executions = self.services.executions
         if known := notebook.cells():  # none while its page has not answered
             await executions.stale(notebook.path, known, language)
         return lambda: executions.news(notebook.path, notebook.cells(), language)
@@ -264,8 +266,8 @@ class Workspace:
         self, path: str, kernel_name: str | None, cells: Sequence[Mapping[str, Any]] = ()
     ) -> Notebook:
         """A new notebook. Raises Exists, KernelUnavailable for a kernel that is not installed."""
-        kernelspec = await self.rooms.kernels.kernelspec(kernel_name)
-        notebook = await self.rooms.notebooks.create(
+        kernelspec = await self.services.kernels.kernelspec(kernel_name)
+        notebook = await self.services.notebooks.create(
             self.resolve(path), kernelspec=kernelspec, cells=cells
         )
         return notebook
@@ -298,7 +300,7 @@ class Workspace:
                 f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
                 current=cell.describe(),
             )
-        return self.rooms.runs.start(
+        return self.services.runs.start(
             notebook,
             kernel,
             cell,
@@ -310,18 +312,18 @@ class Workspace:
 
     async def kernel(self, notebook: Notebook) -> Kernel:
         """The notebook's own kernel, started where none runs."""
-        running = await self.rooms.kernels.find(notebook.path)
+        running = await self.services.kernels.find(notebook.path)
         if running is not None:
             return running
         await self.need(("write", "kernels"), ("write", "sessions"))
         metadata = await notebook.metadata()
         name = said(metadata, "kernelspec", "name")
-        return await self.rooms.kernels.get(notebook.path, name=name)
+        return await self.services.kernels.get(notebook.path, name=name)
 
     async def running_kernel(self, path: str | None) -> Kernel:
         """The notebook's kernel. Raises KernelUnavailable where none runs."""
         resolved = self.resolve(path)
-        kernel = await self.rooms.kernels.find(resolved)
+        kernel = await self.services.kernels.find(resolved)
         if kernel is None:
             raise KernelUnavailable(f"No kernel runs for `{resolved}`; running a cell starts one.")
         self.reads.kernels.setdefault(resolved, kernel.life)
@@ -334,7 +336,7 @@ class Workspace:
         known = self.reads.kernels.get(path)
         if known is None:
             return ""
-        kernel = await self.rooms.kernels.find(path)
+        kernel = await self.services.kernels.find(path)
         self.reads.kernels[path] = kernel.life if kernel else ""
         if known in ("", self.reads.kernels[path]):
             return ""

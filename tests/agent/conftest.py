@@ -33,14 +33,14 @@ from jupyter_agent.tools.base import (
     Toolbox,
 )
 from jupyter_agent.workspace.identity import Identities
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 
 async def as_it_is(path: str) -> str:
     return path
 
 
-class Desk(Rooms):
+class Desk(Services):
     """What the tiny tools work on: cells by id, a log, and events that a test waits on."""
 
     identities = Identities(ContentsManager(), as_it_is)
@@ -63,7 +63,7 @@ class Desk(Rooms):
 
 
 def desk_of(work: Workspace) -> Desk:
-    return cast(Desk, work.rooms)
+    return cast(Desk, work.services)
 
 
 def source_of(work: Workspace, cell_id: str) -> str:
@@ -237,7 +237,9 @@ class Bench:
         if question is not None:
             history.append({"role": "user", "content": [{"type": "text", "text": question}]})
         self.stored = list(history)
-        work = Workspace(rooms=self.desk, user="local", authorize=self._authorize, home=self.home)
+        work = Workspace(
+            services=self.desk, user="local", authorize=self._authorize, home=self.home
+        )
         toolbox = Toolbox([Look, Linger, Write, Execute, Restart, Crash, Say])
 
         async def persist(message: Message) -> None:

@@ -13,8 +13,8 @@ from jupyter_server.utils import ensure_async
 from nbformat.v4 import new_notebook
 
 from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Moves
 from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
-from jupyter_agent.workspace.moves import Moves
 
 from .conftest import code, markdown
 from .managers import STORAGES, Storage

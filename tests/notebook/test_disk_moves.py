@@ -11,8 +11,8 @@ import pytest
 from jupyter_server.utils import ensure_async
 
 from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Moves
 from jupyter_agent.errors import NotebookNotFound
-from jupyter_agent.workspace.moves import Moves
 
 from .browser import Tab
 from .conftest import cells_of, code

@@ -19,7 +19,7 @@ from jupyter_agent.kernel.execution import Reply
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.tools.base import Result, Toolbox
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 from .play import MARK, MOST_CELLS, Log
 
@@ -33,7 +33,7 @@ class Agent:
         self._log = log
         self._random = random_
         self._toolbox = Toolbox(tools.ALL)
-        rooms = Rooms(
+        services = Services(
             notebooks=notebooks,
             kernels=ScriptedKernels(random_),  # type: ignore[arg-type]
             runs=self._runs,
@@ -41,7 +41,7 @@ class Agent:
             fresh=None,  # type: ignore[arg-type]
             identities=None,  # type: ignore[arg-type]
         )
-        self.work = Workspace(rooms=rooms, user="u", authorize=_yes, home=path)
+        self.work = Workspace(services=services, user="u", authorize=_yes, home=path)
         self._turns: list[list[Change]] = [[]]
         self._deleted: set[str] = set()
         self._count = 0

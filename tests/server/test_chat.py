@@ -451,13 +451,15 @@ async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
     replies += [[calls("run_cell", cell_id="b2")], [says("Hello again.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run")))
     turn = None
-    while turn is None or not any(run.started for run in agent.rooms.runs.of_turn(turn.record.id)):
+    while turn is None or not any(
+        run.started for run in agent.services.runs.of_turn(turn.record.id)
+    ):
         turn = agent.runner.live_in("local", "talk")
         await asyncio.sleep(0)
     stopped = await call("POST", "chat", "talk", "stop")
     assert stopped.body["state"] == "stopped"
     assert types(frames((await asking).text))[-2:] == ["abort", "[DONE]"]
-    (run,) = agent.rooms.runs.of_turn(turn.record.id)
+    (run,) = agent.services.runs.of_turn(turn.record.id)
     assert await run.wait(60)
     assert run.status == "interrupted"
     again = frames((await call("POST", "chat", body=ask("hello"))).text)

@@ -195,7 +195,7 @@ async def test_a_turn_interrupts_its_own_run_without_a_question(
     body = ask("Run.", mode="ask", allow=["run_cell"], stream=False)
     done = (await call("POST", "chat", body=body)).body
     assert done["state"] == "done"
-    (run,) = agent.rooms.runs.of_turn(done["turn_id"])
+    (run,) = agent.services.runs.of_turn(done["turn_id"])
     assert run.status == "interrupted"
 
 

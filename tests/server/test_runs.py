@@ -31,7 +31,7 @@ for epoch in range(600):
 
 
 def runs(agent: JupyterAgent) -> list[Run]:
-    return list(agent.rooms.runs._runs.values())
+    return list(agent.services.runs._runs.values())
 
 
 def told(request: dict[str, Any]) -> str:
@@ -49,7 +49,7 @@ async def persons_cell(call: Call, agent: JupyterAgent, gate: Path) -> AsyncIter
     client = await client_of(call, agent)
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     reply = asyncio.ensure_future(client.execute(code, reply=True, timeout=60))
-    kernel = await agent.rooms.kernels.get(PATH)
+    kernel = await agent.services.kernels.get(PATH)
     await until(lambda: kernel.state == "busy")
     yield reply
     gate.touch()
@@ -145,7 +145,7 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
     call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
 ) -> None:
     client = await client_of(call, agent)
-    kernel = await agent.rooms.kernels.get(PATH)
+    kernel = await agent.services.kernels.get(PATH)
     await kernel.connect()
     gates = [tmp_path / "first", tmp_path / "second"]
     waits = [
@@ -223,7 +223,7 @@ async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
 ) -> None:
     await change(call, "b2", TEN_MINUTES)
     started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
-    run = agent.rooms.runs.get(started.body["run_id"], "local")
+    run = agent.services.runs.get(started.body["run_id"], "local")
     assert run is not None
     await until(lambda: "epoch 1" in json.dumps(run.outputs()))
     replies += [
@@ -308,7 +308,7 @@ async def test_k1_a_death_is_told_with_what_is_lost(
     assert "last words" in text
     assert text.count("all variables are gone") == 1
     assert len(fake.requests) == 2, "nothing is run again by itself"
-    await (await agent.rooms.kernels.get(PATH)).connect()  # Jupyter starts a new one
+    await (await agent.services.kernels.get(PATH)).connect()  # Jupyter starts a new one
 
 
 async def test_k2_code_that_ignores_an_interrupt_is_told_to_run_on(
@@ -411,7 +411,7 @@ async def test_n5_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opene
     contents = agent.serverapp.contents_manager
     tab = await Tab(agent.tabs, contents, PATH).open()
     started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
-    run = agent.rooms.runs.get(started.body["run_id"], "local")
+    run = agent.services.runs.get(started.body["run_id"], "local")
     assert run is not None
     await until(lambda: "before" in str(tab.cell("b2")["outputs"].to_py()))
     tab.cut()

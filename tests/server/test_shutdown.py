@@ -325,7 +325,7 @@ async def test_r2_what_waits_is_told_and_what_comes_later_is_refused(
         call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 60})
     )
     verifying = asyncio.ensure_future(call("POST", "notebooks", PATH, "verify"))
-    await until(lambda: any(run.started for run in agent.rooms.runs.of_turn(None)))
+    await until(lambda: any(run.started for run in agent.services.runs.of_turn(None)))
     await agent.requests.close()
     late = await call("GET", "status")
     for answer in (await running, await verifying, late):
@@ -338,7 +338,7 @@ async def test_r2_what_fails_on_the_way_to_the_end_is_logged_and_the_rest_is_don
     async def broken() -> None:
         raise ZeroDivisionError("a bug on the way out")
 
-    monkeypatch.setattr(agent.rooms.runs, "close", broken)
+    monkeypatch.setattr(agent.services.runs, "close", broken)
     await agent.stop_extension()
     assert "a bug on the way out" in caplog.text
     assert list((Path(agent.store_dir) / "servers").iterdir()) == []

@@ -40,7 +40,7 @@ async def saved(room: Room, run: Run, text: str) -> None:
 async def test_k9_what_comes_after_its_cell_goes_into_that_cell(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.late.SAVE_EVERY", 0.2)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SAVE_EVERY", 0.2)
     run = await room.run(
         "import asyncio\ngo = asyncio.Event()\n"
         "async def late():\n    await go.wait()\n    print('late')\n    display('too')\n"

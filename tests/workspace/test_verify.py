@@ -23,7 +23,7 @@ from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verify import Verification, plan, verify
-from jupyter_agent.workspace.workspace import Rooms, Workspace
+from jupyter_agent.workspace.workspace import Services, Workspace
 from tests.notebook.browser import Tab
 
 PATH = "reports/a.ipynb"
@@ -31,7 +31,7 @@ PATH = "reports/a.ipynb"
 
 @dataclass
 class Desk:
-    """A server's rooms, and a notebook in them."""
+    """A server's services, and a notebook in them."""
 
     work: Workspace
     file: Path
@@ -57,7 +57,7 @@ def desk(
     sessions, manager = jp_serverapp.session_manager, jp_serverapp.kernel_manager
     tabs = Tabs()
     notebooks = Notebooks(jp_serverapp.contents_manager, tabs)
-    rooms = Rooms(
+    services = Services(
         notebooks=notebooks,
         kernels=Kernels(sessions, manager, jp_serverapp.kernel_spec_manager),
         runs=Runs(),
@@ -71,11 +71,11 @@ def desk(
         return True
 
     async def closed() -> None:
-        await rooms.fresh.close()
-        await rooms.notebooks.close()
-        await rooms.kernels.close()
+        await services.fresh.close()
+        await services.notebooks.close()
+        await services.kernels.close()
 
-    work = Workspace(rooms=rooms, user="ada", authorize=yes, home=PATH)
+    work = Workspace(services=services, user="ada", authorize=yes, home=PATH)
     yield Desk(work, jp_root_dir / PATH, jp_serverapp, tabs)
     jp_asyncio_loop.run_until_complete(closed())
 
@@ -117,7 +117,7 @@ async def test_each_cell_is_the_same_or_says_what_differs(desk: Desk) -> None:
 async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     desk.write(ran("import os\nx = 'theirs'\nprint(os.getcwd())", printed("elsewhere\n")))
     before = desk.file.read_bytes()
-    theirs = await desk.work.rooms.kernels.get(PATH)
+    theirs = await desk.work.services.kernels.get(PATH)
     assert await (await desk.work.run(PATH, "c0")).wait(60)
     held = await (await desk.work.notebook(PATH)).read()
     begun: list[list[str]] = []
@@ -232,7 +232,7 @@ async def test_a_display_that_a_later_cell_updates_is_compared_as_it_is_in_the_e
 
 
 async def test_the_time_limit_holds_for_all_cells_together(desk: Desk) -> None:
-    desk.work = replace(desk.work, rooms=replace(desk.work.rooms, verify_seconds=0.5))
+    desk.work = replace(desk.work, services=replace(desk.work.services, verify_seconds=0.5))
     desk.write(ran("1"), ran("import time\ntime.sleep(600)"), ran("2"))
     async with asyncio.timeout(60):
         done = await desk.verify()
@@ -282,7 +282,7 @@ async def test_a_stop_while_the_kernel_starts_leaves_none_behind(desk: Desk) -> 
     await starting.wait()
     verifying.cancel()
     await asyncio.wait([verifying])
-    await desk.work.rooms.fresh.close()
+    await desk.work.services.fresh.close()
     assert desk.kernels() == []
 
 

@@ -8,10 +8,12 @@ import asyncio
 import hashlib
 import inspect
 import json
+import os
+import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, cast
 
 import nbformat
 from jupyter_server.services.contents.filemanager import (
@@ -32,6 +34,17 @@ LARGEST = 512 * 2**20
 """Bytes; a notebook is in memory several times over while it is worked on."""
 _LARGE = 8 * 2**20
 """Bytes. What is read from so much makes Python look for garbage, several times."""
+
+_SETTLED = 50_000_000
+"""Nanoseconds after a write from which each later one has another time; ticks of file systems that
+count finely take up to 10 ms."""
+_SETTLED_COARSELY = 3_000_000_000
+"""As `_SETTLED` for those that may count in seconds, or in two, as FAT does."""
+_COARSE = 10_000_000
+"""Nanoseconds; times of which all are multiples are counted coarsely."""
+
+Trace: TypeAlias = tuple[int, ...]
+"""Times, size and place of a file, others after each write of it."""
 
 _READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What managers raise: those of their own, the storage's, and what odd JSON does to their code."""
@@ -93,6 +106,29 @@ class Disk:
         """What `Loaded.stamp` would be. Raises NotebookNotFound or UnreadableNotebook."""
         model = await self._get(path, content=False)
         return _hash(model) or (await self.load(path)).stamp
+
+    def trace(self, path: str) -> Trace | None:
+        """What tells without reading the file whether it was written since; None if that cannot
+        be told: the contents manager keeps no plain files, or the last write was just now and
+        the next could have the same time and size.
+        """
+        found = self._stat(path)
+        if found is None:
+            return None
+        written = max(found.st_mtime_ns, found.st_ctime_ns)
+        settled = _SETTLED if written % _COARSE else _SETTLED_COARSELY
+        if not written + settled < time.time_ns():
+            return None
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
+
+    def _stat(self, path: str) -> os.stat_result | None:
+        if not self._plain:
+            return None
+        try:
+            files = cast(FileContentsManager, self._contents)
+            return os.stat(files._get_os_path(path))  # type: ignore[no-untyped-call]
+        except (HTTPError, OSError, ValueError):  # whoever reads it tells why that does not work
+            return None
 
     async def hash(self, path: str) -> str | None:
         """The contents manager's hash of the file, which an open tab knows too; None if it has
@@ -279,7 +315,11 @@ class Disk:
 
     async def _size(self, path: str) -> int:
         """In bytes, 0 if unknown. Raises UnreadableNotebook for too many."""
-        size: int = (await self._get(path, content=False, hashed=False)).get("size") or 0
+        found = self._stat(path)
+        if found is not None:
+            size = found.st_size
+        else:
+            size = (await self._get(path, content=False, hashed=False)).get("size") or 0
         if size > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
         return size

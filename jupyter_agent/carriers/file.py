@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
-from jupyter_agent.carriers.contents import Disk, Loaded
+from jupyter_agent.carriers.contents import Disk, Loaded, Trace
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, Saved
 from jupyter_agent.document.cell import CarrierName
@@ -45,6 +45,7 @@ class FileCarrier:
     """
 
     name: CarrierName = "file"
+    live = False
     place: Place | None = None
 
     def __init__(
@@ -67,6 +68,8 @@ class FileCarrier:
         self._recovery = recovery
         self._note = note
         self._loaded: Loaded | None = None
+        self._trace: Trace | None = None
+        """Of the file as it was loaded, where that tells each later write."""
         self._clean: dict[str, Any] = {}
         """The cells' values in the document at the moment when they were as in the file."""
         self._approved: set[str] = set()
@@ -81,10 +84,15 @@ class FileCarrier:
     def metadata(self) -> dict[str, Any]:
         return dict(self._loaded.content["metadata"]) if self._loaded else {}
 
+    async def is_current(self) -> bool:
+        return not self._opened() and await self._is_as_loaded()
+
     async def refresh(self) -> None:
         """Take in what others wrote into the file since."""
-        if self._loaded is None or await self._disk.stamp(self.path) != self._loaded.stamp:
+        if not await self._is_as_loaded():
+            trace = self._disk.trace(self.path)
             await self._take_in(await self._disk.load(self.path))
+            self._trace = trace
 
     async def confirm(self) -> Saved:
         """Write the file, unless it says the same already."""
@@ -127,7 +135,7 @@ class FileCarrier:
             text = await asyncio.to_thread(_text, loaded.content)
             await keep(self.path, text)
         marked, sign = await asyncio.to_thread(self._marked, content, loaded)
-        if await self._disk.stamp(self.path) != loaded.stamp:
+        if not await self._is_as_loaded():
             raise Conflict(
                 f"Somebody else wrote `{self.path}` at this moment; nothing was changed. "
                 "Read it again."
@@ -138,16 +146,31 @@ class FileCarrier:
                 "Try again."
             )
         self._loaded = replace(loaded, stamp="")  # whatever happens now, look at the file again
+        self._trace = None
         self._clean = {}
         self.wrote = True
         try:
             await self._disk.write(self.path, marked, sign=sign)
         except ToolError as error:
-            now = await self._look_after(error, loaded)
+            trace, now = None, await self._look_after(error, loaded)
         else:
+            trace = self._disk.trace(self.path)
             now = await self._read_back()
         self._loaded = replace(loaded, content=content)
         await self._take_in(now, written)
+        self._trace = trace
+
+    async def _is_as_loaded(self) -> bool:
+        """Whether nobody has written the file since it was loaded."""
+        if self._loaded is None:
+            return False
+        trace = self._disk.trace(self.path)
+        if trace is not None and trace == self._trace:
+            return True
+        if await self._disk.stamp(self.path) != self._loaded.stamp:
+            return False
+        self._trace = trace
+        return True
 
     async def _read_back(self) -> Loaded:
         try:

@@ -98,6 +98,13 @@ class RoomCarrier:
     def metadata(self) -> dict[str, Any]:
         return metadata_of(self.cells.document)
 
+    @property
+    def live(self) -> bool:
+        return self._room is not None
+
+    async def is_current(self) -> bool:
+        return False  # only the pages know what was typed up to now
+
     async def refresh(self) -> None:
         """Be in the room as it is now, with what others wrote into the file."""
         async with self._patience():

@@ -58,6 +58,13 @@ class TabCarrier:
     def metadata(self) -> dict[str, Any]:
         return metadata_of(self.cells.document)
 
+    @property
+    def live(self) -> bool:
+        return not self.link.closed and self.link.document is not None
+
+    async def is_current(self) -> bool:
+        return False  # only the page knows what was typed up to now
+
     async def refresh(self) -> None:
         """Have everything the person typed up to now. A clean tab that missed a change on disk
         reloads first.

@@ -59,6 +59,15 @@ class Carrier(Protocol):
         it.
         """
 
+    @property
+    def live(self) -> bool:
+        """Whether what others do arrives by itself, however soon."""
+
+    async def is_current(self) -> bool:
+        """Whether `refresh` would find nothing new and need not be called, nor another carrier be
+        chosen. Raises as `refresh` does.
+        """
+
     async def refresh(self) -> None:
         """Take in everything that was typed or saved up to now.
 

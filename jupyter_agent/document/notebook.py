@@ -54,6 +54,8 @@ class Notebook:
         self._path = path
         self._choose = choose
         self._carrier: Carrier | None = None
+        self._holder: asyncio.Task[Any] | None = None
+        """The task within `opened`."""
         self._writers: weakref.WeakSet[CellOutputs] = weakref.WeakSet()
         self._displays: Displays = {}
 
@@ -80,8 +82,28 @@ class Notebook:
 
     async def read(self) -> list[Cell]:
         """All cells with everything typed up to now."""
+        if await self._is_current():
+            return self.cells()
         async with self._operation() as carrier:
             return carrier.cells.all()
+
+    async def look(self) -> list[Cell]:
+        """As `read`, but nobody is asked what was typed in a page and is still on its way."""
+        if self._carrier is not None and self._carrier.live:
+            return self._carrier.cells.all()
+        return await self.read()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[list[Cell]]:
+        """All cells with everything typed up to now. Until the end of the block the notebook is
+        this task's: its operations there need not look again, and those of others wait.
+        """
+        async with self._operation() as carrier:
+            self._holder = asyncio.current_task()
+            try:
+                yield carrier.cells.all()
+            finally:
+                self._holder = None
 
     async def cell(self, cell_id: str) -> Cell:
         """One cell with everything typed up to now. Raises CellNotFound."""
@@ -297,8 +319,17 @@ class Notebook:
 
     # ---- how an operation goes
 
+    async def _is_current(self) -> bool:
+        carrier = self._carrier
+        if carrier is None or self.lock.locked() or not await carrier.is_current():
+            return False
+        return carrier is self._carrier and not self.lock.locked()
+
     @asynccontextmanager
     async def _operation(self) -> AsyncIterator[Carrier]:
+        if self._holder is asyncio.current_task() and self._carrier is not None:
+            yield self._carrier
+            return
         async with self.lock:
             carrier = self._carrier = await self._choose(self.path, self._carrier)
             await carrier.refresh()

@@ -25,7 +25,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class AgentError(Exception):
@@ -42,6 +42,12 @@ class ToolError(AgentError):
         self.message = message
         self.facts: dict[str, Any] = facts
         """More for programs, as JSON; `current` is a cell as `Cell.describe` gives it."""
+
+    def saying(self, message: str, facts: dict[str, Any]) -> Self:
+        """The same error in other words, for a reader who may not see all of it."""
+        other = type(self).__new__(type(self), message)
+        other.__dict__.update(self.__dict__, message=message, facts=facts)
+        return other
 
 
 class InvalidInput(ToolError):

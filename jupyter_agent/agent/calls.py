@@ -34,7 +34,6 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.models.base import Block
 from jupyter_agent.tools.base import Result
-from jupyter_agent.workspace.news import read_news
 
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 
@@ -138,7 +137,7 @@ class _Step:
         """
         if not calls:
             return
-        for news in await read_news(self._turn.work):
+        for news in await self._turn.work.news():
             text = self._turn.dispatcher.redact_for_model(news.text)
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -13,8 +13,8 @@ from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.document.cell import Change
 from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, StoreUnavailable, ToolError
 from jupyter_agent.text.outputs import legible
-from jupyter_agent.tools.base import Progress, Question, Result, Tool, Toolbox
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.tools.base import Action, Progress, Question, Result, Tool, Toolbox
+from jupyter_agent.workspace.workspace import Lease, Workspace
 
 Outcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
 
@@ -130,9 +130,10 @@ class Dispatcher:
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
         tool = await _located(self._toolbox.parse(name, input), work)
-        act = await _act(tool, work, policy)
+        act = await _act(tool, tool.action, work, policy)
         try:
-            await work.need(*tool.needs)
+            async with work.lease(tool.target, *tool.needs) as nb:
+                act = replace(act, action=await tool.acts(nb))
             await work.refuse_outside(tool.paths.values())
             decision = decide(act, policy)
         except NotPermitted as error:
@@ -150,9 +151,10 @@ class Dispatcher:
     async def question(self, prepared: Prepared, work: Workspace) -> Question:
         """What a person has to see first. Raises ToolError where the call could not succeed."""
         try:
-            return await self._question(prepared, work)
+            async with self._leased(prepared, work) as nb:
+                return await self._question(prepared, nb)
         except ToolError as error:
-            await self._failed(prepared, work, error)
+            await self._note_failure(prepared, work, error)
             raise
 
     async def decline(self, prepared: Prepared, work: Workspace, reason: str) -> None:
@@ -169,14 +171,18 @@ class Dispatcher:
         approved: Question | None = None,
     ) -> Result:
         """Act. Raises ToolError; Conflict where what a person saw and approved is no longer so."""
+        tool = prepared.tool
         try:
-            await self._still_allowed(prepared, work, policy)
-            if prepared.decision.verdict == "ask":
-                work = await self._approved(prepared, work, policy, approved)
-            await work.refuse_hidden(prepared.tool.target, prepared.tool.acts_on)
-            result = await prepared.tool.run(work, progress and self._masking(progress))
+            async with self._leased(prepared, work) as nb:
+                await self._refuse_if_other(prepared, nb, policy)
+                if tool.takes:
+                    await nb.take()
+                if prepared.decision.verdict == "ask":
+                    await self._approve(prepared, nb, policy, approved)
+                await nb.refuse_hidden(tool.acts_on)
+                result = await tool.run(nb, progress and self._masking(progress))
         except ToolError as error:
-            await self._failed(prepared, work, error)
+            await self._note_failure(prepared, work, error)
             raise
         except asyncio.CancelledError:
             await self._note_surely(prepared, work, "stopped", _STOPPED)
@@ -188,10 +194,24 @@ class Dispatcher:
             result, text=self.redact_for_model(result.text), facts=_masked(result.facts, self.mask)
         )
 
-    async def _still_allowed(self, prepared: Prepared, work: Workspace, policy: Policy) -> None:
+    @asynccontextmanager
+    async def _leased(self, prepared: Prepared, work: Workspace) -> AsyncIterator[Lease]:
+        """The call's notebook; an error leaves of itself what a model may be told."""
+        async with work.lease(prepared.tool.target, *prepared.tool.needs) as nb:
+            try:
+                yield nb
+            except ToolError as error:
+                raise await self._redacted(error, nb) from error
+
+    async def _redacted(self, error: ToolError, nb: Lease) -> ToolError:
+        if "current" in error.facts:
+            error = (await nb.visible()).error(error)
+        return error.saying(self.redact_for_model(error.message), _masked(error.facts, self.mask))
+
+    async def _refuse_if_other(self, prepared: Prepared, nb: Lease, policy: Policy) -> None:
         """A link, a rename or another run may have made it another call since it was decided."""
-        await work.refuse_outside(prepared.tool.paths.values())
-        act = await _act(prepared.tool, work, policy)
+        await nb.work.refuse_outside(prepared.tool.paths.values())
+        act = await _act(prepared.tool, await prepared.tool.acts(nb), nb.work, policy)
         if act == prepared.act:
             return
         decision = decide(act, policy)
@@ -200,31 +220,25 @@ class Dispatcher:
         if decision.verdict == "ask" and prepared.decision.verdict == "run":
             raise Conflict("Something else is there by now, so nothing was done. Look again.")
 
-    async def _approved(
-        self, prepared: Prepared, work: Workspace, policy: Policy, approved: Question | None
-    ) -> Workspace:
-        await work.need(*prepared.tool.needs)  # it may have been taken from the user meanwhile
-        current = await self._question(prepared, work)
+    async def _approve(
+        self, prepared: Prepared, nb: Lease, policy: Policy, approved: Question | None
+    ) -> None:
+        current = await self._question(prepared, nb)
         if approved is not None and not approved.kernel:
             current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
         if approved is None or prepared.binding(approved) != prepared.binding(current):
             raise Conflict(
                 "What was approved has changed since, so it was not done. "
-                "Read the cell again and repeat the call: it is asked about anew."
+                "Read the cell again and call again to request approval."
             )
         policy.granted.add(prepared.act.action)
-        return work.for_approved_call(current.cells)
+        nb.approve(current.cells)
 
-    async def _question(self, prepared: Prepared, work: Workspace) -> Question:
-        await work.refuse_hidden(prepared.tool.target, prepared.tool.acts_on)
-        return await prepared.tool.question(work)
+    async def _question(self, prepared: Prepared, nb: Lease) -> Question:
+        await nb.refuse_hidden(prepared.tool.acts_on)
+        return await prepared.tool.question(nb)
 
-    async def _failed(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
-        """Notes why a call failed, and leaves of it what a model may be told."""
-        if error.facts:
-            (await work.view_at(prepared.tool.target)).error(error)
-            error.facts = _masked(error.facts, self.mask)
-        error.message = self.redact_for_model(error.message)
+    async def _note_failure(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
         outcome: Outcome = "refused" if isinstance(error, NotPermitted) else "failed"
         await self._note(prepared, work, outcome, error.message)
 
@@ -273,9 +287,8 @@ async def _located(tool: Tool, work: Workspace) -> Tool:
     return tool.model_copy(update={field: each.path for field, each in named.items() if each})
 
 
-async def _act(tool: Tool, work: Workspace, policy: Policy) -> Act:
+async def _act(tool: Tool, action: Action, work: Workspace, policy: Policy) -> Act:
     """What the call does now, as far as permission depends on it."""
-    action = await tool.acts(work)
     there = await work.identity(tool.target)
     if there is None:
         return Act(tool=tool.name, action=action, notebook=None)

@@ -9,6 +9,7 @@ import hashlib
 import inspect
 import json
 import os
+import sys
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -35,13 +36,14 @@ LARGEST = 512 * 2**20
 _LARGE = 8 * 2**20
 """Bytes. What is read from so much makes Python look for garbage, several times."""
 
-_SETTLED = 50_000_000
-"""Nanoseconds after a write from which each later one has another time; ticks of file systems that
-count finely take up to 10 ms."""
-_SETTLED_COARSELY = 3_000_000_000
-"""As `_SETTLED` for those that may count in seconds, or in two, as FAT does."""
+_LINUX_TICKS = 5
+"""CLOCK_REALTIME_COARSE of Linux, from which its file systems take their times."""
+_TICK = 20_000_000
+"""Nanoseconds that a tick takes at most elsewhere."""
 _COARSE = 10_000_000
-"""Nanoseconds; times of which all are multiples are counted coarsely."""
+"""Nanoseconds; a time that is a multiple is of a file system that counts coarsely, which may be
+in two seconds, as FAT does."""
+_COARSE_TICK = 2_000_000_000
 
 Trace: TypeAlias = tuple[int, ...]
 """Times, size and place of a file, others after each write of it."""
@@ -116,8 +118,7 @@ class Disk:
         if found is None:
             return None
         written = max(found.st_mtime_ns, found.st_ctime_ns)
-        settled = _SETTLED if written % _COARSE else _SETTLED_COARSELY
-        if not written + settled < time.time_ns():
+        if written + (0 if written % _COARSE else _COARSE_TICK) >= _begin_of_tick():
             return None
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
 
@@ -328,6 +329,13 @@ class Disk:
 def _hash(model: Mapping[str, Any]) -> str | None:
     value = model.get("hash")
     return value if isinstance(value, str) and value else None
+
+
+def _begin_of_tick() -> int:
+    """The earliest time, in nanoseconds, that a file gets if it is written now."""
+    if sys.platform == "linux":
+        return time.clock_gettime_ns(_LINUX_TICKS)
+    return time.time_ns() - _TICK
 
 
 def _digest(content: Any) -> str:

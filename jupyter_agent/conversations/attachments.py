@@ -10,9 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.text.notebook import render_cells, whole
-from jupyter_agent.tools.base import Need
-from jupyter_agent.workspace.shown import file_text, selection_text, variables_text
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import READ, Need, Workspace
 
 MOST_CHARACTERS = 20_000
 
@@ -20,7 +18,7 @@ MOST_CHARACTERS = 20_000
 class _Attached(BaseModel):
     model_config = ConfigDict(frozen=True)
 
-    needs: ClassVar[Need] = ("read", "contents")
+    needs: ClassVar[Need] = READ
 
 
 class CellAttached(_Attached):
@@ -31,10 +29,11 @@ class CellAttached(_Attached):
     notebook: str | None = None
 
     async def text(self, work: Workspace) -> str:
-        notebook = await work.notebook(self.notebook)
-        cell = (await work.view_of(notebook)).cell(await notebook.cell(self.cell_id))
-        work.remember(notebook, [cell] if whole(cell) else [])
-        return f"Attached cell of {notebook.path}:\n{render_cells([cell])}"
+        async with work.lease(self.notebook, self.needs) as nb:
+            cell = await nb.cell(self.cell_id)
+            cell = nb.view.cell(cell)
+            nb.remember([cell] if whole(cell) else [])
+        return f"Attached cell of {nb.path}:\n{render_cells([cell])}"
 
 
 class SelectionAttached(_Attached):
@@ -47,7 +46,10 @@ class SelectionAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         where = f" of cell `{self.cell_id}`" if self.cell_id else ""
-        text = await selection_text(work, self.notebook, self.cell_id, self.text_)
+        async with work.lease(self.notebook, self.needs) as nb:
+            view = await nb.visible()
+            cells = await nb.read() if view.share != "all" else ()
+        text = view.selection(self.text_, cells, of=self.cell_id)
         return f"Attached selection{where}:\n{text[:MOST_CHARACTERS]}"
 
 
@@ -58,7 +60,8 @@ class FileAttached(_Attached):
     path: str
 
     async def text(self, work: Workspace) -> str:
-        text = await file_text(work, self.path)
+        async with work.lease(self.path, self.needs) as nb:
+            text = await nb.file_text()
         return f"Attached file {self.path}:\n{text[:MOST_CHARACTERS]}"
 
 
@@ -71,7 +74,10 @@ class VariableAttached(_Attached):
     name: str
 
     async def text(self, work: Workspace) -> str:
-        return f"Attached variable:\n{await variables_text(work, None, [self.name])}"
+        async with work.lease(None, self.needs) as nb:
+            kernel = await nb.running_kernel()
+            text = await (await nb.visible()).variables(kernel, [self.name])
+        return f"Attached variable:\n{text}"
 
 
 Attachment: TypeAlias = Annotated[
@@ -84,7 +90,6 @@ async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> s
     texts = []
     for attachment in attachments:
         try:
-            await work.need(attachment.needs)
             texts.append(await attachment.text(work))
         except ToolError as error:
             texts.append(f"Attached {attachment.type}: not available. {error.message}")

@@ -53,6 +53,8 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
             named = await work.services.identities.of(path)
             if named.linked or named.refusal:
                 raise ToolError(f"`{path}` is a link, or no regular file.")
+            if not await work.services.files.exists(path):
+                continue
             text = await work.services.files.read(path)
         except (NotebookNotFound, NotPermitted):
             continue

@@ -205,7 +205,7 @@ class TurnRunner:
                     "notebook": request.notebook,
                     "mode": request.mode,
                     "allow": sorted(request.allow),
-                    "share": (await work.view_at(None)).share,
+                    "share": (await work.visibility()).share,
                     "instructions": describe(instructions),
                 },
                 model=model.id,
@@ -303,7 +303,7 @@ class TurnRunner:
 
     def _recorded(self, model: Model, turn_id: str, work: Workspace) -> RecordedModel:
         async def redact() -> Redact:
-            return (await work.view_at(None)).redacted
+            return (await work.visibility()).redacted
 
         return RecordedModel(model, self.books.requests, turn_id, redact)
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from jupyter_agent.agent.prompt import facts
 from jupyter_agent.conversations.request import TurnRequest
 from jupyter_agent.errors import ToolError
-from jupyter_agent.workspace.news import News, read_news
+from jupyter_agent.workspace.reads import News
 from jupyter_agent.workspace.visibility import KEPT_BACK, Share
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import READ, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +30,11 @@ async def situation(
     news: Sequence[News] = ()
     if request.notebook:
         try:
-            await work.need(("read", "contents"))
-            notebook = await work.notebook()
-            await notebook.read()
-            place = notebook.place
-            news = await read_news(work)
-            kernel = await work.services.kernels.find(notebook.path)
+            async with work.lease(None, READ) as nb:
+                await nb.read()
+                place = nb.place
+                news = await work.news()
+                kernel = await nb.kernel()
         except ToolError as error:  # the model finds out by its tools, as it does later
             log.info("The notebook of the turn is not at hand: %s", error)
     return facts(

@@ -14,7 +14,7 @@ from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import Undone, undo
 from jupyter_agent.errors import ToolError
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import WRITE, Workspace
 
 CellName: TypeAlias = tuple[str, str]
 """(path of the notebook, cell id)"""
@@ -49,11 +49,13 @@ async def undo_turn(
     for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
         of_notebook = list(group)
         try:
-            result = await undo(
-                await work.notebook(path),
-                [entry.change for entry in of_notebook],
-                [entry.change for entry in every if entry.change.notebook == path],
-            )
+            async with work.lease(path, WRITE) as nb:
+                await nb.take()
+                result = await undo(
+                    nb.notebook,
+                    [entry.change for entry in of_notebook],
+                    [entry.change for entry in every if entry.change.notebook == path],
+                )
         except ToolError as error:
             conflicts += [
                 {

@@ -107,6 +107,8 @@ class Notebook:
 
     async def cell(self, cell_id: str) -> Cell:
         """One cell with everything typed up to now. Raises CellNotFound."""
+        if await self._is_current():
+            return self.peek(cell_id)
         async with self._operation() as carrier:
             return carrier.cells.get(cell_id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_agent.conversations.blame import CellText
 from jupyter_agent.server.base import Authorizer, operation
 from jupyter_agent.server.turns import DoneHandler
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import READ, Workspace
 
 
 class BlameHandler(DoneHandler):
@@ -16,10 +16,9 @@ class BlameHandler(DoneHandler):
         """Per cell: turn, model, time, request, whether it was reviewed and changed since."""
         await self.require("read", "agent")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
-        notebook = await work.notebook(path)
-        cells = [
-            CellText(id=cell.id, type=cell.type, source=cell.source)
-            for cell in await notebook.read()
-        ]
-        found = await self.books.journal.blame(notebook.path, cells, self.owner)
-        self.answer({"path": notebook.path, "cells": [each.to_json() for each in found]})
+        async with work.lease(path, READ) as nb:
+            cells = [
+                CellText(id=cell.id, type=cell.type, source=cell.source) for cell in await nb.read()
+            ]
+        found = await self.books.journal.blame(nb.path, cells, self.owner)
+        self.answer({"path": nb.path, "cells": [each.to_json() for each in found]})

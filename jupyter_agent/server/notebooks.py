@@ -15,7 +15,7 @@ from jupyter_agent.errors import Conflict, RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Services, Workspace
+from jupyter_agent.workspace.workspace import READ, WRITE, Services, Workspace
 
 GRACE = 10.0
 """Seconds that an interrupted run may take to end before it is answered as it is."""
@@ -125,23 +125,22 @@ class NotebookHandler(DocumentHandler):
     async def get(self, path: str) -> None:
         """The notebook as it is now, unsaved typing included."""
         outputs = self.choice("outputs", ("full", "none", "text"))
-        state = await self.work.state(path)
+        async with self.work.lease(path, READ) as nb:
+            cells, stale = await nb.read(), await nb.stale()
         if self.choice("format", ("json", "text")) == "text":
             focus = self.get_query_argument("focus", None)
-            cells = self.work.view(state.notebook, state.cells).cells(state.cells)
+            cells = nb.view.cells(cells)
             budget = self.number("budget", BUDGET)
-            shown = await asyncio.to_thread(
-                render, cells, stale=state.stale, focus=focus, budget=budget
-            )
+            shown = await asyncio.to_thread(render, cells, stale=stale, focus=focus, budget=budget)
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
-        kernel = state.kernel
+        kernel = await nb.kernel()
         facts = {
-            "path": state.notebook.path,
-            "carrier": state.notebook.carrier,
+            "path": nb.path,
+            "carrier": nb.notebook.carrier,
             "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
         }
-        text = await asyncio.to_thread(_json, facts, state.cells, state.stale, outputs)
+        text = await asyncio.to_thread(_json, facts, cells, stale, outputs)
         await self.finish(text, set_content_type="application/json")
 
     @operation("write", "contents", body=NewNotebook, answers=201)
@@ -158,7 +157,8 @@ class CellsHandler(DocumentHandler):
     @operation("write", "contents", body=NewCell, answers=201)
     async def post(self, path: str, body: NewCell) -> None:
         """Inserts a cell."""
-        _, edit = await self.work.insert(path, **body.model_dump())
+        async with self.work.lease(path, WRITE) as nb:
+            edit = await nb.insert(**body.model_dump())
         self.changed(edit, 201)
 
 
@@ -168,10 +168,10 @@ class CellHandler(DocumentHandler):
     @operation("read", "contents")
     async def get(self, path: str, cell_id: str) -> None:
         """One cell with its full outputs."""
-        state = await self.work.state(path)
-        cell = await state.notebook.cell(cell_id)
+        async with self.work.lease(path, READ) as nb:
+            cell, stale = await nb.cell(cell_id), await nb.stale()
         self.set_header("ETag", f'"{cell.version}"')
-        self.answer(described(cell, stale=state.stale.get(cell.id)))
+        self.answer(described(cell, stale=stale.get(cell.id)))
 
     @operation("write", "contents", body=CellEdit)
     async def patch(self, path: str, cell_id: str, body: CellEdit) -> None:
@@ -180,15 +180,14 @@ class CellHandler(DocumentHandler):
             message = "Give `source`, or `old_string` and `new_string`, or `type`."
             raise RequestError(400, "invalid_body", message)
         expect = self.expected()
-        notebook = await self.work.notebook(path)
-        # Whoever calls this route means the text that is there now, unless `If-Match` says more.
-        base = None if body.source is None else (await notebook.cell(cell_id)).source
-        try:
-            _, edit = await self.work.update(
-                path, cell_id, base=base, expect=expect, **body.model_dump()
-            )
-        except Conflict as conflict:
-            raise precondition(conflict, expect) from None
+        async with self.work.lease(path, WRITE) as nb:
+            await nb.take()
+            # Whoever calls this route means the text that is there now, or what `If-Match` says.
+            base = None if body.source is None else (await nb.cell(cell_id)).source
+            try:
+                edit = await nb.update(cell_id, base=base, expect=expect, **body.model_dump())
+            except Conflict as conflict:
+                raise precondition(conflict, expect) from None
         self.changed(edit)
 
     @operation("write", "contents", answers=204)
@@ -196,7 +195,8 @@ class CellHandler(DocumentHandler):
         """Deletes a cell; with `If-Match`, only if it is still that version."""
         expect = self.expected()
         try:
-            await self.work.delete(path, cell_id, expect=expect)
+            async with self.work.lease(path, WRITE) as nb:
+                await nb.delete(cell_id, expect=expect)
         except Conflict as conflict:
             raise precondition(conflict, expect) from None
         self.answer_nothing()
@@ -210,7 +210,8 @@ class MoveHandler(DocumentHandler):
         """Puts the cell elsewhere."""
         expect = self.expected()
         try:
-            _, edit = await self.work.move(path, cell_id, expect=expect, **body.model_dump())
+            async with self.work.lease(path, WRITE) as nb:
+                edit = await nb.move(cell_id, expect=expect, **body.model_dump())
         except Conflict as conflict:
             raise precondition(conflict, expect) from None
         self.changed(edit)
@@ -222,8 +223,8 @@ class RunCellHandler(DocumentHandler):
     @operation("execute", "kernels", body=RunBody)
     async def post(self, path: str, cell_id: str, body: RunBody) -> None:
         """Runs a cell; past `wait` seconds 202 with the outputs so far and a `run_id`."""
-        await self.require("write", "contents")
-        run = await self.work.run(path, cell_id, timeout=body.timeout)
+        async with self.work.lease(path, WRITE) as nb:
+            run = await nb.run(cell_id, timeout=body.timeout)
         ended = await run.wait(body.wait)
         self.answer(run.describe(), 200 if ended else 202)
 
@@ -234,15 +235,14 @@ class RunCellsHandler(DocumentHandler):
     @operation("execute", "kernels", body=RunAllBody)
     async def post(self, path: str, body: RunAllBody) -> None:
         """Runs cells in order; a result each."""
-        await self.require("write", "contents")
-        work = self.work
         results: list[dict[str, Any]] = []
-        for cell in await work.code_cells(path, body.cells):
-            run = await work.run(path, cell.id)
-            await run.wait()
-            results.append(run.describe())
-            if body.stop_on_error and run.status != "ok":
-                break
+        async with self.work.lease(path, WRITE) as nb:
+            for cell in await nb.code_cells(body.cells):
+                run = await nb.run(cell.id)
+                await run.wait()
+                results.append(run.describe())
+                if body.stop_on_error and run.status != "ok":
+                    break
         self.answer({"cells": results})
 
 
@@ -284,24 +284,19 @@ class KernelHandler(DocumentHandler):
     @operation("write", "kernels", body=KernelBody)
     async def post(self, path: str, body: KernelBody) -> None:
         """Starts, interrupts, restarts or shuts down the notebook's own kernel."""
-        work = self.work
         if body.action in ("start", "shutdown"):
             await self.require("write", "sessions")
-        if body.action == "start":
-            notebook = await work.notebook(path)
-            kernel = (
-                await self.services.kernels.get(notebook.path, name=body.name)
-                if body.name
-                else await work.kernel(notebook)
-            )
-        else:
-            kernel = await work.running_kernel(path)
+        async with self.work.lease(path, ("write", "kernels")) as nb:
+            if body.action == "start":
+                kernel = await nb.start_kernel(body.name)
+            else:
+                kernel = await nb.running_kernel()
             if body.action == "interrupt":
                 await kernel.interrupt()
             elif body.action == "restart":
                 await kernel.restart()
-            else:
-                await self.services.kernels.shutdown(work.resolve(path))
+            elif body.action == "shutdown":
+                await self.services.kernels.shutdown(nb.path)
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
 
 

@@ -81,7 +81,7 @@ class ToolHandler(CallHandler):
             )
             return
         # A person reads the events of a turn; this answer may go to a model as it is.
-        view = await work.view_at(result.facts.get("notebook", work.home))
+        view = await work.visibility(result.facts.get("notebook", work.home))
         images = [{"media_type": kind, "data": data} for kind, data in result.images]
         self.answer(
             {

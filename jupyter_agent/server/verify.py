@@ -7,6 +7,7 @@ import asyncio
 from jupyter_agent.server.base import operation
 from jupyter_agent.server.notebooks import DocumentHandler
 from jupyter_agent.workspace.verify import Verification, verify
+from jupyter_agent.workspace.workspace import READ
 
 
 class VerifyHandler(DocumentHandler):
@@ -21,11 +22,10 @@ class VerifyHandler(DocumentHandler):
 
         A client that goes away stops it.
         """
-        await self.require("read", "contents")
-        await self.require("write", "kernels")
-        self._verifying = asyncio.ensure_future(verify(self.work, path))
         try:
-            self.answer((await self._verifying).describe())
+            async with self.work.lease(path, READ, ("write", "kernels")) as nb:
+                self._verifying = asyncio.ensure_future(verify(nb))
+                self.answer((await self._verifying).describe())
         except asyncio.CancelledError:
             if not self._left:
                 raise

@@ -13,13 +13,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.workspace import Need as Need
 
 Effect: TypeAlias = Literal["read", "edit", "run"]
 Action: TypeAlias = Literal["read", "edit", "delete", "run", "restart", "interrupt", "stop"]
 """The row of the permission table that a tool belongs to."""
-Need: TypeAlias = tuple[str, str]
-"""What Jupyter's authorizer is asked: (action, resource), e.g. ("write", "contents")."""
 Progress: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Is told a call's preliminary output while its cell still runs."""
 
@@ -104,17 +103,22 @@ class Tool(BaseModel, ABC):
         """Ids of the cells that the call would change or run."""
         return ()
 
+    @property
+    def takes(self) -> bool:
+        """Whether nobody else may change the notebook between the decision and the act."""
+        return self.effect == "edit" and bool(self.acts_on)
+
     @abstractmethod
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         """Do it. Raises ToolError with a text that tells the model what to do instead."""
 
-    async def acts(self, work: Workspace) -> Action:
+    async def acts(self, nb: Lease) -> Action:
         """The row of the permission table that the call belongs to now."""
         return self.action
 
-    async def question(self, work: Workspace) -> Question:
+    async def question(self, nb: Lease) -> Question:
         """What a person is shown. Raises ToolError where the call could not succeed anyway."""
-        return Question(notebook=work.resolve(self.notebook))
+        return Question(notebook=nb.path)
 
     @classmethod
     def spec(cls) -> dict[str, Any]:

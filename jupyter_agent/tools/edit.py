@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from jupyter_agent.document.cell import CellType
-from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import InvalidInput, NotPermitted
 from jupyter_agent.text.notebook import whole
 from jupyter_agent.tools.base import (
@@ -21,7 +21,7 @@ from jupyter_agent.tools.base import (
     Tool,
     told_stale,
 )
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
 
 
 class EditTool(Tool):
@@ -44,17 +44,18 @@ class CreateCell(EditTool):
     before: str | None = None
     """Cell id"""
 
-    async def question(self, work: Workspace) -> Question:
-        return Question(notebook=work.resolve(self.notebook), diff=diff("", self.source))
+    async def question(self, nb: Lease) -> Question:
+        return Question(notebook=nb.path, diff=diff("", self.source))
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        stale = await work.watch(self.notebook)
-        notebook, edit = await work.insert(
-            self.notebook, source=self.source, type=self.type, after=self.after, before=self.before
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.take()
+        await nb.stale()
+        edit = await nb.insert(
+            source=self.source, type=self.type, after=self.after, before=self.before
         )
         assert edit.cell is not None
         text = f"Inserted cell `{edit.cell.id}` at position {edit.cell.index + 1}."
-        return done(text, notebook, edit, await stale())
+        return await done(text, nb, edit)
 
 
 class UpdateCell(EditTool):
@@ -74,10 +75,9 @@ class UpdateCell(EditTool):
     def acts_on(self) -> Sequence[str]:
         return [self.cell_id]
 
-    async def question(self, work: Workspace) -> Question:
-        await self._refuse_to_uncover(work)
-        cell, text = await work.proposal(
-            self.notebook,
+    async def question(self, nb: Lease) -> Question:
+        await self._refuse_to_uncover(nb)
+        cell, text = await nb.proposal(
             self.cell_id,
             source=self.source,
             old_string=self.old_string,
@@ -87,20 +87,19 @@ class UpdateCell(EditTool):
         if self.type not in (None, cell.type):
             shown = f"type: {cell.type} -> {self.type}\n{shown}"
         return Question(
-            notebook=work.resolve(self.notebook),
+            notebook=nb.path,
             cell_id=cell.id,
             diff=shown,
             cells={cell.id: cell.version},
             after={cell.id: replace(cell, source=text, type=self.type or cell.type)},
         )
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         if self.source is None and self.old_string is None and self.type is None:
             raise InvalidInput("Give `source`, or `old_string` and `new_string`, or `type`.")
-        await self._refuse_to_uncover(work)
-        stale = await work.watch(self.notebook)
-        notebook, edit = await work.update(
-            self.notebook,
+        await self._refuse_to_uncover(nb)
+        await nb.stale()
+        edit = await nb.update(
             self.cell_id,
             source=self.source,
             old_string=self.old_string,
@@ -108,25 +107,24 @@ class UpdateCell(EditTool):
             type=self.type,
         )
         if not edit.changes:
-            return done(f"Cell `{self.cell_id}` was like that already.", notebook, edit)
+            return await done(f"Cell `{self.cell_id}` was like that already.", nb, edit)
         change = edit.changes[0]
         assert change.before is not None
         assert edit.cell is not None
         plus, minus = count(change.before.source, edit.cell.source)
         text = f"Edited cell `{self.cell_id}` (+{plus} -{minus})."
-        if work.reads.source(notebook.path, self.cell_id) not in (None, edit.cell.source):
-            shown = (await work.view_of(notebook)).cell(edit.cell)
+        if nb.work.reads.source(nb.path, self.cell_id) not in (None, edit.cell.source):
+            shown = nb.view.cell(edit.cell)
             text += f" Somebody typed in it meanwhile; merged, it is now:\n{shown.source}"
-            work.remember(notebook, [shown] if whole(shown) else [])
-        return done(text, notebook, edit, await stale())
+            nb.remember([shown] if whole(shown) else [])
+        return await done(text, nb, edit)
 
-    async def _refuse_to_uncover(self, work: Workspace) -> None:
+    async def _refuse_to_uncover(self, nb: Lease) -> None:
         """As another type its text would be shown."""
         if self.type is None:
             return
-        notebook = await work.notebook(self.notebook)
-        cell = await notebook.cell(self.cell_id)
-        if (await work.view_of(notebook)).cell(cell).withheld:
+        cell = await nb.cell(self.cell_id)
+        if nb.view.cell(cell).withheld:
             raise NotPermitted(f"Cell `{cell.id}` is not shared with you: it keeps its type.")
 
 
@@ -142,20 +140,20 @@ class DeleteCell(EditTool):
     def acts_on(self) -> Sequence[str]:
         return [self.cell_id]
 
-    async def question(self, work: Workspace) -> Question:
-        notebook = await work.notebook(self.notebook)
-        cell = await work.cell(self.notebook, self.cell_id)
+    async def question(self, nb: Lease) -> Question:
+        await nb.read()
+        cell = await nb.foreseen(self.cell_id)
         return Question(
-            notebook=notebook.path,
+            notebook=nb.path,
             cell_id=cell.id,
             diff=diff(cell.source, ""),
             cells={cell.id: cell.version},
         )
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        stale = await work.watch(self.notebook)
-        notebook, edit = await work.delete(self.notebook, self.cell_id)
-        return done(f"Deleted cell `{self.cell_id}`.", notebook, edit, await stale())
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.stale()
+        edit = await nb.delete(self.cell_id)
+        return await done(f"Deleted cell `{self.cell_id}`.", nb, edit)
 
 
 class MoveCell(EditTool):
@@ -171,20 +169,17 @@ class MoveCell(EditTool):
     def acts_on(self) -> Sequence[str]:
         return [self.cell_id]
 
-    async def question(self, work: Workspace) -> Question:
-        notebook = await work.notebook(self.notebook)
-        cell = await notebook.cell(self.cell_id)
+    async def question(self, nb: Lease) -> Question:
+        cell = await nb.cell(self.cell_id)
         where = f"after {self.after}" if self.after else f"before {self.before}"
-        return Question(notebook=notebook.path, cell_id=cell.id, diff=f"move {where}")
+        return Question(notebook=nb.path, cell_id=cell.id, diff=f"move {where}")
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        stale = await work.watch(self.notebook)
-        notebook, edit = await work.move(
-            self.notebook, self.cell_id, after=self.after, before=self.before
-        )
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.stale()
+        edit = await nb.move(self.cell_id, after=self.after, before=self.before)
         assert edit.cell is not None
         text = f"Moved cell `{self.cell_id}` to position {edit.cell.index + 1}."
-        return done(text, notebook, edit, await stale())
+        return await done(text, nb, edit)
 
 
 class CreateNotebook(EditTool):
@@ -199,13 +194,13 @@ class CreateNotebook(EditTool):
     def target(self) -> str:
         return self.path
 
-    async def question(self, work: Workspace) -> Question:
+    async def question(self, nb: Lease) -> Question:
         self._refuse_other_files()
-        return Question(notebook=work.resolve(self.path), diff=f"new notebook {self.path}")
+        return Question(notebook=nb.path, diff=f"new notebook {self.path}")
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         self._refuse_other_files()
-        notebook = await work.create(self.path, self.kernel_name)
+        notebook = await nb.work.create(self.path, self.kernel_name)
         return Result(text=f"Created `{notebook.path}`.", facts={"notebook": notebook.path})
 
     def _refuse_other_files(self) -> None:
@@ -214,14 +209,16 @@ class CreateNotebook(EditTool):
             raise InvalidInput("The path of a new notebook ends with `.ipynb`.")
 
 
-def done(text: str, notebook: Notebook, edit: Edit, stale: Sequence[str] = ()) -> Result:
+async def done(text: str, nb: Lease, edit: Edit) -> Result:
     """What is told of an edit that is in the live document, and of the cells it made stale."""
+    await nb.release()
+    stale = await nb.became_stale() if edit.changes else []
     cell_id = edit.changes[0].cell_id if edit.changes else edit.cell and edit.cell.id
     facts = {
         "saved": edit.saved.saved,
-        "notebook": notebook.path,
+        "notebook": nb.path,
         "cell_id": cell_id,
-        "stale": list(stale),
+        "stale": stale,
     }
     notes = [text, edit.saved.note, told_stale([other for other in stale if other != cell_id])]
     return Result(text=" ".join(filter(None, notes)), facts=facts, changes=edit.changes)

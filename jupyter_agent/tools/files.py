@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.read import ReadTool
-from jupyter_agent.workspace.shown import file_text
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
 
 MOST_CHARACTERS = 20_000
 
@@ -31,8 +30,8 @@ class ListFiles(FileTool):
     pattern: str | None = None
     """e.g. *.csv"""
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        entries = await work.services.files.list(self.path, self.pattern)
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        entries = await nb.work.services.files.list(self.path, self.pattern)
         lines = [
             f"{entry['name']}/" if entry["type"] == "directory" else _line(entry["name"], entry)
             for entry in entries
@@ -51,8 +50,8 @@ class ReadFile(FileTool):
     limit: int = 200
     """Most lines"""
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        lines = (await file_text(work, self.path, self.notebook)).splitlines()
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        lines = (await nb.file_text(self.notebook)).splitlines()
         end = max(self.offset, 0) + max(self.limit, 1)
         text = "\n".join(lines[max(self.offset, 0) : end])[:MOST_CHARACTERS]
         rest = len(lines) - end

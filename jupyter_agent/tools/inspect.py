@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from jupyter_agent.tools.base import Need, Progress, Result
 from jupyter_agent.tools.read import ReadTool
-from jupyter_agent.workspace.shown import variables_text
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
 
 
 class InspectVariables(ReadTool):
@@ -19,5 +18,6 @@ class InspectVariables(ReadTool):
 
     names: list[str] | None = None
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        return Result(text=await variables_text(work, self.notebook, self.names))
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        kernel = await nb.running_kernel()
+        return Result(text=await (await nb.visible()).variables(kernel, self.names))

@@ -12,7 +12,7 @@ from jupyter_agent.text.images import fitting
 from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
 from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
 
 _PICTURES = 5
 
@@ -38,22 +38,23 @@ class GetNotebookState(ReadTool):
     outline: bool | None = None
     """A line per cell only, by headings"""
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        state = await work.state(self.notebook)
-        cells = work.view(state.notebook, state.cells).cells(state.cells)
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        every, stale = await nb.read(), await nb.stale()
+        cells = nb.view.cells(every)
         shown = await asyncio.to_thread(  # of a large notebook it takes a second
             render,
             cells,
-            stale=state.stale,
+            stale=stale,
             focus=self.focus,
             budget=self.budget and min(max(self.budget, 1), MOST),
             outline=bool(self.outline),
         )
-        work.remember(state.notebook, [cell for cell in cells if cell.id in shown.full])
-        work.reads.list(state.notebook.path, cells)
-        kernel = f"{state.kernel.name}, {state.kernel.state}" if state.kernel else "none running"
-        head = f"{state.notebook.path}: {len(state.cells)} cells, kernel {kernel}"
-        facts: dict[str, Any] = {"notebook": state.notebook.path, "cells": len(state.cells)}
+        nb.remember([cell for cell in cells if cell.id in shown.full])
+        nb.work.reads.list(nb.path, cells)
+        kernel = await nb.kernel()
+        state = f"{kernel.name}, {kernel.state}" if kernel else "none running"
+        head = f"{nb.path}: {len(cells)} cells, kernel {state}"
+        facts: dict[str, Any] = {"notebook": nb.path, "cells": len(cells)}
         return Result(text=f"{head}\n\n{shown.text}", facts=facts)
 
 
@@ -70,11 +71,10 @@ class ReadCells(ReadTool):
     images: bool | None = None
     """Show pictures too"""
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        notebook = await work.notebook(self.notebook)
-        every = await notebook.read()
-        cells = work.view(notebook, every).cells(_chosen(every, self.cell_ids))
-        work.remember(notebook, [cell for cell in cells if whole(cell)])
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        chosen = _chosen(await nb.read(), self.cell_ids)
+        cells = nb.view.cells(chosen)
+        nb.remember([cell for cell in cells if whole(cell)])
         text = render_cells(
             cells,
             output_from=self.output_from or 0,
@@ -83,7 +83,7 @@ class ReadCells(ReadTool):
         shown = [picture for cell in cells for picture in pictures(cell)] if self.images else []
         return Result(
             text=text,
-            facts={"notebook": notebook.path, "cell_ids": self.cell_ids},
+            facts={"notebook": nb.path, "cell_ids": self.cell_ids},
             images=await asyncio.to_thread(fitting, shown[-_PICTURES:]),
         )
 
@@ -96,13 +96,12 @@ class SearchNotebook(ReadTool):
     query: str
     regex: bool | None = None
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        notebook = await work.notebook(self.notebook)
-        cells = await notebook.read()
-        shown = work.view(notebook, cells).cells(cells)
-        async with work.searching:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        cells = await nb.read()
+        shown = nb.view.cells(cells)
+        async with nb.work.searching:
             text = await search(shown, self.query, regex=bool(self.regex))
-        return Result(text=text, facts={"notebook": notebook.path})
+        return Result(text=text, facts={"notebook": nb.path})
 
 
 def _chosen(cells: Sequence[Cell], cell_ids: Sequence[str]) -> list[Cell]:

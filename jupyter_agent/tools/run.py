@@ -15,7 +15,7 @@ from jupyter_agent.text.images import fitting
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease, Workspace
 
 NEWEST_CHARACTERS = 20_000
 """Of the outputs that are told while a cell runs."""
@@ -51,15 +51,15 @@ class RunCell(RunTool):
     def acts_on(self) -> Sequence[str]:
         return [self.cell_id]
 
-    async def question(self, work: Workspace) -> Question:
-        cell = await work.cell(self.notebook, self.cell_id)
-        return await question_to_run(work, self.notebook, [cell])
+    async def question(self, nb: Lease) -> Question:
+        await nb.read()
+        return await question_to_run(nb, [await nb.foreseen(self.cell_id)])
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        stale = await work.watch(self.notebook)
-        run = await work.run(self.notebook, self.cell_id)
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.stale()
+        run = await nb.run(self.cell_id)
         await follow(run, self.wait, progress)
-        return (await result_of(run, work)).with_stale(await stale())
+        return (await result_of(run, nb.work)).with_stale(await nb.became_stale())
 
 
 class RunCells(RunTool):
@@ -74,30 +74,29 @@ class RunCells(RunTool):
     def acts_on(self) -> Sequence[str]:
         return self.cell_ids or ()
 
-    async def question(self, work: Workspace) -> Question:
-        cells = await work.code_cells(self.notebook, self.cell_ids)
-        shown = [cell for cell in cells if not hidden(cell)]
-        question = await question_to_run(work, self.notebook, shown)
+    async def question(self, nb: Lease) -> Question:
+        cells = await nb.code_cells(self.cell_ids)
+        question = await question_to_run(nb, [cell for cell in cells if not hidden(cell)])
         return replace(question, whole=self.cell_ids is None)
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         runs: list[Run] = []
-        stale = await work.watch(self.notebook)
-        cells = await work.code_cells(self.notebook, self.cell_ids)
+        await nb.stale()
+        cells = await nb.code_cells(self.cell_ids)
         left_out = [cell.id for cell in cells if hidden(cell)]
         for cell in cells:
             if hidden(cell):
                 continue
-            run = await work.run(self.notebook, cell.id)
+            run = await nb.run(cell.id)
             runs.append(run)
             await follow(run, WAIT, progress)
             if run.ended is None or (self.stop_on_error and run.status != "ok"):
                 break
         if not runs:
             raise InvalidInput("There is no code cell to run.")
-        limits = shares([_length(run) for run in runs], work.services.runs.result_chars)
+        limits = shares([_length(run) for run in runs], nb.work.services.runs.result_chars)
         results = [
-            await result_of(run, work, limit) for run, limit in zip(runs, limits, strict=True)
+            await result_of(run, nb.work, limit) for run, limit in zip(runs, limits, strict=True)
         ]
         note = f"Not run, as they are hidden from you: {', '.join(left_out)}." if left_out else ""
         return Result(
@@ -105,7 +104,7 @@ class RunCells(RunTool):
             facts={"cells": [dict(result.facts) for result in results]},
             images=[image for result in results for image in result.images][-5:],
             changes=[change for result in results for change in result.changes],
-        ).with_stale(await stale())
+        ).with_stale(await nb.became_stale())
 
 
 class WaitForRun(Tool):
@@ -119,12 +118,12 @@ class WaitForRun(Tool):
     run_id: str
     wait: float = WAIT
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        run = work.services.runs.get(self.run_id, work.user)
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        run = nb.work.services.runs.get(self.run_id, nb.work.user)
         if run is None:
             raise ToolError(f"No run `{self.run_id}`. It may have ended before a restart.")
         await follow(run, self.wait, progress, patience=self.wait)
-        return await result_of(run, work)
+        return await result_of(run, nb.work)
 
 
 class InterruptKernel(RunTool):
@@ -134,23 +133,23 @@ class InterruptKernel(RunTool):
     action: ClassVar[Action] = "interrupt"
     needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
-    async def acts(self, work: Workspace) -> Action:
+    async def acts(self, nb: Lease) -> Action:
         """What the turn runs itself it may stop; what somebody else runs is another matter."""
-        kernel = await work.services.kernels.find(work.resolve(self.notebook))
-        runs = work.services.runs.in_kernel(kernel) if kernel else []
-        return "stop" if runs and all(_own(run, work) for run in runs) else self.action
+        kernel = await nb.kernel()
+        runs = nb.work.services.runs.in_kernel(kernel) if kernel else []
+        return "stop" if runs and all(_own(run, nb.work) for run in runs) else self.action
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        kernel = await work.running_kernel(self.notebook)
-        runs = work.services.runs.in_kernel(kernel)
-        if runs and all(_own(run, work) for run in runs):
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        kernel = await nb.running_kernel()
+        runs = nb.work.services.runs.in_kernel(kernel)
+        if runs and all(_own(run, nb.work) for run in runs):
             for run in runs:
                 await run.interrupt()  # this run and no other, should it end just now
         else:
             await kernel.interrupt()
         for run in runs:
             await run.wait(REACTION)
-        told = [await result_of(run, work) for run in runs if run.ended is not None]
+        told = [await result_of(run, nb.work) for run in runs if run.ended is not None]
         text = f"Interrupted. The kernel is {kernel.state}."
         if len(told) < len(runs):
             text = (
@@ -171,10 +170,10 @@ class RestartKernel(RunTool):
     action: ClassVar[Action] = "restart"
     needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        kernel = await work.running_kernel(self.notebook)
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        kernel = await nb.running_kernel()
         await kernel.restart()
-        work.reads.kernels[work.resolve(self.notebook)] = kernel.life
+        nb.work.reads.kernels[nb.path] = kernel.life
         return Result(text="Restarted. No variable is left; run what you need again.")
 
 
@@ -182,11 +181,11 @@ def _own(run: Run, work: Workspace) -> bool:
     return work.turn_id is not None and run.turn_id == work.turn_id
 
 
-async def question_to_run(work: Workspace, path: str | None, cells: Sequence[Cell]) -> Question:
+async def question_to_run(nb: Lease, cells: Sequence[Cell]) -> Question:
     """The exact code of these cells, and in which kernel it would run."""
-    kernel = await work.services.kernels.find(work.resolve(path))
+    kernel = await nb.kernel()
     return Question(
-        notebook=work.resolve(path),
+        notebook=nb.path,
         cell_id=cells[0].id if len(cells) == 1 else None,
         code="\n\n".join(cell.source for cell in cells),
         cells={cell.id: cell.version for cell in cells},
@@ -217,7 +216,7 @@ async def follow(
 async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
-    outputs = (await work.view_of(run.notebook)).outputs(run.outputs(), of=run.cell_id)
+    outputs = (await work.visibility_of(run.notebook)).outputs(run.outputs(), of=run.cell_id)
     shown = output_text(outputs, limit=limit or work.services.runs.result_chars)
     text = f"{_head(run)}\n{shown}".rstrip()
     return Result(

@@ -14,7 +14,7 @@ from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.verify import SKIP, Status, Verdict, Verification, plan, verify
 from jupyter_agent.workspace.visibility import View
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
 
 _ERROR_CHARACTERS = 2_000
 _TOLD = 20
@@ -34,8 +34,8 @@ class VerifyNotebook(Tool):
         ("write", "kernels"),
     )
 
-    async def question(self, work: Workspace) -> Question:
-        planned = await plan(work, self.notebook)
+    async def question(self, nb: Lease) -> Question:
+        planned = await plan(nb)
         codes = {cell.id: cell.source for cell in planned.runs}
         return Question(
             notebook=planned.notebook.path,
@@ -46,13 +46,13 @@ class VerifyNotebook(Tool):
             whole=True,
         )
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         async def begins(cell: Cell) -> None:
             if progress is not None:
                 await progress({"text": "", "running": cell.id})
 
-        done = await verify(work, self.notebook, begins)
-        view = await work.view_of(await work.notebook(self.notebook))
+        done = await verify(nb, begins)
+        view = await nb.work.visibility_of(nb.notebook)
         ran = [verdict.cell for verdict in done.cells if SKIP not in verdict.cell.tags]
         counts = (count for count, cell in enumerate(ran, start=1) if hidden(cell))
         view = replace(view, hidden_counts=frozenset(counts))  # those of the fresh kernel

@@ -43,6 +43,10 @@ class Files:
         text: str = model["content"]
         return text
 
+    async def exists(self, path: str) -> bool:
+        """Whether there is something at that path."""
+        return bool(await ensure_async(self._contents.exists(path.strip("/"))))  # type: ignore[no-untyped-call]
+
     async def _get(self, path: str, *, type: str) -> Mapping[str, Any]:
         if "\0" in path:
             raise InvalidInput("A path has no NUL in it.")

@@ -1,10 +1,17 @@
-"""What a conversation knows of the notebooks that it read."""
+"""What a conversation knows of the notebooks that it read, and what changed there since."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from jupyter_agent.document.cell import Cell
+from jupyter_agent.text.notebook import whole
+from jupyter_agent.workspace.visibility import View
+
+_MOST_CELLS = 5
+_MOST_CHARACTERS = 2_000
+"""Of one cell; what is longer is only named, and has to be read again."""
 
 
 class Reads:
@@ -70,3 +77,52 @@ class Reads:
         """It deleted the cell itself."""
         self.forget(path, cell_id)
         self._listed.get(path, set()).discard(cell_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class News:
+    """What changed in one notebook, as the model is told it."""
+
+    notebook: str
+    cell_ids: Sequence[str]
+    text: str
+
+
+def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News | None:
+    """What changed in a notebook since it was read, by whoever else works there; told once.
+
+    Cells whose new text is in it count as read from then on, the others as never read.
+    """
+    now = {cell.id: cell for cell in cells}
+    known, listed = reads.sources(path), reads.listed(path)
+    changed = [id for id, text in known.items() if id not in now or now[id].source != text]
+    if listed is not None:
+        changed += [id for id in listed - set(known) if id not in now]
+        changed += [id for id in now if id not in listed]
+        reads.list(path, cells)
+    if not changed:
+        return None
+    shown: list[Cell] = []
+    new = frozenset() if listed is None else now.keys() - listed
+    seen = {cell_id: view.cell(now[cell_id]) for cell_id in changed if cell_id in now}
+    lines = [_line(cell_id, seen, shown, new=cell_id in new) for cell_id in changed]
+    for cell_id in changed:
+        reads.forget(path, cell_id)
+    reads.show(path, shown)
+    text = "\n".join([f"Changed in {path} since you read it, not by you:", *lines])
+    return News(notebook=path, cell_ids=changed, text=text)
+
+
+def _line(cell_id: str, seen: Mapping[str, Cell], shown: list[Cell], *, new: bool) -> str:
+    cell = seen.get(cell_id)
+    if cell is None:
+        return f"- Cell `{cell_id}` was deleted."
+    what = f"- Cell `{cell_id}` is {'new' if new else 'another now'}"
+    if cell.withheld:
+        return f"{what}; it is not shared with you."
+    if not whole(cell) or len(cell.source) > _MOST_CHARACTERS or len(shown) >= _MOST_CELLS:
+        return f"{what}; read it{'' if new else ' again'}."
+    shown.append(cell)
+    if new:
+        return f"{what}, a {cell.type} cell at position {cell.index + 1}:\n{cell.source}"
+    return f"- Cell `{cell_id}` is now:\n{cell.source}"

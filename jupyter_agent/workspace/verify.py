@@ -15,7 +15,7 @@ from jupyter_agent.document.outputs import OutputList
 from jupyter_agent.errors import Conflict
 from jupyter_agent.kernel.execution import Reply
 from jupyter_agent.kernel.kernel import Kernel
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
 
 SKIP = "skip-execution"
 """Tag of cells that are left out, as nbclient leaves them out."""
@@ -86,19 +86,18 @@ class Verification:
         }
 
 
-async def plan(work: Workspace, path: str | None) -> Plan:
+async def plan(nb: Lease) -> Plan:
     """What `verify` would run now. Raises KernelUnavailable for a kernel that is not installed."""
-    notebook = await work.notebook(path)
-    cells = await notebook.read()
-    running = await work.services.kernels.find(notebook.path)
-    named = said(await notebook.metadata(), "kernelspec", "name")
-    spec = await work.services.kernels.kernelspec(running.name if running else named)
+    cells = await nb.read()
+    running = await nb.kernel()
+    named = said(nb.notebook.known_metadata, "kernelspec", "name")
+    spec = await nb.work.services.kernels.kernelspec(running.name if running else named)
     code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
-    return Plan(notebook=notebook, kernel_name=spec["name"], cells=code)
+    return Plan(notebook=nb.notebook, kernel_name=spec["name"], cells=code)
 
 
 async def verify(
-    work: Workspace, path: str | None, begins: Callable[[Cell], Awaitable[None]] | None = None
+    nb: Lease, begins: Callable[[Cell], Awaitable[None]] | None = None
 ) -> Verification:
     """Run a copy of the notebook from the top in a fresh kernel, and compare what it shows.
 
@@ -108,7 +107,7 @@ async def verify(
     `begins` is called before each cell. Raises KernelUnavailable, and Conflict where it is not
     what a person has seen and allowed.
     """
-    planned = await plan(work, path)
+    work, planned = nb.work, await plan(nb)
     if work.approved and dict(work.approved) != planned.versions:
         raise Conflict(
             "Cells changed since this was allowed, so nothing was run. Repeat the call: it is "

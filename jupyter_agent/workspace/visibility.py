@@ -10,16 +10,21 @@ still read whatever the user can read; under `all` its outputs are shown.
 
 from __future__ import annotations
 
+import json
 import re
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias, get_args
 
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.document.cell import Cell, Output
-from jupyter_agent.errors import ToolError
-from jupyter_agent.text.notebook import HIDDEN, hidden
+from jupyter_agent.errors import NotPermitted, ToolError
+from jupyter_agent.kernel.kernel import Kernel
+from jupyter_agent.kernel.variables import variables
+from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.text.outputs import joined, plain
 
 Share: TypeAlias = Literal["all", "no-outputs", "code-only"]
@@ -43,6 +48,14 @@ _IMPORT = re.compile(r"(?:import|from)\s")
 _FRAME = re.compile(r"(?:Cell In|Input In|In ?)\[(\d+)\]")
 _SOURCES_KEPT = 20
 """Of one hidden cell, the last ones."""
+_NOTEBOOKS_KEPT = 1000
+"""With hidden cells, the last used ones."""
+_CODE = frozenset(
+    {".py", ".r", ".jl", ".sql", ".sh", ".js", ".ts", ".c", ".h", ".cpp", ".java", ".go", ".rs"}
+)
+"""Endings of files that are code and nothing else."""
+_KERNELS_OWN = ("In", "Out")
+"""Names under which IPython keeps what was run and shown, besides those with an underscore."""
 
 
 def strictest(*shares: Share) -> Share:
@@ -63,19 +76,23 @@ class HiddenCells:
     """The sources of hidden cells as they were seen: what they set lives on in the kernel."""
 
     def __init__(self) -> None:
-        self._notebooks: dict[str, dict[str, list[str]]] = {}
+        self._notebooks: OrderedDict[str, dict[str, list[str]]] = OrderedDict()
 
     def seen(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
         """Ids of the notebook's hidden cells, those that are gone too, and the sources that each
         has or had. A cell that is no longer hidden is forgotten.
         """
-        known = self._notebooks.setdefault(path, {})
+        known = self._notebooks.pop(path, {})
         for cell in cells:
             if not hidden(cell):
                 known.pop(cell.id, None)
             elif cell.source not in (sources := known.setdefault(cell.id, [])):
                 sources.append(cell.source)
                 del sources[:-_SOURCES_KEPT]
+        if known:
+            self._notebooks[path] = known
+            if len(self._notebooks) > _NOTEBOOKS_KEPT:
+                self._notebooks.popitem(last=False)
         return known
 
 
@@ -156,14 +173,16 @@ class View:
         lines = (_QUOTED if self.quotes(line) else line for line in text.split("\n"))
         return "\n".join(lines)
 
-    def error(self, error: ToolError) -> None:
-        """Takes out of an error, in place, what of a cell's current text may not be seen."""
+    def error(self, error: ToolError) -> ToolError:
+        """The error without what of a cell's current text may not be seen."""
         current = error.facts.get("current")
         if current is None:
-            return
-        shown = error.facts["current"] = self.facts(current)
+            return error
+        shown = self.facts(current)
+        message = error.message
         if shown["source"] != current["source"]:
-            error.message = error.message.removesuffix(current["source"]) + shown["source"]
+            message = message.removesuffix(current["source"]) + shown["source"]
+        return error.saying(message, {**error.facts, "current": shown})
 
     def facts(self, value: Any) -> Any:
         """The same JSON with only what may be seen of each cell and each list of outputs in it."""
@@ -171,7 +190,63 @@ class View:
             return self._of_mapping(value)
         return list(map(self.facts, value)) if isinstance(value, list | tuple) else value
 
+    def selection(self, text: str, cells: Sequence[Cell], of: str | None) -> str:
+        """A text that somebody selected in a notebook with these cells, in the cell `of`.
+
+        Raises NotPermitted where it may not be seen: it could be of an output.
+        """
+        hidden = of in self.hidden_ids or self.quotes(text)
+        shown = (cell for cell in self.cells(cells) if not cell.withheld)
+        if hidden or (self.share != "all" and not any(text in cell.source for cell in shown)):
+            raise NotPermitted("The selection is not shared with you.")
+        return text
+
+    def file(self, path: str, text: str) -> str:
+        """The text of a file that is no notebook, or the copy of one under another name.
+
+        Raises NotPermitted, ToolError.
+        """
+        if '"cell_type"' in text:
+            return self._copy_of_notebook(path, text)
+        if self.share == "code-only" and PurePosixPath(path).suffix.lower() not in _CODE:
+            raise NotPermitted(f"`{path}` is not shared with you: only code is.")
+        return self.redacted(text)
+
+    def _copy_of_notebook(self, path: str, text: str) -> str:
+        """Its sources, with what it says itself about sharing."""
+        try:
+            content = json.loads(text)
+            cells = [_cell(index, cell) for index, cell in enumerate(content["cells"])]
+            share = strictest(self.share, shared_by(content["metadata"]))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            message = f"`{path}` has cells of a notebook and cannot be read as one."
+            raise ToolError(message) from None
+        shown = render_cells(View.of(share, cells).cells(cells))
+        return f"{self.redacted(shown)}\n\n(Sources only: name it in `notebook` to see outputs.)"
+
     # -- variables
+
+    async def variables(self, kernel: Kernel, names: Sequence[str] | None) -> str:
+        """What the variables of the notebook's kernel hold, but for those that hidden cells set.
+
+        Raises NotPermitted where variables are not shared.
+        """
+        if not self.outputs_shared:
+            raise NotPermitted("Variables are not shared with you, as outputs are not.")
+        if not self.hidden_sources:
+            return plain(await variables(kernel, names))
+        kept = self.hidden_names
+        if kept is None or kernel.language != "python":
+            raise NotPermitted(
+                "Variables are not shared with you: which of them a hidden cell sets cannot be "
+                "told."
+            )
+        secret = [name for name in names or () if name in kept or _is_kernels_own(name)]
+        asked = None if names is None else [name for name in names if name not in secret]
+        told = [f"{name}: hidden from you" for name in secret]
+        if asked != []:
+            told.append(self.redacted(plain(await variables(kernel, asked, without=sorted(kept)))))
+        return "\n".join(told)
 
     @property
     def hidden_names(self) -> frozenset[str] | None:
@@ -236,3 +311,17 @@ def _texts(output: Output) -> Iterator[str]:
             joined(data) if isinstance(data, str | list) else str(data)
             for data in output.get("data", {}).values()
         )
+
+
+def _is_kernels_own(name: str) -> bool:
+    return name.startswith("_") or name in _KERNELS_OWN
+
+
+def _cell(index: int, cell: Mapping[str, Any]) -> Cell:
+    return Cell(
+        id=str(cell.get("id", index)),
+        index=index,
+        type=cell["cell_type"],
+        source=joined(cell["source"]),
+        metadata=cell["metadata"],
+    )

@@ -1,18 +1,25 @@
-"""The notebooks and kernels that one turn (or one request) may touch, for one owner."""
+"""The notebooks and kernels that one turn (or one request) may touch, for one owner.
+
+`Workspace.lease` is the one way to a notebook: who has a lease was authorized for it, and all that
+is done with it rests on one snapshot.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.document.cell import Cell, said
+from jupyter_agent.document.carrier import Place
+from jupyter_agent.document.cell import Cell, CellType, said
 from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.errors import (
+    CellNotFound,
     Conflict,
     InvalidInput,
     KernelUnavailable,
@@ -22,10 +29,10 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
-from jupyter_agent.text.notebook import HIDDEN, hidden
+from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, Identity
-from jupyter_agent.workspace.reads import Reads
+from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.runs import Run, Runs
 from jupyter_agent.workspace.visibility import (
     SHARES,
@@ -38,6 +45,10 @@ from jupyter_agent.workspace.visibility import (
 
 Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Asks Jupyter's authorizer: (action, resource) -> may the owner?"""
+Need: TypeAlias = tuple[str, str]
+"""What Jupyter's authorizer is asked: (action, resource), e.g. ("write", "contents")."""
+READ: Need = ("read", "contents")
+WRITE: Need = ("write", "contents")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +65,6 @@ class Services:
     hidden: HiddenCells = field(default_factory=HiddenCells)
     verify_seconds: float = 600.0
     """What all cells of a notebook together may take when it is verified."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class State:
-    """A notebook as it is now."""
-
-    notebook: Notebook
-    cells: Sequence[Cell]
-    stale: Mapping[str, str]
-    """Cell id -> why its outputs no longer follow from the code above."""
-    kernel: Kernel | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +93,14 @@ class Workspace:
     foreseen: Mapping[tuple[str, str], Cell] = field(default_factory=dict)
     """(path, cell id) -> the cell as it will be once what is asked before was allowed.
 
-    Only for what a person is shown (`proposal`, `cell`, `code_cells`), never for what is done.
+    Only for what a person is shown (`Lease.foreseen`), never for what is done.
     """
 
     def foreseeing(self, cells: Mapping[tuple[str, str], Cell]) -> Workspace:
         """The same workspace, where these edits are taken as done in what a person is shown."""
         return replace(self, foreseen=cells)
 
-    def for_approved_call(self, cells: Mapping[str, str]) -> Workspace:
-        """The same workspace for a call that a person allowed, having seen these cells."""
-        return replace(self, approved=cells)
+    # -- which notebook, and who may
 
     def resolve(self, path: str | None) -> str:
         """The path of the notebook that a call means. Raises InvalidInput where it names none."""
@@ -129,205 +127,89 @@ class Workspace:
             if named.refusal and (home is None or named.name != home.name):
                 raise NotPermitted(named.refusal)
 
-    # -- reading
+    async def need(self, *needs: Need) -> None:
+        """Raises NotPermitted unless the authorizer lets the user do each (action, resource)."""
+        for action, resource in needs:
+            if not await self.authorize(action, resource):
+                raise NotPermitted(f"You are not allowed to {action} {resource} on this server.")
 
-    async def notebook(self, path: str | None = None) -> Notebook:
-        """The live notebook, wherever it is open."""
-        named = self.resolve(path)
-        notebook = await self.services.notebooks.get(
-            named, client=self.client, turn_id=self.turn_id
-        )
-        if notebook.path != named:
-            self.reads.moved(named, notebook.path)
-        return notebook
+    @asynccontextmanager
+    async def lease(self, path: str | None, *needs: Need) -> AsyncIterator[Lease]:
+        """The notebook of that path, the turn's own without one, for one call.
 
-    async def state(self, path: str | None = None) -> State:
-        """Cells, stale ones and kernel of a notebook."""
-        notebook = await self.notebook(path)
-        cells = await notebook.read()
-        kernel = await self.services.kernels.find(notebook.path)
-        language = _language(notebook, kernel)
-        stale = await self.services.executions.stale(notebook.path, cells, language)
-        return State(notebook=notebook, cells=cells, stale=stale, kernel=kernel)
-
-    # -- what a model may see
-
-    def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
-        """What a model may see of a notebook with these cells."""
-        share = strictest(self.share, shared_by(notebook.known_metadata))
-        return View.of(share, cells, self.services.hidden.seen(notebook.path, cells))
-
-    async def view_of(self, notebook: Notebook) -> View:
-        """What a model may see of the notebook now; the least where it cannot be read."""
+        `needs` is what the call is about to do; raises NotPermitted where the authorizer forbids
+        some of it.
+        """
+        await self.need(*needs)
+        lease = Lease(self, path)
         try:
-            return self.view(notebook, await notebook.read())
+            yield lease
+        finally:
+            await lease.release()
+
+    async def create(
+        self, path: str, kernel_name: str | None, cells: Sequence[Mapping[str, Any]] = ()
+    ) -> Notebook:
+        """A new notebook. Raises Exists, KernelUnavailable for a kernel that is not installed."""
+        await self.need(WRITE)
+        kernelspec = await self.services.kernels.kernelspec(kernel_name)
+        return await self.services.notebooks.create(
+            self.resolve(path), kernelspec=kernelspec, cells=cells
+        )
+
+    # -- what a model may be told outside of a call
+
+    async def visibility(self, path: str | None = None) -> View:
+        """What a model may be told of a notebook now, of the turn's own without a path; the least
+        where it cannot be read. Nobody is asked for what is still on its way from a page.
+        """
+        if path is None and self.home is None:
+            return View(share=self.share)
+        try:
+            notebook = await self.find(path)
+        except ToolError as error:
+            missing = isinstance(error, NotebookNotFound | InvalidInput)
+            return View(share=self.share if missing else SHARES[-1])
+        return await self.visibility_of(notebook)
+
+    async def visibility_of(self, notebook: Notebook) -> View:
+        """As `visibility`, of a notebook that is at hand."""
+        try:
+            return self.view(notebook, await notebook.look())
         except NotebookNotFound:
             return self.view(notebook, notebook.cells())
         except ToolError:
             known = notebook.cells()
             return self.view(notebook, known) if known else View(share=SHARES[-1])
 
-    async def view_at(self, path: str | None) -> View:
-        """As `view_of`, for what belongs to no notebook too: then what the turn's own says."""
-        if path is None and self.home is None:
-            return View(share=self.share)
+    def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
+        """What a model may be told of a notebook with these cells."""
+        share = strictest(self.share, shared_by(notebook.known_metadata))
+        return View.of(share, cells, self.services.hidden.seen(notebook.path, cells))
+
+    async def news(self) -> list[News]:
+        """What changed in the open notebooks that this conversation has read, and in their kernels;
+        told once. Cells whose new text is in it count as read from then on, the others as never
+        read.
+        """
+        if not self.reads.paths and not self.reads.kernels:
+            return []
+        held = {opened["path"] for opened in self.services.notebooks.open()}
+        told = [await self._news_of(path) for path in self.reads.paths if path in held]
+        told += [await self._news_of_kernel(path) for path in list(self.reads.kernels)]
+        return [news for news in told if news is not None]
+
+    async def _news_of(self, path: str) -> News | None:
         try:
-            notebook = await self.notebook(path)
-        except ToolError as error:
-            missing = isinstance(error, NotebookNotFound | InvalidInput)
-            return View(share=self.share if missing else SHARES[-1])
-        return await self.view_of(notebook)
+            async with self.lease(path, READ) as nb:
+                cells = await nb.look()
+                return news_of(self.reads, path, cells, nb.view)
+        except ToolError:  # the next call that needs the notebook tells why
+            return None
 
-    async def refuse_hidden(self, path: str | None, cell_ids: Sequence[str]) -> None:
-        """Raises NotPermitted where one of these cells is kept from models."""
-        if not cell_ids:
-            return
-        notebook = await self.notebook(path)
-        kept = {cell.id for cell in await notebook.read() if hidden(cell)}
-        for cell_id in cell_ids:
-            if cell_id in kept:
-                raise NotPermitted(
-                    f"Cell `{cell_id}` is hidden from you (tagged `{HIDDEN}`): you cannot change, "
-                    "move, delete or run it. Ask the person to do that."
-                )
-
-    async def watch(self, path: str | None = None) -> Callable[[], Awaitable[list[str]]]:
-        """To be called after something was done: ids of the cells that became stale by it."""
-        notebook = await self.notebook(path)
-        language = _language(notebook, await self.services.kernels.find(notebook.path))
-        executions = self.services.executions
-        if known := notebook.cells():  # none while its page has not answered
-            await executions.stale(notebook.path, known, language)
-        return lambda: executions.news(notebook.path, notebook.cells(), language)
-
-    def remember(self, notebook: Notebook, cells: Sequence[Cell]) -> None:
-        """The full source of these cells was shown to this conversation."""
-        self.reads.show(notebook.path, cells)
-
-    async def cell(self, path: str | None, cell_id: str) -> Cell:
-        """A cell as a person is shown it before it is acted on."""
-        notebook = await self.notebook(path)
-        return self.foreseen.get((notebook.path, cell_id)) or await notebook.cell(cell_id)
-
-    async def proposal(
-        self,
-        path: str | None,
-        cell_id: str,
-        *,
-        source: str | None,
-        old_string: str | None,
-        new_string: str | None,
-    ) -> tuple[Cell, str]:
-        """The cell and the text that `update` would give it now; raises as `update` does."""
-        notebook = await self.notebook(path)
-        cell = await self.cell(path, cell_id)
-        base = self.reads.source(notebook.path, cell_id)
-        if base is not None and (notebook.path, cell_id) in self.foreseen:
-            base = cell.source  # the edit before will have written it
-        text = notebook.proposal(
-            cell, source=source, base=base, old_string=old_string, new_string=new_string
-        )
-        return cell, text
-
-    # -- editing
-
-    async def insert(self, path: str | None, **what: Any) -> tuple[Notebook, Edit]:
-        """A new cell (Notebook.insert)."""
-        notebook = await self.notebook(path)
-        edit = await notebook.insert(**what)
-        if edit.cell is not None:
-            self.reads.write(notebook.path, edit.cell.id, what["source"])
-        return notebook, edit
-
-    async def update(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
-        """A cell's new text or type (Notebook.update); the base is what was last read here."""
-        notebook = await self.notebook(path)
-        what.setdefault("base", self.reads.source(notebook.path, cell_id))
-        what.setdefault("expect", self._expected(cell_id))
-        edit = await notebook.update(cell_id, **what)
-        self._wrote(notebook, cell_id, **what)
-        return notebook, edit
-
-    async def delete(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
-        """Takes a cell away (Notebook.delete)."""
-        notebook = await self.notebook(path)
-        what.setdefault("expect", self._expected(cell_id))
-        edit = await notebook.delete(cell_id, **what)
-        self.reads.delete(notebook.path, cell_id)
-        return notebook, edit
-
-    async def move(self, path: str | None, cell_id: str, **what: Any) -> tuple[Notebook, Edit]:
-        """Puts a cell elsewhere (Notebook.move)."""
-        notebook = await self.notebook(path)
-        what.setdefault("expect", self._expected(cell_id))
-        return notebook, await notebook.move(cell_id, **what)
-
-    async def create(
-        self, path: str, kernel_name: str | None, cells: Sequence[Mapping[str, Any]] = ()
-    ) -> Notebook:
-        """A new notebook. Raises Exists, KernelUnavailable for a kernel that is not installed."""
-        kernelspec = await self.services.kernels.kernelspec(kernel_name)
-        notebook = await self.services.notebooks.create(
-            self.resolve(path), kernelspec=kernelspec, cells=cells
-        )
-        return notebook
-
-    # -- running
-
-    async def code_cells(self, path: str | None, cell_ids: Sequence[str] | None) -> list[Cell]:
-        """The named cells, or all code cells that have code, in the order of the notebook."""
-        notebook = await self.notebook(path)
-        cells = await notebook.read()
-        if cell_ids is not None:
-            cells = [notebook.peek(cell_id) for cell_id in cell_ids]
-        cells = [self.foreseen.get((notebook.path, cell.id), cell) for cell in cells]
-        if cell_ids is not None:
-            return cells
-        return [cell for cell in cells if cell.type == "code" and cell.source.strip()]
-
-    async def run(self, path: str | None, cell_id: str, *, timeout: float | None = None) -> Run:
-        """Starts a cell in the notebook's own kernel."""
-        notebook = await self.notebook(path)
-        cell = await notebook.cell(cell_id)
-        if cell.type != "code":
-            raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
-        kernel = await self.kernel(notebook)
-        self.reads.kernels.setdefault(notebook.path, kernel.life)
-        # Starting a kernel takes seconds: the code that runs is the code that is there now.
-        cell = await notebook.cell(cell_id)
-        if self._expected(cell_id) not in (None, cell.version):
-            raise Conflict(
-                f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
-                current=cell.describe(),
-            )
-        return self.services.runs.start(
-            notebook,
-            kernel,
-            cell,
-            owner=self.user,
-            turn_id=self.turn_id,
-            timeout=timeout,
-            trust=self.approved is not None,
-        )
-
-    async def kernel(self, notebook: Notebook) -> Kernel:
-        """The notebook's own kernel, started where none runs."""
-        running = await self.services.kernels.find(notebook.path)
-        if running is not None:
-            return running
-        await self.need(("write", "kernels"), ("write", "sessions"))
-        metadata = await notebook.metadata()
-        name = said(metadata, "kernelspec", "name")
-        return await self.services.kernels.get(notebook.path, name=name)
-
-    async def running_kernel(self, path: str | None) -> Kernel:
-        """The notebook's kernel. Raises KernelUnavailable where none runs."""
-        resolved = self.resolve(path)
-        kernel = await self.services.kernels.find(resolved)
-        if kernel is None:
-            raise KernelUnavailable(f"No kernel runs for `{resolved}`; running a cell starts one.")
-        self.reads.kernels.setdefault(resolved, kernel.life)
-        return kernel
+    async def _news_of_kernel(self, path: str) -> News | None:
+        text = await self.lost_variables(path)
+        return News(notebook=path, cell_ids=[], text=text) if text else None
 
     async def lost_variables(self, path: str) -> str:
         """What to tell of a kernel that is another one than this conversation worked with; told
@@ -346,40 +228,356 @@ class Workspace:
             "Run again the cells that you need."
         )
 
-    async def need(self, *needs: tuple[str, str]) -> None:
-        """Raises NotPermitted unless the authorizer lets the user do each (action, resource)."""
-        for action, resource in needs:
-            if not await self.authorize(action, resource):
-                raise NotPermitted(f"You are not allowed to {action} {resource} on this server.")
+    async def find(self, path: str | None) -> Notebook:
+        """The live notebook, wherever it is open; only for this room: others get a lease."""
+        named = self.resolve(path)
+        notebook = await self.services.notebooks.get(
+            named, client=self.client, turn_id=self.turn_id
+        )
+        if notebook.path != named:
+            self.reads.moved(named, notebook.path)
+        return notebook
 
-    def _expected(self, cell_id: str) -> str | None:
-        return self.approved.get(cell_id) if self.approved else None
 
-    def _wrote(
+class Lease:
+    """One notebook for one call, whose caller was authorized.
+
+    `read` opens it; from then on all parts of the call (permission, question, what a model is told)
+    see the same `cells`, which are others once it was acted on. `take` keeps others out until
+    `release`, so that what was read is what is changed.
+    """
+
+    def __init__(self, work: Workspace, path: str | None) -> None:
+        self.work = work
+        self._named = path
+        self._notebook: Notebook | None = None
+        self._cells: Sequence[Cell] | None = None
+        self._view: View | None = None
+        self._taken: AsyncExitStack | None = None
+
+    # -- what is there
+
+    @property
+    def path(self) -> str:
+        """Where the notebook is, or is to be looked for. Raises InvalidInput for no path at all."""
+        return self.work.resolve(self._named) if self._notebook is None else self._notebook.path
+
+    @property
+    def notebook(self) -> Notebook:
+        """The notebook, once it was opened."""
+        if self._notebook is None:
+            raise RuntimeError("The notebook of this lease was not opened.")
+        return self._notebook
+
+    @property
+    def opened(self) -> bool:
+        """Whether anything of the notebook is known yet."""
+        return self._cells is not None
+
+    @property
+    def place(self) -> Place | None:
+        """Where the person was in the open notebook when it was read; None if it is not open."""
+        return self.notebook.place
+
+    async def read(self) -> Sequence[Cell]:
+        """All cells, with everything typed up to the first call.
+
+        Raises NotebookNotFound, UnreadableNotebook or Busy.
+        """
+        if self._cells is None:
+            return self._see(await (await self._find()).read())
+        return self._cells
+
+    async def look(self) -> Sequence[Cell]:
+        """As `read`, without asking a page for what is still on its way from it."""
+        if self._cells is None:
+            return self._see(await (await self._find()).look())
+        return self._cells
+
+    async def take(self) -> Sequence[Cell]:
+        """As `read`; until `release` nobody else changes the notebook."""
+        if self._taken is None or self._cells is None:
+            stack = AsyncExitStack()
+            opened = (await self._find()).opened()
+            self._see(await stack.enter_async_context(opened))
+            self._taken = stack
+        assert self._cells is not None
+        return self._cells
+
+    async def release(self) -> None:
+        """Let others change the notebook again."""
+        stack, self._taken = self._taken, None
+        if stack is not None:
+            await stack.aclose()
+
+    async def cell(self, cell_id: str) -> Cell:
+        """One cell. Raises CellNotFound."""
+        return _named(await self.read(), cell_id)
+
+    @property
+    def view(self) -> View:
+        """What a model may be told of the notebook as it was read."""
+        if self._view is None:
+            self._view = self.work.view(self.notebook, self._cells or ())
+        return self._view
+
+    async def visible(self) -> View:
+        """As `view`, also where there is no notebook that can be read: then the least."""
+        try:
+            await self.read()
+        except ToolError:
+            return await self.work.visibility(self._named)
+        return self.view
+
+    async def file_text(self, shared_as: str | None = None) -> str:
+        """The text of the file that was named, that of a notebook as its cells. Raises ToolError.
+
+        The notebook `shared_as` says what may be seen, where the file says nothing itself.
+        """
+        path = self.work.resolve(self._named)
+        if path.lower().endswith(".ipynb"):
+            cells = await self.read()
+            return render_cells(self.view.cells(cells))
+        text = await self.work.services.files.read(path)
+        return (await self.work.visibility(shared_as)).file(path, text)
+
+    def remember(self, cells: Sequence[Cell]) -> None:
+        """The full source of these cells was shown to this conversation."""
+        self.work.reads.show(self.path, cells)
+
+    async def refuse_hidden(self, cell_ids: Sequence[str]) -> None:
+        """Raises NotPermitted where one of these cells is kept from models."""
+        if not cell_ids:
+            return
+        kept = {cell.id for cell in await self.read() if hidden(cell)}
+        for cell_id in cell_ids:
+            if cell_id in kept:
+                raise NotPermitted(
+                    f"Cell `{cell_id}` is hidden from you (tagged `{HIDDEN}`): you cannot change, "
+                    "move, delete or run it. Ask the person to do that."
+                )
+
+    async def stale(self) -> Mapping[str, str]:
+        """Ids of the cells whose outputs no longer follow from the code above, each with why."""
+        cells = await self.read()
+        return await self.work.services.executions.stale(self.path, cells, await self._language())
+
+    async def became_stale(self) -> list[str]:
+        """Ids of the cells that are stale and were not when `stale` was called before the act."""
+        executions, cells = self.work.services.executions, self.notebook.cells()
+        return await executions.news(self.path, cells, await self._language())
+
+    # -- what a person is shown before they allow something
+
+    async def foreseen(self, cell_id: str) -> Cell:
+        """The cell as it will be once what is asked before was allowed. Raises CellNotFound."""
+        cell = self.work.foreseen.get((self.path, cell_id))
+        return cell if cell is not None else await self.cell(cell_id)
+
+    async def proposal(
+        self, cell_id: str, *, source: str | None, old_string: str | None, new_string: str | None
+    ) -> tuple[Cell, str]:
+        """The cell and the text that `update` would give it now; raises as `update` does."""
+        await self.read()
+        cell = await self.foreseen(cell_id)
+        base = self.work.reads.source(self.path, cell_id)
+        if base is not None and (self.path, cell_id) in self.work.foreseen:
+            base = cell.source  # the edit before will have written it
+        text = Notebook.proposal(
+            cell, source=source, base=base, old_string=old_string, new_string=new_string
+        )
+        return cell, text
+
+    async def code_cells(self, cell_ids: Sequence[str] | None) -> list[Cell]:
+        """The named cells, or all code cells that have code, in the order of the notebook."""
+        cells: Sequence[Cell] = await self.read()
+        if cell_ids is not None:
+            cells = [_named(cells, cell_id) for cell_id in cell_ids]
+        found = [self.work.foreseen.get((self.path, cell.id), cell) for cell in cells]
+        if cell_ids is not None:
+            return found
+        return [cell for cell in found if cell.type == "code" and cell.source.strip()]
+
+    # -- editing
+
+    async def insert(
         self,
-        notebook: Notebook,
+        *,
+        source: str,
+        type: CellType = "code",
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+    ) -> Edit:
+        """A new cell (Notebook.insert)."""
+        notebook = await self._find()
+        edit = await notebook.insert(
+            source=source, type=type, after=after, before=before, index=index
+        )
+        self._acted()
+        if edit.cell is not None:
+            self.work.reads.write(notebook.path, edit.cell.id, source)
+        return edit
+
+    async def update(
+        self,
         cell_id: str,
         *,
         source: str | None = None,
         old_string: str | None = None,
         new_string: str | None = None,
-        **_: Any,
-    ) -> None:
-        """What this conversation knows of a cell after its edit: nothing it was not shown."""
-        path, known = notebook.path, self.reads.source(notebook.path, cell_id)
+        type: CellType | None = None,
+        base: str | None = None,
+        expect: str | None = None,
+    ) -> Edit:
+        """A cell's new text or type (Notebook.update); by default the base is what was last read
+        here, and the version the one that a person approved.
+        """
+        notebook = await self._find()
+        edit = await notebook.update(
+            cell_id,
+            source=source,
+            base=base if base is not None else self.work.reads.source(notebook.path, cell_id),
+            old_string=old_string,
+            new_string=new_string,
+            type=type,
+            expect=self._expected(cell_id, expect),
+        )
+        self._acted()
+        reads, path = self.work.reads, notebook.path
+        known = reads.source(path, cell_id)  # nothing that this conversation was not shown
         if source is not None:
-            self.reads.write(path, cell_id, source)
+            reads.write(path, cell_id, source)
         elif old_string and known is not None:
             if known.count(old_string) == 1:
-                self.reads.write(path, cell_id, known.replace(old_string, new_string or ""))
+                reads.write(path, cell_id, known.replace(old_string, new_string or ""))
             else:
-                self.reads.forget(path, cell_id)
+                reads.forget(path, cell_id)
+        return edit
+
+    async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
+        """Takes a cell away (Notebook.delete)."""
+        notebook = await self._find()
+        edit = await notebook.delete(cell_id, expect=self._expected(cell_id, expect))
+        self._acted()
+        self.work.reads.delete(notebook.path, cell_id)
+        return edit
+
+    async def move(
+        self,
+        cell_id: str,
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+        expect: str | None = None,
+    ) -> Edit:
+        """Puts a cell elsewhere (Notebook.move)."""
+        notebook = await self._find()
+        edit = await notebook.move(
+            cell_id,
+            after=after,
+            before=before,
+            index=index,
+            expect=self._expected(cell_id, expect),
+        )
+        self._acted()
+        return edit
+
+    # -- running
+
+    def approve(self, cells: Mapping[str, str]) -> None:
+        """A person saw these cells, by id and version, and allowed what is done next."""
+        self.work = replace(self.work, approved=cells)
+
+    async def run(self, cell_id: str, *, timeout: float | None = None) -> Run:
+        """Starts a cell in the notebook's own kernel; what it shows is no part of this lease."""
+        cell = await self.cell(cell_id)
+        if cell.type != "code":
+            raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
+        kernel = await self.kernel()
+        if kernel is None:
+            kernel = await self.start_kernel()
+            # That takes seconds: the code that runs is the code that is there now.
+            cell = await self.cell(cell_id)
+        self.work.reads.kernels.setdefault(self.path, kernel.life)
+        if self._expected(cell_id) not in (None, cell.version):
+            raise Conflict(
+                f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
+                current=cell.describe(),
+            )
+        run = self.work.services.runs.start(
+            self.notebook,
+            kernel,
+            cell,
+            owner=self.work.user,
+            turn_id=self.work.turn_id,
+            timeout=timeout,
+            trust=self.work.approved is not None,
+        )
+        self._forget()
+        return run
+
+    async def kernel(self) -> Kernel | None:
+        """The notebook's own kernel, where one runs."""
+        return await self.work.services.kernels.find(self.path)
+
+    async def start_kernel(self, name: str | None = None) -> Kernel:
+        """The notebook's own kernel, started where none runs: of that name, or of the notebook's.
+
+        What was read before is read again afterwards.
+        """
+        await self.work.need(("write", "kernels"), ("write", "sessions"))
+        await self.read()
+        await self.release()
+        name = name or said(self.notebook.known_metadata, "kernelspec", "name")
+        self._forget()
+        return await self.work.services.kernels.get(self.path, name=name)
+
+    async def running_kernel(self) -> Kernel:
+        """The notebook's kernel. Raises KernelUnavailable where none runs."""
+        kernel = await self.kernel()
+        if kernel is None:
+            raise KernelUnavailable(f"No kernel runs for `{self.path}`; running a cell starts one.")
+        self.work.reads.kernels.setdefault(self.path, kernel.life)
+        return kernel
+
+    # -- how
+
+    async def _find(self) -> Notebook:
+        if self._notebook is None:
+            self._notebook = await self.work.find(self._named)
+        return self._notebook
+
+    def _see(self, cells: Sequence[Cell]) -> Sequence[Cell]:
+        self._cells, self._view = cells, None
+        return cells
+
+    def _acted(self) -> None:
+        """Nothing that was read before is used again."""
+        self._see(self.notebook.cells())
+
+    def _forget(self) -> None:
+        self._cells = self._view = None
+
+    def _expected(self, cell_id: str, given: str | None = None) -> str | None:
+        """The version of the cell that is to be acted on; None for whichever is there."""
+        if given is not None or not self.work.approved:
+            return given
+        return self.work.approved.get(cell_id)
+
+    async def _language(self) -> str:
+        kernel = await self.kernel()
+        if kernel is not None:
+            return kernel.language
+        for key, name in (("language_info", "name"), ("kernelspec", "language")):
+            if language := said(self.notebook.known_metadata, key, name):
+                return language
+        return "python"
 
 
-def _language(notebook: Notebook, kernel: Kernel | None) -> str:
-    if kernel is not None:
-        return kernel.language
-    for key, name in (("language_info", "name"), ("kernelspec", "language")):
-        if language := said(notebook.known_metadata, key, name):
-            return language
-    return "python"
+def _named(cells: Sequence[Cell], cell_id: str) -> Cell:
+    for cell in cells:
+        if cell.id == cell_id:
+            return cell
+    raise CellNotFound(cell_id, known=[cell.id for cell in cells])

@@ -33,7 +33,7 @@ from jupyter_agent.tools.base import (
     Toolbox,
 )
 from jupyter_agent.workspace.identity import Identities
-from jupyter_agent.workspace.workspace import Services, Workspace
+from jupyter_agent.workspace.workspace import Lease, Services, Workspace
 
 
 async def as_it_is(path: str) -> str:
@@ -62,21 +62,21 @@ class Desk(Services):
         await self.gates.setdefault(name, asyncio.Event()).wait()
 
 
-def desk_of(work: Workspace) -> Desk:
-    return cast(Desk, work.services)
+def desk_of(nb: Lease) -> Desk:
+    return cast(Desk, nb.work.services)
 
 
-def source_of(work: Workspace, cell_id: str) -> str:
-    cells = desk_of(work).cells
+def source_of(nb: Lease, cell_id: str) -> str:
+    cells = desk_of(nb).cells
     if cell_id not in cells:
         raise CellNotFound(cell_id, list(cells))
     return cells[cell_id]
 
 
-def shown_of(work: Workspace, notebook: str | None, cell_id: str) -> str:
+def shown_of(nb: Lease, cell_id: str) -> str:
     """The source that a person is shown: as it will be after what they are asked before."""
-    foreseen = work.foreseen.get((work.resolve(notebook), cell_id))
-    return foreseen.source if foreseen else source_of(work, cell_id)
+    foreseen = nb.work.foreseen.get((nb.path, cell_id))
+    return foreseen.source if foreseen else source_of(nb, cell_id)
 
 
 class TinyTool(Tool):
@@ -91,9 +91,9 @@ class Look(TinyTool):
     name: ClassVar[str] = "look"
     cell_id: str
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        source = source_of(work, self.cell_id)
-        desk_of(work).log.append(f"look {self.cell_id}")
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        source = source_of(nb, self.cell_id)
+        desk_of(nb).log.append(f"look {self.cell_id}")
         return Result(text=source)
 
 
@@ -103,8 +103,8 @@ class Linger(TinyTool):
     name: ClassVar[str] = "linger"
     gate: str
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        await desk_of(work).wait(self.gate)
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await desk_of(nb).wait(self.gate)
         return Result(text=f"{self.gate} was opened")
 
 
@@ -118,22 +118,22 @@ class Write(TinyTool):
     cell_id: str
     source: str
 
-    async def question(self, work: Workspace) -> Question:
-        before = shown_of(work, self.notebook, self.cell_id)
+    async def question(self, nb: Lease) -> Question:
+        before = shown_of(nb, self.cell_id)
         return Question(
-            notebook=work.resolve(self.notebook),
+            notebook=nb.path,
             cell_id=self.cell_id,
             diff=f"-{before}\n+{self.source}",
             cells={self.cell_id: version_of("code", before)},
             after={self.cell_id: Cell(id=self.cell_id, index=0, type="code", source=self.source)},
         )
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        before = source_of(work, self.cell_id)
-        desk_of(work).cells[self.cell_id] = self.source
-        desk_of(work).log.append(f"write {self.cell_id}")
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        before = source_of(nb, self.cell_id)
+        desk_of(nb).cells[self.cell_id] = self.source
+        desk_of(nb).log.append(f"write {self.cell_id}")
         change = Change(
-            notebook=work.resolve(self.notebook),
+            notebook=nb.path,
             cell_id=self.cell_id,
             kind="update",
             before=_state(before),
@@ -151,21 +151,21 @@ class Execute(TinyTool):
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
     cell_id: str
 
-    async def question(self, work: Workspace) -> Question:
-        source = shown_of(work, self.notebook, self.cell_id)
+    async def question(self, nb: Lease) -> Question:
+        source = shown_of(nb, self.cell_id)
         return Question(
-            notebook=work.resolve(self.notebook),
+            notebook=nb.path,
             cell_id=self.cell_id,
             code=source,
             cells={self.cell_id: version_of("code", source)},
-            kernel=desk_of(work).kernel,
+            kernel=desk_of(nb).kernel,
         )
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        source = source_of(work, self.cell_id)
-        desk_of(work).log.append(f"run {source}")
-        desk_of(work).kernel = desk_of(work).kernel or "k:0"
-        desk_of(work).trusted.append(work.approved is not None)
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        source = source_of(nb, self.cell_id)
+        desk_of(nb).log.append(f"run {source}")
+        desk_of(nb).kernel = desk_of(nb).kernel or "k:0"
+        desk_of(nb).trusted.append(nb.work.approved is not None)
         if progress is not None:
             await progress({"text": "...", "status": "running"})
         return Result(text=f"ran {source}", facts={"status": "ok"})
@@ -179,8 +179,8 @@ class Restart(TinyTool):
     action: ClassVar[Action] = "restart"
     needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
-        desk_of(work).log.append("restart")
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        desk_of(nb).log.append("restart")
         return Result(text="restarted")
 
 
@@ -189,7 +189,7 @@ class Crash(TinyTool):
 
     name: ClassVar[str] = "crash"
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         raise ZeroDivisionError("our own bug")
 
 
@@ -200,7 +200,7 @@ class Say(TinyTool):
     text: str
     image: str = ""
 
-    async def run(self, work: Workspace, progress: Progress | None = None) -> Result:
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         return Result(text=self.text, images=[("image/png", self.image)] if self.image else [])
 
 

@@ -162,14 +162,16 @@ async def test_d1_a_call_that_changes_a_line_that_somebody_changed_is_refused_wi
 ) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
     tools = Toolbox(ALL)
-    await tools.parse("read_cells", {"cell_ids": ["a"]}).run(work)
+    async with work.lease(None) as nb:
+        await tools.parse("read_cells", {"cell_ids": ["a"]}).run(nb)
     (await desk.synced()).type("a", "00", at=5)
     await desk.synced()
     cells, file = await notebook.read(), desk.file.read_bytes()
     for source in ("x = 11\ny = 2", "y = 2"):
         edit = tools.parse("update_cell", {"cell_id": "a", "source": source})
-        with pytest.raises(ToolError, match="x = 100") as refusal:
-            await edit.run(work)
+        async with work.lease(None) as nb:
+            with pytest.raises(ToolError, match="x = 100") as refusal:
+                await edit.run(nb)
         assert refusal.value.reason == "changed"
     assert await notebook.read() == cells
     assert (await desk.synced()).ids() == ["a", "b", "c", "d"]

@@ -13,6 +13,7 @@ from typing import Any
 from jupyter_agent import tools
 from jupyter_agent.carriers import Notebooks
 from jupyter_agent.document.cell import Cell, Change
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
 from jupyter_agent.kernel.execution import Reply
@@ -69,7 +70,7 @@ class Agent:
     async def _update(self) -> None:
         cell, mark = await self._cell(), self._mark()
         await self._call("read_cells", cell_ids=[cell.id])
-        lines = (await self.work.notebook()).peek(cell.id).source.split("\n")
+        lines = (await self._notebook()).peek(cell.id).source.split("\n")
         lines.insert(self._random.randrange(len(lines) + 1), mark)
         await self._think()
         await self._write([mark], "update_cell", cell_id=cell.id, source="\n".join(lines))
@@ -84,7 +85,7 @@ class Agent:
                 self._log.marks[old] = False
 
     async def _create(self) -> None:
-        cells = (await self.work.notebook()).cells()
+        cells = (await self._notebook()).cells()
         if len(cells) < MOST_CELLS:
             place = {"after": self._random.choice(cells).id} if cells else {}
             mark = self._mark()
@@ -92,7 +93,7 @@ class Agent:
 
     async def _delete(self) -> None:
         cell = await self._cell()
-        if len((await self.work.notebook()).cells()) <= 3:
+        if len((await self._notebook()).cells()) <= 3:
             return
         try:
             result = await self._call("delete_cell", cell_id=cell.id)
@@ -128,7 +129,7 @@ class Agent:
         turn = self._random.choice(self._turns)
         journal = [Change.from_json(json.loads(json.dumps(each.to_json()))) for each in turn]
         changes = [change for change in journal if not change.undone]
-        notebook = await self.work.notebook()
+        notebook = await self._notebook()
         turn.clear()
         try:
             result = await undo(notebook, changes, journal)
@@ -183,7 +184,11 @@ class Agent:
     # ---- how
 
     async def _call(self, tool: str, **input: Any) -> Result:
-        result = await self._toolbox.parse(tool, input).run(self.work)
+        call = self._toolbox.parse(tool, input)
+        async with self.work.lease(None) as nb:
+            if call.takes:
+                await nb.take()
+            result = await call.run(nb)
         self._turns[-1] += result.changes
         return result
 
@@ -199,9 +204,12 @@ class Agent:
         if marks[0] in self._log.marks:  # else people took it away at once
             self._log.marks[marks[0]] = bool(result.changes)
 
+    async def _notebook(self) -> Notebook:
+        return await self.work.find(None)
+
     async def _cell(self) -> Cell:
         """A cell as it was some time ago."""
-        cells = (await self.work.notebook()).cells()
+        cells = (await self._notebook()).cells()
         if not cells:
             raise CellNotFound("", known=[])  # the page froze before it was read
         cell = self._random.choice(cells)

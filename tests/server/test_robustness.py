@@ -44,7 +44,7 @@ from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import Reply, Script
 from jupyter_agent.testing.server import in_thread
 from jupyter_agent.tools.base import Progress, Result, Tool
-from jupyter_agent.workspace.workspace import Workspace
+from jupyter_agent.workspace.workspace import Lease
 
 from ..programs import Server, jupyter_server
 from .conftest import PATH, Call, ask, frames
@@ -409,7 +409,7 @@ async def test_r6_n3_a_bug_in_any_tool_ends_the_turn_and_is_loud(
     call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    async def broken(self: Tool, work: Workspace, progress: Progress | None = None) -> Result:
+    async def broken(self: Tool, nb: Lease, progress: Progress | None = None) -> Result:
         raise ZeroDivisionError("our own bug")
 
     inputs: dict[str, dict[str, Any]] = {

@@ -16,8 +16,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
@@ -44,7 +46,17 @@ class Desk:
         nbformat.write(new_notebook(cells=list(cells), metadata=metadata), self.file)
 
     async def verify(self, begins: Callable[[Any], Awaitable[None]] | None = None) -> Verification:
-        return await verify(self.work, PATH, begins)
+        async with self.work.lease(PATH) as nb:
+            return await verify(nb, begins)
+
+    async def verify_by_tool(self, progress: Progress | None = None) -> Result:
+        async with self.work.lease(PATH) as nb:
+            return await VerifyNotebook().run(nb, progress)
+
+    async def notebook(self) -> Notebook:
+        async with self.work.lease(PATH) as nb:
+            await nb.read()
+            return nb.notebook
 
     def kernels(self) -> list[str]:
         return list(self.server.kernel_manager.list_kernel_ids())
@@ -118,8 +130,9 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     desk.write(ran("import os\nx = 'theirs'\nprint(os.getcwd())", printed("elsewhere\n")))
     before = desk.file.read_bytes()
     theirs = await desk.work.services.kernels.get(PATH)
-    assert await (await desk.work.run(PATH, "c0")).wait(60)
-    held = await (await desk.work.notebook(PATH)).read()
+    async with desk.work.lease(PATH) as nb:
+        assert await (await nb.run("c0")).wait(60)
+        held = await nb.read()
     begun: list[list[str]] = []
 
     async def begins(cell: Any) -> None:
@@ -142,7 +155,7 @@ async def test_what_is_typed_and_not_saved_is_what_runs(desk: Desk) -> None:
     desk.write(ran("x = 1"), ran("print(x)", printed("10\n")))
     before = desk.file.read_bytes()
     tab = await Tab(desk.tabs, desk.server.contents_manager, PATH).open()
-    notebook = await desk.work.notebook()
+    notebook = await desk.notebook()
     await notebook.read()
     assert notebook.carrier == "tab"
     tab.type("c0", "0")
@@ -299,13 +312,15 @@ async def test_starting_a_kernel_needs_leave(desk: Desk) -> None:
         return (action, resource) != ("write", "kernels")
 
     with pytest.raises(NotPermitted, match="write kernels"):
-        await verify(replace(desk.work, authorize=authorize), PATH)
+        async with replace(desk.work, authorize=authorize).lease(PATH) as nb:
+            await verify(nb)
     assert desk.kernels() == []
 
 
 async def test_the_question_lists_the_cells_with_their_exact_code(desk: Desk) -> None:
     desk.write(ran("a = 1"), new_markdown_cell("b"), ran("c", tags=("skip-execution",)), ran("d"))
-    question = await VerifyNotebook().question(desk.work)
+    async with desk.work.lease(PATH) as nb:
+        question = await VerifyNotebook().question(nb)
     assert question.codes == {"c0": "a = 1", "c3": "d"}
     assert question.code == "a = 1\n\nd"
     assert set(question.cells) == {"c0", "c3"}
@@ -313,16 +328,19 @@ async def test_the_question_lists_the_cells_with_their_exact_code(desk: Desk) ->
 
 async def test_what_changed_after_it_was_allowed_is_not_run(desk: Desk) -> None:
     desk.write(ran("a = 1"))
-    seen = (await plan(desk.work, PATH)).versions
-    await (await desk.work.notebook(PATH)).update("c0", old_string="1", new_string="2")
-    with pytest.raises(Conflict, match="nothing was run"):
-        await verify(desk.work.for_approved_call(seen), PATH)
+    async with desk.work.lease(PATH) as nb:
+        seen = (await plan(nb)).versions
+        await nb.update("c0", old_string="1", new_string="2")
+    async with desk.work.lease(PATH) as nb:
+        nb.approve(seen)
+        with pytest.raises(Conflict, match="nothing was run"):
+            await verify(nb)
     assert desk.kernels() == []
 
 
 async def test_the_model_is_told_in_a_line_that_all_is_well(desk: Desk) -> None:
     desk.write(ran("print(1)", printed("1\n")), ran("2 / 0", tags=("skip-execution",)))
-    told = await VerifyNotebook().run(desk.work)
+    told = await desk.verify_by_tool()
     assert told.text.startswith("All 1 code cells run and show the same (in a fresh `python3`")
     assert told.text.endswith("1 tagged cells were left out.")
     assert told.facts["ok"]
@@ -340,7 +358,7 @@ async def test_the_model_is_told_which_cells_differ_and_why(desk: Desk) -> None:
     async def progress(output: Any) -> None:
         told.append(output["running"])
 
-    result = await VerifyNotebook().run(desk.work, progress)
+    result = await desk.verify_by_tool(progress)
     first, differs, failed, *frames, skipped = result.text.split("\n")
     assert first.startswith("Of 4 code cells 1 differs, 1 error, 2 skipped (in a fresh `python3`")
     assert differs == "[1 code c0 In[7]] differs: stdout: was `1`, is now `2`"
@@ -353,6 +371,6 @@ async def test_the_model_is_told_which_cells_differ_and_why(desk: Desk) -> None:
 
 async def test_what_a_hidden_cell_shows_stays_hidden(desk: Desk) -> None:
     desk.write(ran("print('secret')", printed("other\n"), tags=("agent-hidden",)))
-    told = await VerifyNotebook().run(desk.work)
+    told = await desk.verify_by_tool()
     assert "secret" not in told.text + str(told.facts)
     assert "differs" in told.text

@@ -24,6 +24,7 @@ from jupyter_agent.server import wire
 from jupyter_agent.server.base import MEBIBYTE, Authorizer, operation, page_of
 from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.visibility import Share
+from jupyter_agent.workspace.workspace import Services
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 MOST_OF_IMAGE = 5_000_000
@@ -81,8 +82,11 @@ class ApprovalsBody(BaseModel):
 class TurnAnswers(StreamHandler):
     """Handlers that answer with a turn, as a stream or as one JSON."""
 
-    def initialize(self, runner: TurnRunner, limits: Limits, ceiling: Limits) -> None:
+    def initialize(
+        self, runner: TurnRunner, services: Services, limits: Limits, ceiling: Limits
+    ) -> None:
         self.runner = runner
+        self.services = services
         self.limits = limits
         self.ceiling = ceiling
 
@@ -171,7 +175,7 @@ class ChatHandler(TurnAnswers):
             conversation_id=conversation_id,
             question=question,
             model=body.model,
-            notebook=notebook.strip("/") if notebook else None,
+            notebook=await self.services.identities.path(notebook) if notebook else None,
             mode=body.mode,
             allow=frozenset(body.allow),
             limits=self._limits(body),

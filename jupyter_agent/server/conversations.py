@@ -13,6 +13,7 @@ from jupyter_agent.events import Usage
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import AgentHandler, operation
 from jupyter_agent.server.markdown import markdown
+from jupyter_agent.workspace.workspace import Services
 
 
 class RenameBody(BaseModel):
@@ -24,8 +25,9 @@ class RenameBody(BaseModel):
 class KeptHandler(AgentHandler):
     """What all routes of conversations share."""
 
-    def initialize(self, runner: TurnRunner) -> None:
+    def initialize(self, runner: TurnRunner, services: Services) -> None:
         self.runner = runner
+        self.services = services
         self.store = runner.books.store
 
     async def ready(self) -> None:
@@ -68,9 +70,10 @@ class ConversationsHandler(KeptHandler):
     @operation("read", query=("notebook", "q", "page"))
     async def get(self) -> None:
         """A page of the user's conversations, newest first."""
+        notebook = self.get_query_argument("notebook", None)
         found, next_page = await self.store.conversations(
             self.owner,
-            notebook=self.get_query_argument("notebook", None),
+            notebook=notebook and await self.services.identities.path(notebook),
             query=self.get_query_argument("q", None),
             page=self.number("page", 1),
         )

@@ -66,11 +66,10 @@ def routes(
     copies: RecoveryCopies,
 ) -> Sequence[Route]:
     """The table; where two match, the earlier one is meant."""
-    talk = {"runner": runner, "limits": limits, "ceiling": ceiling}
-    kept = {"runner": runner}
-    done = {"runner": runner, "services": services}
+    talk = {"runner": runner, "services": services, "limits": limits, "ceiling": ceiling}
+    kept = done = {"runner": runner, "services": services}
     document = {"services": services}
-    kept_copies = {"recovery": copies}
+    kept_copies = {"recovery": copies, "services": services}
     calls = {"toolbox": toolbox, "dispatcher": dispatcher, "services": services, "runner": runner}
     table = [
         Route("chat", chat.ChatHandler, talk),

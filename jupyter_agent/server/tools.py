@@ -68,7 +68,7 @@ class ToolHandler(CallHandler):
             services=self.services,
             user=self.owner,
             authorize=Authorizer(self),
-            home=body.notebook.strip("/") if body.notebook else None,
+            home=await self.services.identities.path(body.notebook) if body.notebook else None,
             reads=self.runner.reads(self.owner, conversation),
             share=self.runner.share(body.share),
         )

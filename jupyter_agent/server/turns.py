@@ -14,6 +14,7 @@ from jupyter_agent.conversations.undo import CellName, undo_turn
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import UsageUpdated
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.workspace import Services, Workspace
 
 
@@ -29,10 +30,10 @@ class CellsBody(BaseModel):
 
     cells: list[NamedCell] | None = None
 
-    def names(self) -> set[CellName] | None:
+    async def names(self, identities: Identities) -> set[CellName] | None:
         if self.cells is None:
             return None
-        return {(cell.notebook, cell.cell_id) for cell in self.cells}
+        return {(await identities.path(cell.notebook), cell.cell_id) for cell in self.cells}
 
 
 class DoneHandler(AgentHandler):
@@ -104,7 +105,8 @@ class PendingHandler(DoneHandler):
         """What the user's turns changed in a notebook and nobody has kept or taken back, in the
         order in which it was made; each with its `turn_id`, none with outputs."""
         await self.require("read", "agent")
-        self.answer(await self.books.journal.pending(path, self.owner))
+        notebook = await self.services.identities.path(path)
+        self.answer(await self.books.journal.pending(notebook, self.owner))
 
 
 class RequestsHandler(DoneHandler):
@@ -128,7 +130,7 @@ class UndoHandler(DoneHandler):
         if self.runner.live(turn_id) is not None:
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
-        result = await undo_turn(self.books, turn, work, body.names())
+        result = await undo_turn(self.books, turn, work, await body.names(self.services.identities))
         self.answer(
             {
                 "undone": [change.to_json() for change in result.undone],
@@ -146,7 +148,7 @@ class AcceptHandler(DoneHandler):
     async def post(self, turn_id: str, body: CellsBody) -> None:
         """Marks the turn's changes as reviewed."""
         turn = await self.known(turn_id)
-        names = body.names()
+        names = await body.names(self.services.identities)
         entries = [
             entry
             for entry in await self.books.journal.of_turn(turn_id)

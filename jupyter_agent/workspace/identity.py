@@ -63,6 +63,10 @@ class Identities:
             return replace(found, refusal=_REFUSAL.format(path, "is a link to a hidden file"))
         return found
 
+    async def path(self, path: str) -> str:
+        """Where to open what this path means (`Identity.path`): what a store knows it by."""
+        return (await self.of(path)).path
+
     @staticmethod
     async def _hides(files: FileContentsManager, path: str) -> bool:
         asked = files.is_hidden(path)  # type: ignore[no-untyped-call]

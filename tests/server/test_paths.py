@@ -302,3 +302,38 @@ async def test_always_allow_here_holds_for_the_notebook_however_it_is_spelled(
         replies += [[calls("create_cell", notebook=spelling, source="y")], [says("Done.")]]
         turn = (await call("POST", "chat", body=body)).body
         assert turn["state"] == "done", spelling
+
+
+@pytest.mark.parametrize("entry", ["home", "named"])
+@pytest.mark.parametrize("spelling", [each for each in SPELLED["allow"] if "link" not in each])
+async def test_every_spelling_of_a_path_has_the_same_journal_copies_and_undo(
+    call: Call, replies: list[Reply], spelled: Path, spelling: str, entry: str
+) -> None:
+    path, file = "free/x.ipynb", spelled / "free" / "x.ipynb"
+    named = {"notebook": spelling} if entry == "named" else {}
+    given = {"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2", **named}
+    replies += [[calls("update_cell", **given)], [says("Done.")]]
+    message = {"role": "user", "content": "Do it."}
+    body = {"id": "talk", "mode": "auto", "messages": [message], "stream": False}
+    home = HOME if entry == "named" else spelling
+    turn = (await call("POST", "chat", body={**body, "notebook": home})).body
+    (change,) = (await call("GET", "turns", turn["turn_id"], "changes")).body
+    assert change["notebook"] == path
+    if entry == "home":
+        for asked in (path, spelling):
+            about = (await call("GET", "conversations", params={"notebook": asked})).body
+            assert [each["notebook"] for each in about["conversations"]] == [path], asked
+    (copy,) = (await call("GET", "notebooks", path, "recovery")).body["copies"]
+    for asked in (path, spelling):
+        (pending,) = (await call("GET", "notebooks", asked, "changes")).body
+        assert pending["turn_id"] == turn["turn_id"]
+        assert (await call("GET", "notebooks", asked, "recovery")).body["copies"] == [copy]
+        kept = await call("GET", "notebooks", asked, "recovery", str(copy["id"]))
+        assert [cell["source"] for cell in kept.body["cells"]] == ["x = 1"]
+        (cell,) = (await call("GET", "notebooks", asked, "blame")).body["cells"]
+        assert cell["turn_id"] == turn["turn_id"]
+    cells = [{"notebook": spelling, "cell_id": "a1"}]
+    assert "x = 2" in file.read_text()
+    undone = (await call("POST", "turns", turn["turn_id"], "undo", body={"cells": cells})).body
+    assert (len(undone["undone"]), undone["conflicts"]) == (1, [])
+    assert "x = 1" in file.read_text()

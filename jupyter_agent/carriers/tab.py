@@ -12,7 +12,7 @@ from uuid import uuid4
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 
-from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.contents import Disk, Trace
 from jupyter_agent.carriers.tab_link import Kept, Situation, TabGone, TabLink, Tabs
 from jupyter_agent.document.carrier import Place, Saved, metadata_of
 from jupyter_agent.document.cell import CarrierName, CellType
@@ -42,6 +42,8 @@ class TabCarrier:
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
+        self._trace: Trace | None = None
+        """Of the file when the tab was last known to have what is in it."""
         self._unanswered = False
         """Whether the tab did not tell that it has what we sent last."""
         self._operation = ""
@@ -60,7 +62,9 @@ class TabCarrier:
 
     @property
     def live(self) -> bool:
-        return not self.link.closed and self.link.document is not None
+        if self.link.closed or self.link.document is None:
+            return False
+        return self._trace is not None and self._trace == self._disk.trace(self.path)
 
     async def is_current(self) -> bool:
         return False  # only the page knows what was typed up to now
@@ -75,11 +79,14 @@ class TabCarrier:
             situation = await self.link.sync()
         self._unanswered = False
         self._operation, self._asked, self._withdrawn = uuid4().hex, [], []
+        self._trace, trace = None, self._disk.trace(self.path)
         self._outdated = await self._missed_a_change(situation)
         if self._outdated and not situation.dirty:
             await self.link.request("revert", self.link.timeouts.save)
             situation = await self._attach()
             self._outdated = situation.dirty  # somebody was quicker: it did not reload
+        elif not self._outdated and not situation.saving:
+            self._trace = trace
         self._note(situation)
 
     async def confirm(self) -> Saved:

@@ -61,7 +61,7 @@ class Carrier(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether what others do arrives by itself, however soon."""
+        """Whether `cells` is as others have it, but for what is still on its way here."""
 
     async def is_current(self) -> bool:
         """Whether `refresh` would find nothing new and need not be called, nor another carrier be

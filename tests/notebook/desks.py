@@ -34,6 +34,13 @@ class Program:
                 cell["source"] = source[:at] + text + source[at:]
         self._file.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
+    def tag(self, cell_id: str, tag: str) -> None:
+        content = json.loads(self._file.read_text(encoding="utf-8"))
+        for cell in content["cells"]:
+            if cell["id"] == cell_id:
+                cell["metadata"]["tags"] = [tag]
+        self._file.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
     def delete_cell(self, cell_id: str) -> None:
         content = json.loads(self._file.read_text(encoding="utf-8"))
         content["cells"] = [cell for cell in content["cells"] if cell["id"] != cell_id]

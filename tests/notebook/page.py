@@ -41,6 +41,11 @@ class Page:
             del source[start : start + len(text.encode())]
             self.notebook.ystate["dirty"] = True
 
+    def tag(self, cell_id: str, tag: str) -> None:
+        with self.notebook.ydoc.transaction():
+            self.cell(cell_id)["metadata"]["tags"] = [tag]
+            self.notebook.ystate["dirty"] = True
+
     def delete_cell(self, cell_id: str) -> None:
         with self.notebook.ydoc.transaction():
             del self.notebook.ycells[self.ids().index(cell_id)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,15 +22,17 @@ from jupyter_agent.errors import (
     Locked,
     NotebookNotFound,
     NotOnce,
+    NotPermitted,
     NotRead,
     ToolError,
     UnreadableNotebook,
 )
 from jupyter_agent.tools import ALL
 from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.workspace.workspace import READ, WRITE
 
 from .conftest import cells_of, code, markdown
-from .desks import Desk
+from .desks import Desk, Program
 from .play import Log
 from .tool_user import Agent
 
@@ -155,6 +158,77 @@ async def test_both_in_the_same_line_is_refused_with_the_text_as_it_is(
     with pytest.raises(Conflict):
         await notebook.delete("a", expect="0" * 16)
     assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
+
+
+async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
+    desk: Desk, notebook: Notebook
+) -> None:
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    async with work.lease(None, WRITE) as nb:
+        before = await nb.take()
+        other = asyncio.create_task(notebook.delete("c"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not other.done()
+        edit = await nb.insert(source="z = 3", index=0)
+        after = await nb.read()
+    assert edit.cell is not None
+    assert [cell.id for cell in before] == ["a", "b", "c", "d"]
+    assert [cell.id for cell in after] == [edit.cell.id, "a", "b", "c", "d"]
+    await other
+    assert (await desk.synced()).ids() == [edit.cell.id, "a", "b", "d"]
+
+
+async def test_what_somebody_types_after_a_call_looked_is_kept(
+    desk: Desk, notebook: Notebook
+) -> None:
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    async with work.lease(None, WRITE) as nb:
+        await nb.take()
+        (await desk.synced()).type("a", "00", at=5)
+        await desk.synced()
+        if desk.carrier == "file":
+            with pytest.raises(Conflict, match="nothing was changed"):
+                await nb.update("a", old_string="y = 2", new_string="y = 3")
+        else:
+            await nb.update("a", old_string="y = 2", new_string="y = 3")
+    kept = "x = 100\ny = 2" if desk.carrier == "file" else "x = 100\ny = 3"
+    assert (await desk.synced()).source("a") == kept
+
+
+async def test_who_is_not_allowed_gets_no_notebook(desk: Desk) -> None:
+    async def nothing(action: str, resource: str) -> bool:
+        return False
+
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    with pytest.raises(NotPermitted, match="not allowed to read contents"):
+        async with replace(work, authorize=nothing).lease(None, READ):
+            raise AssertionError
+    assert desk.notebooks.open() == []
+
+
+async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(desk: Desk) -> None:
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    assert (await work.visibility()).hidden_ids == set()
+    (await desk.synced()).tag("c", "agent-hidden")
+    await desk.synced()
+    while (await work.visibility()).hidden_ids != {"c"}:
+        assert desk.carrier == "tab"  # from which it is on its way
+        await asyncio.sleep(0)
+    (await desk.synced()).tag("a", "agent-hidden")
+    await desk.synced()
+    async with work.lease(None, WRITE) as nb:  # that asks the page
+        with pytest.raises(NotPermitted, match="agent-hidden"):
+            await nb.refuse_hidden(["a"])
+
+
+async def test_what_another_program_hides_is_kept_from_models(desk: Desk) -> None:
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    assert (await work.visibility()).hidden_ids == set()
+    Program(desk.file).tag("a", "agent-hidden")
+    while (await work.visibility()).hidden_ids != {"a"}:
+        assert desk.carrier == "room"  # which takes in a changed file by itself, by and by
+        await asyncio.sleep(0)
 
 
 async def test_d1_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_the_text(

@@ -398,3 +398,45 @@ async def test_d17_a_notebook_of_another_program_is_valid_afterwards(
     await notebook.update("a", old_string="x", new_string="z")
     content = json.loads((root / "a.ipynb").read_text(encoding="utf-8"))
     assert content["extra"] == 1
+
+
+async def test_each_of_many_quick_writes_is_seen(
+    notebooks: Notebooks, root: Path, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1000")])
+    notebook = await notebooks.get("a.ipynb")
+    text = path.read_text(encoding="utf-8")
+    for number in range(1001, 1500):  # all of one size, many within one tick of the file system
+        path.write_text(text.replace("1000", str(number)), encoding="utf-8")
+        assert [cell.source for cell in await notebook.read()] == [f"x = {number}"]
+    for number in range(1500, 1520):
+        await notebook.update("a", source=f"x = {number}", base=f"x = {number - 1}")
+        after = path.read_text(encoding="utf-8").replace(str(number), "9999")
+        path.write_text(after, encoding="utf-8")
+        assert (await notebook.cell("a")).source == "x = 9999"
+        await notebook.update("a", source=f"x = {number}", base="x = 9999")
+
+
+async def test_a_file_that_nobody_wrote_is_not_read_again(
+    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    reads: list[str] = []
+    get = contents.get
+
+    def counted(path: str, **options: Any) -> Any:
+        reads.append(path)
+        return get(path, **options)
+
+    async def is_known() -> bool:
+        reads.clear()
+        await notebook.read()
+        return not reads
+
+    monkeypatch.setattr(contents, "get", counted)
+    while not await is_known():  # until a later write would have another time
+        await asyncio.sleep(0)
+    for _ in range(10):
+        assert [cell.source for cell in await notebook.read()] == ["x = 1"]
+    assert reads == []

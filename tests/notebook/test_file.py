@@ -7,6 +7,7 @@ import difflib
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Exists, InvalidInput, Locked, ToolError
 
@@ -415,6 +417,17 @@ async def test_each_of_many_quick_writes_is_seen(
         path.write_text(after, encoding="utf-8")
         assert (await notebook.cell("a")).source == "x = 9999"
         await notebook.update("a", source=f"x = {number}", base="x = 9999")
+
+
+def test_a_file_is_not_known_by_a_time_that_its_next_write_may_have_too(
+    contents: Any, write: Write
+) -> None:
+    path, disk = write("a.ipynb", [code("a", "x = 1")]), Disk(contents)
+    while disk.trace("a.ipynb") is None:
+        pass  # until the tick of the file system in which it was written is over
+    later = time.time_ns() + 3_600 * 10**9 + 1
+    os.utime(path, ns=(later, later))
+    assert disk.trace("a.ipynb") is None
 
 
 async def test_a_file_that_nobody_wrote_is_not_read_again(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -14,6 +14,7 @@ from jupyter_agent.document.cell import Change
 from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, StoreUnavailable, ToolError
 from jupyter_agent.text.outputs import legible
 from jupyter_agent.tools.base import Action, Progress, Question, Result, Tool, Toolbox
+from jupyter_agent.workspace.visibility import map_strings
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
 Outcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
@@ -93,7 +94,7 @@ class Dispatcher:
         value = change.to_json()
         for side in ("before", "after"):
             if state := value[side]:
-                value[side] = {**state, "outputs": _masked(state["outputs"], self.mask)}
+                value[side] = {**state, "outputs": map_strings(state["outputs"], self.mask)}
         return value
 
     def specs(self) -> list[dict[str, Any]]:
@@ -191,7 +192,9 @@ class Dispatcher:
             policy.touched.add(prepared.act.notebook)
         await self._note_surely(prepared, work, "done")
         return replace(
-            result, text=self.redact_for_model(result.text), facts=_masked(result.facts, self.mask)
+            result,
+            text=self.redact_for_model(result.text),
+            facts=map_strings(result.facts, self.mask),
         )
 
     @asynccontextmanager
@@ -206,7 +209,9 @@ class Dispatcher:
     async def _redacted(self, error: ToolError, nb: Lease) -> ToolError:
         if "current" in error.facts:
             error = (await nb.visible()).error(error)
-        return error.saying(self.redact_for_model(error.message), _masked(error.facts, self.mask))
+        return error.saying(
+            self.redact_for_model(error.message), map_strings(error.facts, self.mask)
+        )
 
     async def _refuse_if_other(self, prepared: Prepared, nb: Lease, policy: Policy) -> None:
         """A link, a rename or another run may have made it another call since it was decided."""
@@ -244,7 +249,7 @@ class Dispatcher:
 
     def _masking(self, progress: Progress) -> Progress:
         async def masked(output: Mapping[str, Any]) -> None:
-            await progress(_masked(output, self.mask))
+            await progress(map_strings(output, self.mask))
 
         return masked
 
@@ -302,13 +307,3 @@ async def _act(tool: Tool, action: Action, work: Workspace, policy: Policy) -> A
         folds_case=there.folds_case,
         elsewhere=there.name not in near,
     )
-
-
-def _masked(value: Any, mask: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        return {key: _masked(item, mask) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        return [_masked(item, mask) for item in value]
-    return value

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from jupyter_agent.conversations.live import Books
 from jupyter_agent.conversations.requests import RequestStore, leaves_machine
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.events import Notice
-from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest
+from jupyter_agent.models.base import Model, ModelEvent, ModelRequest
 from jupyter_agent.text.notebook import HIDDEN
-from jupyter_agent.workspace.visibility import Share
+from jupyter_agent.workspace.visibility import Share, View
 
-Redact: TypeAlias = Callable[[str], str]
 _SENT: Mapping[Share, str] = {
     "all": "the cells, outputs and files",
     "no-outputs": "the cells and files, but no outputs and no variables,",
     "code-only": "the code, but no Markdown, no outputs, no variables and no other files,",
 }
-_NAMES = ("type", "id", "tool_use_id", "name", "role", "signature", "data", "media_type")
-"""Fields that hold no text of a notebook."""
 
 
 async def notices(books: Books, turn: TurnRecord, model: Model) -> Sequence[Notice]:
@@ -42,25 +39,25 @@ class RecordedModel:
         model: Model,
         store: RequestStore,
         turn_id: str,
-        redact: Callable[[], Awaitable[Redact]],
+        visibility: Callable[[], Awaitable[View]],
     ) -> None:
-        """`redact` gives what takes quotations out of a text, as things are now."""
+        """`visibility` gives what a model may be told as things are now."""
         self.id = model.id
         self.host = model.host
         self._model = model
         self._store = store
         self._turn_id = turn_id
-        self._redact = redact
+        self._visibility = visibility
         self._last: Mapping[str, Any] | None = None
         """The request before, as it is kept; None until it was looked up."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of the model's reply. Raises ModelError."""
-        redact = await self._redact()
+        view = await self._visibility()
         request = replace(
             request,
-            system=redact(request.system),
-            messages=[_message(message, redact) for message in request.messages],
+            system=view.redacted(request.system),
+            messages=[view.message(message) for message in request.messages],
         )
         if self.host:
             if self._last is None:  # a summary follows the requests of its turn
@@ -96,29 +93,3 @@ async def _left_out(books: Books, turn: TurnRecord) -> Notice | None:
         f"in them than now (`{turn.request['share']}`).",
         facts={"turns": left},
     )
-
-
-def _message(message: Mapping[str, Any], redact: Redact) -> dict[str, Any]:
-    content = message["content"]
-    if isinstance(content, str):
-        return {**message, "content": redact(content)}
-    return {**message, "content": [_block(block, redact) for block in content]}
-
-
-def _block(block: Block, redact: Redact) -> Block:
-    if block["type"] == "thinking":  # signed: it can only go as a whole
-        clean = redact(block["thinking"]) == block["thinking"]
-        return block if clean else {"type": "text", "text": redact(block["thinking"])}
-    redacted: Block = _strings(block, redact)
-    return redacted
-
-
-def _strings(value: Any, redact: Redact) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {
-            key: item if key in _NAMES and isinstance(item, str) else _strings(item, redact)
-            for key, item in value.items()
-        }
-    return [_strings(item, redact) for item in value] if isinstance(value, list | tuple) else value

@@ -23,7 +23,7 @@ from jupyter_agent.conversations.interrupted import Interrupted, started
 from jupyter_agent.conversations.live import Books, LiveTurn
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.log import TurnLog
-from jupyter_agent.conversations.recorded_model import RecordedModel, Redact, notices
+from jupyter_agent.conversations.recorded_model import RecordedModel, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.rules import allowing
 from jupyter_agent.conversations.situation import situation
@@ -302,10 +302,7 @@ class TurnRunner:
         return ending
 
     def _recorded(self, model: Model, turn_id: str, work: Workspace) -> RecordedModel:
-        async def redact() -> Redact:
-            return (await work.visibility()).redacted
-
-        return RecordedModel(model, self.books.requests, turn_id, redact)
+        return RecordedModel(model, self.books.requests, turn_id, work.visibility)
 
     async def _settle(self, live: LiveTurn) -> None:
         """What the turn's runs changed is in the journal, also where no call reported it."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -54,8 +54,26 @@ _CODE = frozenset(
     {".py", ".r", ".jl", ".sql", ".sh", ".js", ".ts", ".c", ".h", ".cpp", ".java", ".go", ".rs"}
 )
 """Endings of files that are code and nothing else."""
+_NO_TEXT = ("type", "id", "tool_use_id", "name", "role", "signature", "data", "media_type")
+"""Fields of messages that hold no text of a notebook."""
 _KERNELS_OWN = ("In", "Out")
 """Names under which IPython keeps what was run and shown, besides those with an underscore."""
+
+
+def map_strings(value: Any, change: Callable[[str], str], *, but: Collection[str] = ()) -> Any:
+    """The same JSON with each text in it changed; the texts of the fields `but` stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {
+            key: item
+            if key in but and isinstance(item, str)
+            else map_strings(item, change, but=but)
+            for key, item in value.items()
+        }
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return [map_strings(item, change, but=but) for item in value]
+    return value
 
 
 def strictest(*shares: Share) -> Share:
@@ -189,6 +207,23 @@ class View:
         if isinstance(value, Mapping):
             return self._of_mapping(value)
         return list(map(self.facts, value)) if isinstance(value, list | tuple) else value
+
+    def message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A message to a model without what quotes a hidden cell, which may have been hidden after
+        it was read.
+        """
+        content = message["content"]
+        if isinstance(content, str):
+            return {**message, "content": self.redacted(content)}
+        return {**message, "content": [self._block(block) for block in content]}
+
+    def _block(self, block: Mapping[str, Any]) -> Any:
+        if block["type"] == "thinking" and self.quotes(block["thinking"]):
+            # It is signed and can only go as a whole.
+            return {"type": "text", "text": self.redacted(block["thinking"])}
+        if block["type"] == "thinking":
+            return block
+        return map_strings(block, self.redacted, but=_NO_TEXT)
 
     def selection(self, text: str, cells: Sequence[Cell], of: str | None) -> str:
         """A text that somebody selected in a notebook with these cells, in the cell `of`.

@@ -17,11 +17,10 @@ from uuid import uuid4
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.asking import Round
-from jupyter_agent.agent.base import Turn
 from jupyter_agent.agent.dispatch import Prepared
-from jupyter_agent.agent.outcome import CUT_OFF, LAST_STEP
-from jupyter_agent.agent.repair import INTERRUPTED, error_result
+from jupyter_agent.agent.history import INTERRUPTED, error_result
 from jupyter_agent.agent.reply import Call
+from jupyter_agent.agent.turn import Turn
 from jupyter_agent.document.cell import Change
 from jupyter_agent.errors import NotConfirmed, NotPermitted, ToolError
 from jupyter_agent.events import (
@@ -36,6 +35,8 @@ from jupyter_agent.models.base import Block
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.news import read_news
 
+CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
+LAST_STEP = "Not executed: the limit of this turn is reached."
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 
 

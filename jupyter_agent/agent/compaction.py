@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.receive import receive
-from jupyter_agent.agent.reply import Reply
+from jupyter_agent.agent.reply import Reply, receive
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Block, Message, Model, ModelRequest

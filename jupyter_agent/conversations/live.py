@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.ending import Ending
 from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.agent.turn import Ending
 from jupyter_agent.conversations.approvals import ApprovalStore
 from jupyter_agent.conversations.audit import AuditLog
 from jupyter_agent.conversations.caps import capped

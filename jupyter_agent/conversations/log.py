@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from jupyter_agent.agent.ending import Ending
+from jupyter_agent.agent.turn import Ending
 from jupyter_agent.events import CallInvalid, CallReady, Event, StepStarted, Usage, UsageUpdated
 
 

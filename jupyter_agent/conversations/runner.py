@@ -10,11 +10,11 @@ from weakref import WeakValueDictionary
 
 from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.ending import Ending, broken, stopped
 from jupyter_agent.agent.limits import Meter
 from jupyter_agent.agent.loop import Turn, run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, system
+from jupyter_agent.agent.turn import Ending, broken, stopped
 from jupyter_agent.conversations.approvals import said
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
 from jupyter_agent.conversations.compaction import compact_after, open_transcript

@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyter_agent.agent.compaction import SUMMARISE
 from jupyter_agent.agent.history import Transcript
-from jupyter_agent.agent.window import Window
+from jupyter_agent.agent.limits import Window
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, TurnFinished, Usage, UsageUpdated
 from jupyter_agent.models.anthropic import AnthropicModel

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.ending import Ending
+from jupyter_agent.agent.turn import Ending
 from jupyter_agent.events import CallInvalid, CallReady, Notice, TextDelta, TurnFailed
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelEvent
@@ -465,7 +465,7 @@ async def test_L12_a_reply_without_measure_ends_the_turn_with_a_reason(
 RECEIVER = """
 import asyncio, resource, sys
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.receive import receive
+from jupyter_agent.agent.reply import receive
 from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.history import Transcript
-from jupyter_agent.agent.repair import INTERRUPTED, error_result, repair, unanswered
+from jupyter_agent.agent.history import INTERRUPTED, Transcript, error_result, repair, unanswered
 from jupyter_agent.models.base import Block, Message
 from jupyter_agent.testing import check_messages, says, thinks
 

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from jupyter_agent.agent.ending import failed, finished
 from jupyter_agent.agent.limits import Limits, Meter
+from jupyter_agent.agent.turn import failed, finished
 from jupyter_agent.conversations.log import TurnLog
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import CallReady, StepStarted, Usage, UsageUpdated

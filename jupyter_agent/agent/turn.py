@@ -1,13 +1,46 @@
-"""How a turn ends."""
+"""What a turn is made of, and how it ends."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from jupyter_agent.agent.limits import Limit, Meter
+from jupyter_agent.agent.approval import Ask
+from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.limits import Limit, Limits, Meter
+from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.errors import ModelError
-from jupyter_agent.events import FinishReason, TurnAborted, TurnFailed, TurnFinished, Usage
+from jupyter_agent.events import Event, FinishReason, TurnAborted, TurnFailed, TurnFinished, Usage
+from jupyter_agent.models.base import Model
+from jupyter_agent.models.facts import Facts
+from jupyter_agent.workspace.workspace import Workspace
+
+Emit: TypeAlias = Callable[[Event], Awaitable[None]]
+"""Stores an event and tells it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Everything that one turn is made of."""
+
+    model: Model
+    transcript: Transcript
+    """Ends with the user's message."""
+    dispatcher: Dispatcher
+    work: Workspace
+    policy: Policy
+    system: str
+    emit: Emit
+    ask: Ask
+    limits: Limits = Limits()
+    facts: Facts = Facts()
+    """What is known of the model."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits before a retry; a test has its own clock."""
+
 
 State: TypeAlias = Literal["done", "stopped", "failed"]
 

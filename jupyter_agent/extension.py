@@ -18,7 +18,7 @@ from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.ydoc import collaboration
-from jupyter_agent.conversations.approvals import ApprovalStore
+from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
 from jupyter_agent.conversations.audit import AuditLog, Deed
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
@@ -27,7 +27,6 @@ from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules
 from jupyter_agent.conversations.requests import RequestStore
-from jupyter_agent.conversations.rules import RuleStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -12,16 +14,17 @@ from typing import Any, Protocol
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.turn import Ending
-from jupyter_agent.conversations.approvals import ApprovalStore
+from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore, allowing
 from jupyter_agent.conversations.audit import AuditLog
-from jupyter_agent.conversations.caps import capped
 from jupyter_agent.conversations.changes import Journal
+from jupyter_agent.conversations.log import capped
 from jupyter_agent.conversations.requests import RequestStore
-from jupyter_agent.conversations.rules import RuleStore, allowing
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord, TurnState
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     CallInputDelta,
+    CallInvalid,
+    CallReady,
     CellsChanged,
     Event,
     Notice,
@@ -319,3 +322,70 @@ class LiveTurn:
         self.state = state
         await self._books.store.set_state(self.record.id, state)
         self._wake()
+
+
+class TurnLog:
+    """Listens to a turn's events. It says how much and how long, never what anybody wrote."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        turn_id: str,
+        max_steps: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log = log
+        self._turn_id = turn_id
+        self._max_steps = max_steps
+        self._clock = clock
+        self._began = clock()
+        self._step_began: float | None = None
+        self._steps = 0
+        self._calls: dict[str, str] = {}
+        """Tools of the step's calls, by id."""
+
+    def hear(self, event: Event) -> None:
+        """One more event of the turn; the usage is the last thing that a step tells."""
+        match event:
+            case StepStarted() if self._step_began is None:
+                self._step_began = self._clock()
+            case CallReady() | CallInvalid():
+                self._calls[event.call_id] = event.tool
+            case UsageUpdated():
+                self._end_step(event.step)
+
+    def end(self, ending: Ending) -> None:
+        """The turn is over."""
+        self._log.info(
+            "Turn %s is %s after %d steps: %s; %s, %.1f s",
+            self._turn_id,
+            ending.state,
+            ending.steps,
+            ending.why,
+            _amount(ending.usage),
+            self._clock() - self._began,
+        )
+
+    def _end_step(self, usage: Usage) -> None:
+        self._steps += 1
+        now = self._clock()
+        began = now if self._step_began is None else self._step_began
+        tools = f" ({', '.join(self._calls.values())})" if self._calls else ""
+        self._log.info(
+            "Turn %s step %d of %d: %d calls%s, %s, %.1f s",
+            self._turn_id,
+            self._steps,
+            self._max_steps,
+            len(self._calls),
+            tools,
+            _amount(usage),
+            now - began,
+        )
+        self._step_began, self._calls = None, {}
+
+
+def _amount(usage: Usage) -> str:
+    read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    cost = "" if usage.cost is None else f", cost {usage.cost:.4f}"
+    cached = f"{usage.cache_read_tokens} cached" if usage.cache_read_tokens else "none cached"
+    return f"{read} tokens in ({cached}), {usage.output_tokens} out{cost}"

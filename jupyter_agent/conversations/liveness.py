@@ -1,10 +1,29 @@
-"""Which servers with the same store are alive, said by locks that end with their process."""
+"""Which servers with the same store are alive, and the end of the turns that dead ones left."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+
+from jupyter_agent.conversations.compaction import open_transcript
+from jupyter_agent.conversations.store import ConversationStore, TurnRecord
+from jupyter_agent.errors import StoreUnavailable
+from jupyter_agent.events import (
+    CallDenied,
+    CallInvalid,
+    Event,
+    TextEnded,
+    ThinkingEnded,
+    TurnFailed,
+    TurnStarted,
+    Usage,
+)
 
 
 class Presence:
@@ -48,3 +67,111 @@ class Presence:
 
     def _path(self, server_id: str) -> Path:
         return self._folder / f"{Path(server_id).name}.lock"
+
+
+log = logging.getLogger(__name__)
+
+_CUT_OFF = "The server stopped before the input was complete; nothing was done."
+
+
+class Interrupted:
+    """Ends them as `interrupted`, with a valid history. Nothing is run again."""
+
+    def __init__(self, store: ConversationStore, presence: Presence) -> None:
+        self._store = store
+        self._presence = presence
+        self._unended: set[str] = set()
+        self._lock = asyncio.Lock()
+
+    def add(self, turn_id: str) -> None:
+        """A turn of this server is over, and its end could not be written."""
+        self._unended.add(turn_id)
+
+    async def end(self) -> None:
+        """Ends those that can be ended now; a turn of another server that is alive goes on."""
+        async with self._lock:
+            try:
+                for server, record in await self._store.live_turns():
+                    if await self._left(server, record.id):
+                        await self._end(record)
+                        self._unended.discard(record.id)
+            except StoreUnavailable as error:  # what is in the store can still be read, perhaps
+                log.error("Interrupted turns are not ended yet: %s", error)
+
+    async def _left(self, server: str, turn_id: str) -> bool:
+        if server == self._presence.id:
+            return turn_id in self._unended
+        if await asyncio.to_thread(self._presence.alive, server):
+            return False
+        claimed = await self._store.claim(turn_id, server, self._presence.id)
+        if claimed:
+            self._unended.add(turn_id)  # it is ours now, also if its end fails
+        return claimed
+
+    async def _end(self, record: TurnRecord) -> None:
+        await (await open_transcript(self._store, record)).finish()
+        told = await self._store.events(record.id)
+        seq = await self._store.last_seq(record.id)
+        error = "The server stopped during this turn. Nothing was run again; you can ask again."
+        if told:
+            events = _closing(event for _, event in told)
+        else:
+            events = [started(record)]
+        events.append(TurnFailed(error=error))
+        await self._store.end(
+            record.id,
+            state="interrupted",
+            stop_reason="interrupted",
+            steps=record.steps,
+            usage=Usage(),
+            events=list(enumerate(events, start=seq + 1)),
+        )
+
+
+def started(turn: TurnRecord) -> TurnStarted:
+    """The first event of a turn."""
+    return TurnStarted(
+        message_id=turn.answer_id,
+        conversation_id=turn.conversation_id,
+        turn_id=turn.id,
+        model=turn.request["model"],
+        notebook=turn.request["notebook"],
+    )
+
+
+def _closing(events: Iterable[Event]) -> list[Event]:
+    """Ends what pages would show for ever as being written or asked.
+
+    A call that was running gets no outcome: nobody knows how it ended.
+    """
+    ends: dict[str, Event] = {}
+    """By part or call: how it ends if nothing more is said of it."""
+    inputs: defaultdict[str, list[str]] = defaultdict(list)
+    asked: dict[str, str] = {}
+    """The call of each approval."""
+    for event in events:
+        match event.type:
+            case "text_started":
+                ends[event.part_id] = TextEnded(part_id=event.part_id)
+            case "thinking_started":
+                ends[event.part_id] = ThinkingEnded(part_id=event.part_id)
+            case "text_ended" | "thinking_ended":
+                ends.pop(event.part_id, None)
+            case "call_started":
+                ends[event.call_id] = CallInvalid(
+                    call_id=event.call_id, tool=event.tool, input="", error=_CUT_OFF
+                )
+            case "call_input_delta":
+                inputs[event.call_id].append(event.delta)
+            case "approval_requested":
+                asked[event.approval_id] = event.call_id
+                ends[event.call_id] = CallDenied(call_id=event.call_id)
+            case "notice" if event.kind == "answered":
+                for approval in event.facts["approvals"]:
+                    ends.pop(asked.get(approval["id"], ""), None)
+            case "call_ready" | "call_invalid" | "call_output" | "call_failed" | "call_denied":
+                ends.pop(event.call_id, None)
+    return [
+        replace(end, input="".join(inputs[end.call_id])) if isinstance(end, CallInvalid) else end
+        for end in ends.values()
+    ]

@@ -15,17 +15,14 @@ from jupyter_agent.agent.loop import Turn, run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, system
 from jupyter_agent.agent.turn import Ending, broken, stopped
-from jupyter_agent.conversations.approvals import said
+from jupyter_agent.conversations.approvals import allowing, said
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
 from jupyter_agent.conversations.compaction import compact_after, open_transcript
 from jupyter_agent.conversations.instructions import describe, find_instructions
-from jupyter_agent.conversations.interrupted import Interrupted, started
-from jupyter_agent.conversations.live import Books, LiveTurn
-from jupyter_agent.conversations.liveness import Presence
-from jupyter_agent.conversations.log import TurnLog
+from jupyter_agent.conversations.live import Books, LiveTurn, TurnLog
+from jupyter_agent.conversations.liveness import Interrupted, Presence, started
 from jupyter_agent.conversations.recorded_model import Redact, Sent, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
-from jupyter_agent.conversations.rules import allowing
 from jupyter_agent.conversations.situation import situation
 from jupyter_agent.conversations.store import NewTurn, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.conversations.calls import close_calls, keep_call
-from jupyter_agent.conversations.caps import capped
 from jupyter_agent.conversations.changes import add_changes
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.log import capped, close_calls, keep_call
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json, to_json
 from jupyter_agent.workspace.visibility import SHARES

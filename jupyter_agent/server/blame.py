@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_agent.conversations.blame import CellText
+from jupyter_agent.conversations.changes import CellText
 from jupyter_agent.server.base import Authorizer, operation
 from jupyter_agent.server.turns import DoneHandler
 from jupyter_agent.workspace.workspace import Workspace

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.turn import failed, finished
-from jupyter_agent.conversations.log import TurnLog
+from jupyter_agent.conversations.live import TurnLog
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import CallReady, StepStarted, Usage, UsageUpdated
 from jupyter_agent.models.facts import Facts

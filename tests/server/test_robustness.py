@@ -19,8 +19,7 @@ import pytest
 
 from jupyter_agent import tools
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.interrupted import Interrupted
-from jupyter_agent.conversations.liveness import Presence
+from jupyter_agent.conversations.liveness import Interrupted, Presence
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.errors import StoreUnavailable
@@ -393,7 +392,7 @@ async def test_r5_a_clock_that_jumps_changes_no_order(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(["2031-01-01T00:00:00.000Z", "1999-12-31T23:59:59.000Z"] * 50)
-    for module in ("store", "calls"):
+    for module in ("store", "log"):
         monkeypatch.setattr(f"jupyter_agent.conversations.{module}.now", lambda: next(clock))
     for number in range(5):
         await store.begin(new_turn(number))

@@ -19,10 +19,10 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
-from jupyter_agent.conversations.audit import AuditLog, Deed
+from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.live import Books
+from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules
@@ -167,7 +167,7 @@ class JupyterAgent(ExtensionApp):
         self.presence = Presence(folder / "servers")
         self.recovery = RecoveryCopies(database)
         assert server.event_logger is not None
-        books = Books(
+        books = TurnStores(
             store=store,
             journal=Journal(database),
             approvals=ApprovalStore(database),
@@ -257,7 +257,7 @@ class JupyterAgent(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         if not self.built:
             return
-        await self.runner.recovered()
+        await self.runner.recover()
         self.watchdog = Watchdog(self.log)
 
     def current_activity(self) -> list[dict[str, str]] | None:
@@ -301,18 +301,6 @@ def _note_activity(times: dict[str, datetime]) -> None:
 
 def _audit_into(audit: AuditLog) -> Record:
     async def record(call: Audit) -> None:
-        deed = Deed(
-            owner=call.work.user,
-            entry="chat" if call.work.turn_id else "tools",
-            turn_id=call.work.turn_id,
-            call_id=call.call_id,
-            tool=call.act.tool,
-            notebook=call.act.notebook,
-            cell_id=call.input.get("cell_id"),
-            decision=f"{call.decision.verdict}: {call.decision.reason}",
-            outcome=call.outcome,
-            why=call.why or None,
-        )
-        await audit.add([deed])
+        await audit.add([entry_of(call)])
 
     return record

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.document.cell import Change
-from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, StoreUnavailable, ToolError
+from jupyter_agent.errors import (
+    Conflict,
+    NeedsApproval,
+    NotConfirmed,
+    NotPermitted,
+    StoreUnavailable,
+    ToolError,
+)
+from jupyter_agent.tasks import surely
 from jupyter_agent.text.outputs import legible
 from jupyter_agent.tools.base import Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Workspace
@@ -52,6 +59,10 @@ class Audit:
     outcome: Outcome
     why: str = ""
     """Why it failed or was refused."""
+    result: Result | None = None
+    """What the model gets, where it is done."""
+    changes: Sequence[Change] = ()
+    """What it did to cells, also where it failed."""
 
 
 Record: TypeAlias = Callable[[Audit], Awaitable[None]]
@@ -80,6 +91,10 @@ class Dispatcher:
         self._toolbox = toolbox
         self.mask = mask
         self._record = record
+
+    def recording(self, record: Record) -> Dispatcher:
+        """The same door with another record, which runs to its end also if a call is cancelled."""
+        return Dispatcher(self._toolbox, mask=self.mask, record=record)
 
     def told(self, text: str) -> str:
         """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
@@ -183,8 +198,11 @@ class Dispatcher:
             raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
-        await self._note_surely(prepared, work, "done")
-        return replace(result, text=self.told(result.text), facts=_masked(result.facts, self.mask))
+        result = replace(
+            result, text=self.told(result.text), facts=_masked(result.facts, self.mask)
+        )
+        await self._note_surely(prepared, work, "done", result=result)
+        return result
 
     async def _still_allowed(self, prepared: Prepared, work: Workspace, policy: Policy) -> None:
         """A link, a rename or another run may have made it another call since it was decided."""
@@ -224,7 +242,8 @@ class Dispatcher:
             error.facts = _masked(error.facts, self.mask)
         error.message = self.told(error.message)
         outcome: Outcome = "refused" if isinstance(error, NotPermitted) else "failed"
-        await self._note(prepared, work, outcome, error.message)
+        changes = error.changes if isinstance(error, NotConfirmed) else ()
+        await surely(self._note(prepared, work, outcome, error.message, changes=changes))
 
     def _masking(self, progress: Progress) -> Progress:
         async def masked(output: Mapping[str, Any]) -> None:
@@ -233,15 +252,16 @@ class Dispatcher:
         return masked
 
     async def _note_surely(
-        self, prepared: Prepared, work: Workspace, outcome: Outcome, why: str = ""
+        self,
+        prepared: Prepared,
+        work: Workspace,
+        outcome: Outcome,
+        why: str = "",
+        result: Result | None = None,
     ) -> None:
-        """Notes what has happened; who is cancelled meanwhile looks for that afterwards."""
-        noting = asyncio.create_task(self._note(prepared, work, outcome, why))
-        while not noting.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.shield(noting)
+        """Notes what has happened, whoever cancels the call meanwhile."""
         try:
-            noting.result()
+            await surely(self._note(prepared, work, outcome, why, result))
         except StoreUnavailable as error:  # it has happened: that must be told all the same
             log.error("`%s` is not in the audit: %s", prepared.act.tool, error)
 
@@ -251,6 +271,8 @@ class Dispatcher:
         work: Workspace,
         outcome: Outcome,
         why: str = "",
+        result: Result | None = None,
+        changes: Sequence[Change] = (),
     ) -> None:
         await self._record(
             Audit(
@@ -261,6 +283,8 @@ class Dispatcher:
                 decision=prepared.decision,
                 outcome=outcome,
                 why=why,
+                result=result,
+                changes=result.changes if result else changes,
             )
         )
 

@@ -8,14 +8,11 @@ message. Such keys are taken off before sending.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from jupyter_agent.agent.reply import INVALID_INPUT
 from jupyter_agent.models.base import Block, Message
-
-Persist: TypeAlias = Callable[[Message], Awaitable[None]]
-"""Stores one more message of the history."""
 
 _IMAGES_SENT = 20
 """The API refuses images above 2,000 pixels in a request that has more of them than this."""
@@ -24,37 +21,39 @@ _ELIDED_FROM = 500
 
 
 class Transcript:
-    """The history of one conversation: append-only, and each message stored before it counts."""
+    """The history of one conversation: append-only.
 
-    def __init__(self, messages: Sequence[Message], persist: Persist) -> None:
+    Whatever adds to it returns what has to be stored: a message, or none.
+    """
+
+    def __init__(self, messages: Iterable[Message]) -> None:
         self.messages: list[Message] = []
-        self._persist = persist
         for message in messages:
             self._take(message)
 
-    async def append(
+    def append(
         self, role: str, content: Sequence[Block], *, model: str | None = None
-    ) -> None:
+    ) -> tuple[Message, ...]:
         """Add a message, unless it is empty: the API would refuse it."""
         if not content:
-            return
+            return ()
         message = {"role": role, "content": list(content)}
         if model is not None:
             message["model"] = model
-        await self._add(message)
+        return self._add(message)
 
-    async def situate(self, facts: str) -> None:
+    def situate(self, facts: str) -> tuple[Message, ...]:
         """Tell what holds while the last question is answered.
 
         It stays in the history: in the system prompt it would make every turn pay for the whole
         conversation again, since what is cached is a prefix.
         """
-        await self._add({"role": "user", "content": [_text(facts)], "leads": True})
+        return self._add({"role": "user", "content": [_text(facts)], "leads": True})
 
-    async def finish(self) -> None:
+    def finish(self) -> tuple[Message, ...]:
         """Answer the calls that the last message left open, as after a crash."""
         open_calls = unanswered(self.messages)
-        await self.append("user", [error_result(call_id, INTERRUPTED) for call_id in open_calls])
+        return self.append("user", [error_result(call_id, INTERRUPTED) for call_id in open_calls])
 
     def sendable(self, model: str) -> list[Message]:
         """A valid history with the same meaning, as this model takes it.
@@ -70,12 +69,12 @@ class Transcript:
         older = self.messages[: len(self.messages) - self._open]
         return [] if len(older) == 1 and "keeps" in older[0] else older
 
-    async def replace_older(self, summary: str) -> None:
+    def replace_older(self, summary: str) -> tuple[Message, ...]:
         """From now on the summary stands for what is older; the store keeps all of it."""
         content = [_text(f"[Summary of the conversation so far]\n{summary}")]
         if self._open > 1:  # within a turn: what is asked is not left to the summary
             content += [_text("[The question of this turn]"), *self._question()]
-        await self._add({"role": "user", "content": content, "keeps": self._open})
+        return self._add({"role": "user", "content": content, "keeps": self._open})
 
     def elide(self) -> bool:
         """Shorten what older calls returned; False when there is nothing left to shorten.
@@ -103,9 +102,9 @@ class Transcript:
         asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _answers(m))
         return list(next(asked, {"content": []})["content"])
 
-    async def _add(self, message: Message) -> None:
-        await self._persist(message)
+    def _add(self, message: Message) -> tuple[Message, ...]:
         self._take(message)
+        return (message,)
 
     def _take(self, message: Message) -> None:
         if "keeps" in message:

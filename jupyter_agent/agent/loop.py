@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -17,57 +18,12 @@ from jupyter_agent.agent.calls import drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.reply import Call, Reply, receive
-from jupyter_agent.agent.turn import Ending, Turn, failed, finished, stopped
+from jupyter_agent.agent.turn import Ending, Moment, Outbox, Turn, failed, finished, stopped
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import FinishReason, Notice, StepFinished, StepStarted, UsageUpdated
 from jupyter_agent.models.base import Block, ModelRequest
 
-__all__ = ["Ending", "Turn", "run_turn"]
-
-
-async def run_turn(turn: Turn) -> Ending:
-    """Run one turn to its end, which is returned and not yet told.
-
-    Cancelling its task stops the turn: the connection to the model is closed, running tools are
-    cancelled, the history is finished, and it returns. An exception that is neither ours nor a
-    cancellation is a bug and goes through, with the history finished too.
-    """
-    meter = Meter(turn.limits, turn.facts)
-    try:
-        while True:
-            reply, outcome = await _step(turn, meter)
-            if outcome.finish:
-                return finished(outcome.finish, reply.stop_reason, meter)
-    except ModelError as error:
-        return failed(error, meter)
-    except asyncio.CancelledError:
-        _take_back_cancellation()
-        return stopped(meter)
-    finally:
-        await turn.transcript.finish()
-
-
-async def _step(turn: Turn, meter: Meter) -> tuple[Reply, Outcome]:
-    try:
-        reply = await ask_model(turn, meter)
-        outcome = classify(reply, meter)
-        await turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
-        await run_calls(turn, outcome.run)
-        await refuse_calls(turn, outcome.refuse)
-        await drop_calls(turn, outcome.drop)
-        await tell_finish(turn, reply, outcome)
-        return reply, outcome
-    finally:
-        await turn.emit(UsageUpdated(usage=meter.usage, step=meter.step_usage))
-        await turn.emit(StepFinished())
-
-
-def _take_back_cancellation() -> None:
-    """The stop is answered by returning, so the task is not cancelled any more."""
-    task = asyncio.current_task()
-    if task is not None:
-        task.uncancel()
-
+__all__ = ["Ending", "Moment", "Turn", "run_turn"]
 
 log = logging.getLogger(__name__)
 
@@ -78,43 +34,129 @@ _LIMIT_NOTICES = {
     "cost": ("budget", "The budget of this turn is spent; this is the last answer."),
 }
 
+_PAUSES = 5
+"""How often in a turn a service may ask to be called again to go on."""
 
-async def ask_model(turn: Turn, meter: Meter) -> Reply:
+
+async def run_turn(turn: Turn) -> AsyncGenerator[Moment, None]:
+    """The moments of one turn as they come. The turn goes on when the next one is asked for.
+
+    The last one has the ending, whose event is not among the events yet. `turn.stop` stops the
+    turn, and so does a cancellation of who waits for the next moment: the connection to the model
+    is closed, running tools are cancelled, the history is finished, and the rest is yielded. An
+    exception that is neither ours nor a cancellation is a bug and is raised, with the history
+    finished too. Who closes the generator early loses what was not yielded.
+    """
+    outbox = Outbox()
+    loop = asyncio.create_task(_run(turn, outbox))
+    loop.add_done_callback(lambda _: outbox.close())
+    turn.stop.calls(loop.cancel)
+    if turn.stop.requested:
+        loop.cancel()
+    try:
+        while moment := await _next(turn, outbox):
+            yield moment
+            outbox.taken()
+    finally:
+        outbox.close()
+        loop.cancel()
+        await asyncio.wait([loop])
+    if loop.cancelled():  # stopped before its first step
+        yield Moment(ending=stopped(Meter(turn.limits, turn.facts)))
+    else:
+        loop.result()
+
+
+async def _next(turn: Turn, outbox: Outbox) -> Moment | None:
+    while True:
+        try:
+            return await outbox.next()
+        except asyncio.CancelledError:
+            turn.stop.request()
+            _take_back_cancellation()
+
+
+async def _run(turn: Turn, outbox: Outbox) -> None:
+    meter = Meter(turn.limits, turn.facts)
+    try:
+        ending = await _steps(turn, outbox, meter)
+    except ModelError as error:
+        ending = failed(error, meter)
+    except asyncio.CancelledError:
+        _take_back_cancellation()
+        ending = stopped(meter)
+    finally:
+        outbox.hold(Moment(messages=turn.transcript.finish()))
+        await outbox.flush()
+    await outbox.tell(Moment(ending=ending))
+
+
+async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
+    while True:
+        try:
+            reply = await ask_model(turn, outbox, meter)
+            outcome = classify(reply, meter)
+            answer = turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
+            outbox.hold(Moment(messages=answer))
+            await run_calls(turn, outbox, outcome.run)
+            refuse_calls(turn, outbox, outcome.refuse)
+            drop_calls(outbox, outcome.drop)
+            _explain(outbox, reply, outcome)
+        finally:
+            used = UsageUpdated(usage=meter.usage, step=meter.step_usage)
+            outbox.hold(Moment(events=(used, StepFinished())))
+        if outcome.finish:
+            return finished(outcome.finish, reply.stop_reason, meter)
+
+
+def _take_back_cancellation() -> None:
+    """The stop is answered by going to the end, so the task is not cancelled any more."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+
+
+async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
     """The model's complete reply to the history as it is.
 
     Raises ModelError when it cannot be had. The text of a reply that was cut off, by a fault or by
     a stop, is kept in the history; that of a reply that is tried again is not.
     """
     meter.start_step()
-    await turn.emit(StepStarted())
+    await outbox.tell(Moment(events=(StepStarted(),), streamed=True))
     attempt = 1
     while True:
-        await _tell_limit(turn, meter)
-        request = await _roomy_request(turn, meter)
+        if limit := meter.reach():
+            kind, text = _LIMIT_NOTICES[limit]
+            outbox.hold(Moment(events=(Notice(kind=kind, text=text),)))
+        request = await _roomy_request(turn, outbox, meter)
+        await outbox.flush()
         meter.replies += 1
         reply = Reply(meter.replies, turn.limits)
         try:
-            await receive(
-                turn.model, request, reply, idle_seconds=turn.limits.idle_seconds, tell=turn.emit
-            )
+            stream = receive(turn.model, request, reply, idle_seconds=turn.limits.idle_seconds)
+            async with aclosing(stream):
+                async for events in stream:
+                    await outbox.tell(Moment(events=events, streamed=True))
         except ModelError as error:
             meter.spend(reply.usage)
-            if error.kind == "context_length" and (notice := await _make_room(turn, meter)):
-                await _start_again(turn, reply, error, notice)
+            if error.kind == "context_length" and (room := await _make_room(turn, meter)):
+                await _start_again(outbox, reply, error, room)
             elif (seconds := _patience(error, attempt, turn.limits)) is not None:
                 attempt += 1
-                await _start_again(turn, reply, error, _retrying(error, attempt, seconds))
+                retrying = Moment(events=(_retrying(error, attempt, seconds),))
+                await _start_again(outbox, reply, error, retrying)
                 await turn.sleep(seconds)
             elif _asks_too_much(error, turn.limits):
                 late = _too_late(error)
-                await _give_up(turn, reply, late.message)
+                _give_up(turn, outbox, reply, late.message)
                 raise late from error
             else:
-                await _give_up(turn, reply, error.message)
+                _give_up(turn, outbox, reply, error.message)
                 raise
         except asyncio.CancelledError:
             meter.spend(reply.usage)
-            await _give_up(turn, reply, "Stopped before it was complete.")
+            _give_up(turn, outbox, reply, "Stopped before it was complete.")
             raise
         else:
             meter.spend(reply.usage)
@@ -122,17 +164,11 @@ async def ask_model(turn: Turn, meter: Meter) -> Reply:
             return reply
 
 
-async def _tell_limit(turn: Turn, meter: Meter) -> None:
-    if limit := meter.reach():
-        kind, text = _LIMIT_NOTICES[limit]
-        await turn.emit(Notice(kind=kind, text=text))
-
-
-async def _roomy_request(turn: Turn, meter: Meter) -> ModelRequest:
+async def _roomy_request(turn: Turn, outbox: Outbox, meter: Meter) -> ModelRequest:
     """What to ask; room is made first where it would fill the model's window."""
     request = _request(turn, meter)
-    while meter.window.is_full(request) and (notice := await _make_room(turn, meter)):
-        await turn.emit(notice)
+    while meter.window.is_full(request) and (room := await _make_room(turn, meter)):
+        outbox.hold(room)
         request = _request(turn, meter)
     return request
 
@@ -147,16 +183,16 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
     )
 
 
-async def _make_room(turn: Turn, meter: Meter) -> Notice | None:
-    """Shorten the history; None where nothing is left to shorten."""
+async def _make_room(turn: Turn, meter: Meter) -> Moment | None:
+    """Shorten the history; None if nothing is left to shorten."""
     if turn.transcript.elide():
-        return ELIDED
+        return Moment(events=(ELIDED,))
     try:
-        compacted = await compact(turn.transcript, turn.model, turn.limits, meter.spend)
+        summary = await compact(turn.transcript, turn.model, turn.limits, meter.spend)
     except ModelError as error:  # the request itself shows whether it matters
         log.warning("The conversation could not be summarised: %s", error.message)
         return None
-    return SUMMARISED if compacted else None
+    return Moment(events=(SUMMARISED,), messages=summary) if summary else None
 
 
 def _patience(error: ModelError, attempt: int, limits: Limits) -> float | None:
@@ -189,21 +225,20 @@ def _end_of(seconds: float) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
-async def _start_again(turn: Turn, reply: Reply, error: ModelError, notice: Notice) -> None:
-    shown = reply.shown
-    for event in reply.abandon(error.message):
-        await turn.emit(event)
-    if shown:
-        await turn.emit(StepFinished())
-    await turn.emit(notice)
-    if shown:
-        await turn.emit(StepStarted())
+async def _start_again(outbox: Outbox, reply: Reply, error: ModelError, why: Moment) -> None:
+    if reply.shown:
+        outbox.hold(Moment(events=(*reply.abandon(error.message), StepFinished())))
+        outbox.hold(why)
+        outbox.hold(Moment(events=(StepStarted(),)))
+    else:
+        outbox.hold(Moment(events=tuple(reply.abandon(error.message))))
+        outbox.hold(why)
+    await outbox.flush()
 
 
-async def _give_up(turn: Turn, reply: Reply, why: str) -> None:
-    await turn.transcript.append("assistant", reply.text, model=turn.model.id)
-    for event in reply.abandon(why):
-        await turn.emit(event)
+def _give_up(turn: Turn, outbox: Outbox, reply: Reply, why: str) -> None:
+    said = turn.transcript.append("assistant", reply.text, model=turn.model.id)
+    outbox.hold(Moment(events=tuple(reply.abandon(why)), messages=said))
 
 
 def _retrying(error: ModelError, attempt: int, seconds: float) -> Notice:
@@ -214,10 +249,6 @@ def _retrying(error: ModelError, attempt: int, seconds: float) -> Notice:
         facts["until"] = until.isoformat()
         when = f"{seconds / _MINUTE:.0f} min, at {until:%H:%M} UTC"
     return Notice(kind="retrying", text=f"{error.message} Trying again in {when}.", facts=facts)
-
-
-_PAUSES = 5
-"""How often in a turn a service may ask to be called again to go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,11 +299,12 @@ def _can_go_on(reply: Reply) -> bool:
     return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
-async def tell_finish(turn: Turn, reply: Reply, outcome: Outcome) -> None:
+def _explain(outbox: Outbox, reply: Reply, outcome: Outcome) -> None:
     """Tell what a reader would otherwise wonder about: a refusal, or an end without an answer."""
     if outcome.finish == "content-filter":
         why = reply.details.get("explanation") or "The model gave no reason."
         text = f"The model refused to answer: {why} Rephrase the question or choose another model."
-        await turn.emit(Notice(kind="refusal", text=text))
+        outbox.hold(Moment(events=(Notice(kind="refusal", text=text),)))
     elif outcome.finish and not reply.text:
-        await turn.emit(Notice(kind="no-answer", text="The model ended without an answer."))
+        text = "The model ended without an answer."
+        outbox.hold(Moment(events=(Notice(kind="no-answer", text=text),)))

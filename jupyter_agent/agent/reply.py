@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -346,22 +346,17 @@ def _too_large(what: str) -> NoReturn:
 
 
 async def receive(
-    model: Model,
-    request: ModelRequest,
-    reply: Reply,
-    *,
-    idle_seconds: float,
-    tell: Callable[[Event], Awaitable[None]] | None = None,
-) -> None:
-    """Ask, and fill `reply`, telling its events. Raises ModelError where it does not end well.
+    model: Model, request: ModelRequest, reply: Reply, *, idle_seconds: float
+) -> AsyncGenerator[tuple[Event, ...], None]:
+    """Ask, and fill `reply`; gives its events as they come.
 
-    A silence of more than `idle_seconds` counts as a broken connection.
+    Raises ModelError where it does not end well. A silence of more than `idle_seconds` counts as a
+    broken connection.
     """
     async with aclosing(_events(model, request, idle_seconds)) as events:
         async for event in events:
-            for told in reply.feed(event):
-                if tell is not None:
-                    await tell(told)
+            if shown := tuple(reply.feed(event)):
+                yield shown
             if reply.complete:
                 return
     raise ModelError(

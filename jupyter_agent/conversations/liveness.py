@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from jupyter_agent.conversations.compaction import open_transcript
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.conversations.log import Batch
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
@@ -22,7 +23,6 @@ from jupyter_agent.events import (
     ThinkingEnded,
     TurnFailed,
     TurnStarted,
-    Usage,
 )
 
 
@@ -109,23 +109,18 @@ class Interrupted:
         return claimed
 
     async def _end(self, record: TurnRecord) -> None:
-        await (await open_transcript(self._store, record)).finish()
+        history = Transcript(await self._store.sendable(record))
         told = await self._store.events(record.id)
-        seq = await self._store.last_seq(record.id)
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
-        if told:
-            events = _closing(event for _, event in told)
-        else:
-            events = [started(record)]
-        events.append(TurnFailed(error=error))
-        await self._store.end(
-            record.id,
+        before = _closing(event for _, event in told) if told else (started(record),)
+        events = (*before, TurnFailed(error=error))
+        batch = Batch(
+            events=tuple(enumerate(events, start=(told[-1][0] if told else 0) + 1)),
+            messages=history.finish(),
             state="interrupted",
             stop_reason="interrupted",
-            steps=record.steps,
-            usage=Usage(),
-            events=list(enumerate(events, start=seq + 1)),
         )
+        await self._store.append(record.id, batch)
 
 
 def started(turn: TurnRecord) -> TurnStarted:

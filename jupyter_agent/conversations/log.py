@@ -1,5 +1,6 @@
-"""What is written of a turn as it happens: its events, no larger than a client can take, and what
-they say of calls.
+"""The log of a turn: whatever happens in it is appended here, a moment in one transaction.
+
+What tables say of calls, changes, steps and usage is kept from the events, and from nothing else.
 """
 
 from __future__ import annotations
@@ -7,17 +8,156 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.conversations.approvals import add_answers, add_questions, add_rules, expire
+from jupyter_agent.conversations.audit import AuditEntry, add_entries
+from jupyter_agent.conversations.changes import add_changes
 from jupyter_agent.conversations.database import now
-from jupyter_agent.events import CallOutput, CellsChanged, Event
+from jupyter_agent.events import CallOutput, CellsChanged, Event, to_json
+from jupyter_agent.models.base import Message
+
+TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
 
 EVENT_LIMIT = 1_000_000
 """Characters of JSON of one event that tells outputs: a client reads it whole, each time anew."""
 
 _LONGEST = (100_000, 10_000, 1_000, 0)
 """Characters of a single output, tried one after the other; with 0 all are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What is written of a turn in one transaction."""
+
+    events: tuple[tuple[int, Event], ...] = ()
+    """With their numbers."""
+    messages: tuple[Message, ...] = ()
+    """Of the history, in order."""
+    audit: tuple[AuditEntry, ...] = ()
+    asked: tuple[Approval, ...] = ()
+    """Questions that wait for an answer from now on."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """By the ids of their questions."""
+    expired: tuple[str, ...] = ()
+    """Ids of questions that nobody answered in time."""
+    allowed: tuple[tuple[str, str], ...] = ()
+    """(tool, notebook) that need no answer in this conversation from now on."""
+    state: TurnState | None = None
+    stop_reason: str | None = None
+    """Why the turn ended, with its last state."""
+
+    def __add__(self, later: Batch) -> Batch:
+        return Batch(
+            events=self.events + later.events,
+            messages=self.messages + later.messages,
+            audit=self.audit + later.audit,
+            asked=self.asked + later.asked,
+            answers={**self.answers, **later.answers},
+            expired=self.expired + later.expired,
+            allowed=self.allowed + later.allowed,
+            state=later.state or self.state,
+            stop_reason=later.stop_reason or self.stop_reason,
+        )
+
+
+def write(db: sqlite3.Connection, turn_id: str, batch: Batch) -> None:
+    """Within a transaction: appends to the log of a turn."""
+    time = now()
+    db.executemany(
+        "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
+        [(turn_id, seq, json.dumps(to_json(capped(event)))) for seq, event in batch.events],
+    )
+    for _, event in batch.events:
+        _project(db, turn_id, event)
+    db.executemany(
+        "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
+        [(turn_id, message["role"], json.dumps(message)) for message in batch.messages],
+    )
+    add_questions(db, turn_id, batch.asked)
+    add_answers(db, batch.answers)
+    add_rules(db, turn_id, batch.allowed)
+    expire(db, batch.expired)
+    add_entries(db, batch.audit)
+    if batch.stop_reason is not None:
+        _close(db, turn_id, batch.stop_reason, time)
+    if batch.state is not None:
+        db.execute("UPDATE turns SET state = ? WHERE id = ?", (batch.state, turn_id))
+
+
+def _project(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
+    if event.type == "cells_changed":
+        add_changes(db, turn_id, event.call_id, event.changes)
+    elif event.type == "usage_updated":
+        usage = json.dumps(asdict(event.usage))
+        db.execute("UPDATE turns SET usage = ?, steps = steps + 1 WHERE id = ?", (usage, turn_id))
+    else:
+        _note_call(db, turn_id, event)
+
+
+def _close(db: sqlite3.Connection, turn_id: str, stop_reason: str, time: str) -> None:
+    _close_calls(db, turn_id)
+    db.execute(
+        "UPDATE turns SET stop_reason = ?, ended = ? WHERE id = ?", (stop_reason, time, turn_id)
+    )
+    db.execute(
+        "UPDATE approvals SET state = 'expired', answered = ?"
+        " WHERE turn_id = ? AND state = 'pending'",
+        (time, turn_id),
+    )
+
+
+def _note_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
+    """Notes what the event says of a call: that it began, or how it ended."""
+    match event.type:
+        case "call_ready":
+            _begin_call(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
+        case "call_invalid":
+            _begin_call(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
+            _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
+        case "call_output" if not event.preliminary:
+            _end_call(db, turn_id, event.call_id, "done", json.dumps(event.output))
+        case "call_failed":
+            _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
+        case "call_denied":
+            _end_call(db, turn_id, event.call_id, "refused", None)
+
+
+def _close_calls(db: sqlite3.Connection, turn_id: str) -> None:
+    """The turn is over: of a call that has no end, nobody knows whether it was done.
+
+    One that waited for an answer was not; it counts as refused.
+    """
+    db.execute(
+        """
+        UPDATE calls SET ended = ?1, state = CASE WHEN EXISTS (
+            SELECT 1 FROM approvals a WHERE a.turn_id = calls.turn_id
+            AND a.call_id = calls.call_id AND a.state = 'pending'
+        ) THEN 'refused' ELSE 'unknown' END
+        WHERE turn_id = ?2 AND state = 'started'
+        """,
+        (now(), turn_id),
+    )
+
+
+def _begin_call(db: sqlite3.Connection, turn_id: str, call_id: str, tool: str, input: str) -> None:
+    db.execute(
+        "INSERT INTO calls (turn_id, call_id, tool, input, state, started)"
+        " VALUES (?, ?, ?, ?, 'started', ?) ON CONFLICT DO NOTHING",
+        (turn_id, call_id, tool, input, now()),
+    )
+
+
+def _end_call(
+    db: sqlite3.Connection, turn_id: str, call_id: str, state: str, result: str | None
+) -> None:
+    db.execute(
+        "UPDATE calls SET state = ?, result = coalesce(?, result), ended = ?"
+        " WHERE turn_id = ? AND call_id = ?",
+        (state, result, now(), turn_id, call_id),
+    )
 
 
 def capped(event: Event) -> Event:
@@ -67,54 +207,3 @@ def _note(size: int) -> dict[str, Any]:
 
 def _size(value: Any) -> int:
     return len(json.dumps(value))
-
-
-def keep_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
-    """Notes what the event says of a call: that it began, or how it ended."""
-    match event.type:
-        case "call_ready":
-            _begin(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
-        case "call_invalid":
-            _begin(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
-            _end(db, turn_id, event.call_id, "failed", json.dumps(event.error))
-        case "call_output" if not event.preliminary:
-            _end(db, turn_id, event.call_id, "done", json.dumps(event.output))
-        case "call_failed":
-            _end(db, turn_id, event.call_id, "failed", json.dumps(event.error))
-        case "call_denied":
-            _end(db, turn_id, event.call_id, "refused", None)
-
-
-def close_calls(db: sqlite3.Connection, turn_id: str) -> None:
-    """The turn is over: of a call that has no end, nobody knows whether it was done.
-
-    One that waited for an answer was not; it counts as refused.
-    """
-    db.execute(
-        """
-        UPDATE calls SET ended = ?1, state = CASE WHEN EXISTS (
-            SELECT 1 FROM approvals a WHERE a.turn_id = calls.turn_id
-            AND a.call_id = calls.call_id AND a.state = 'pending'
-        ) THEN 'refused' ELSE 'unknown' END
-        WHERE turn_id = ?2 AND state = 'started'
-        """,
-        (now(), turn_id),
-    )
-
-
-def _begin(db: sqlite3.Connection, turn_id: str, call_id: str, tool: str, input: str) -> None:
-    db.execute(
-        "INSERT INTO calls (turn_id, call_id, tool, input, state, started)"
-        " VALUES (?, ?, ?, ?, 'started', ?) ON CONFLICT DO NOTHING",
-        (turn_id, call_id, tool, input, now()),
-    )
-
-
-def _end(
-    db: sqlite3.Connection, turn_id: str, call_id: str, state: str, result: str | None
-) -> None:
-    db.execute(
-        "UPDATE calls SET state = ?, result = coalesce(?, result), ended = ?"
-        " WHERE turn_id = ? AND call_id = ?",
-        (state, result, now(), turn_id, call_id),
-    )

@@ -87,7 +87,7 @@ class TurnAnswers(StreamHandler):
         self.ceiling = ceiling
 
     async def ready(self) -> None:
-        await self.runner.recovered()
+        await self.runner.recover()
 
     async def outcome(self, turn_id: str) -> dict[str, Any]:
         """The turn as `stream: false` answers it."""

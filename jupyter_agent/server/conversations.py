@@ -29,7 +29,7 @@ class KeptHandler(AgentHandler):
         self.store = runner.books.store
 
     async def ready(self) -> None:
-        await self.runner.recovered()
+        await self.runner.recover()
 
     async def known(self, conversation_id: str) -> dict[str, Any]:
         """The conversation's row. Raises RequestError 404 for one that is not the user's."""

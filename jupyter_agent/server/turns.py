@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jupyter_agent.conversations.audit import Deed
+from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.conversations.undo import CellName, undo_turn
@@ -44,7 +44,7 @@ class DoneHandler(AgentHandler):
         self.books = runner.books
 
     async def ready(self) -> None:
-        await self.runner.recovered()
+        await self.runner.recover()
 
     async def known(self, turn_id: str) -> TurnRecord:
         """The turn. Raises RequestError 404 for one that is not the user's."""
@@ -155,7 +155,7 @@ class AcceptHandler(DoneHandler):
         await self.books.journal.mark_reviewed([entry.id for entry in entries])
         cells = dict.fromkeys((entry.change.notebook, entry.change.cell_id) for entry in entries)
         await self.books.audit.add(
-            Deed(
+            AuditEntry(
                 owner=turn.owner,
                 entry="person",
                 turn_id=turn.id,

@@ -474,14 +474,18 @@ from jupyter_agent.models.base import ModelRequest
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
+async def receive_all(model, request, reply):
+    async for _ in receive(model, request, reply, idle_seconds=60):
+        pass
+
 async def main():
     model = AnthropicModel("claude", api_key=sys.argv[2], base_url=sys.argv[1])
     question = {"role": "user", "content": [{"type": "text", "text": "Please."}]}
     request = ModelRequest(system="Be short.", messages=[question])
-    await receive(model, request, Reply(1, Limits()), idle_seconds=60)
+    await receive_all(model, request, Reply(1, Limits()))
     before = peak()
     try:
-        await receive(model, request, Reply(2, Limits()), idle_seconds=60)
+        await receive_all(model, request, Reply(2, Limits()))
     except ModelError as error:
         print(error.kind, peak() - before)
     await model.close()

@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
     CallFailed,
@@ -447,7 +446,7 @@ async def test_stop_while_the_model_writes_keeps_its_text(bench: Bench, shown: i
     blocks = [thinks("Hm hm."), says("One two "), calls("look", cell_id="a")]
     reply = Scripted(blocks=blocks, stop_after=shown, then="wait", gate=asyncio.Event())
     turn = bench.turn(ScriptedModel([reply]))
-    running = asyncio.create_task(run_turn(turn))
+    running = asyncio.create_task(bench.play(turn))
     told = -1
     while told < len(bench.events):  # until the model stands at its gate
         told = len(bench.events)

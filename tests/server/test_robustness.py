@@ -20,6 +20,7 @@ import pytest
 from jupyter_agent import tools
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.liveness import Interrupted, Presence
+from jupyter_agent.conversations.log import Batch
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.errors import StoreUnavailable
@@ -34,7 +35,6 @@ from jupyter_agent.events import (
     TextStarted,
     ThinkingEnded,
     ThinkingStarted,
-    Usage,
 )
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server import wire
@@ -310,16 +310,16 @@ async def test_r3_what_failed_for_a_moment_is_in_the_journal_all_the_same(
 ) -> None:  # fmt: skip
     """The store fails just when the edit is told; the turn ends, and the edit can be undone."""
     replies += TURN[1:]
-    real = ConversationStore.add_events
+    real = ConversationStore.append
     failed = []
 
-    async def once(self: ConversationStore, turn_id: str, events: Any) -> None:
-        if not failed and any(event.type == "call_output" for _, event in events):
+    async def once(self: ConversationStore, turn_id: str, batch: Batch) -> None:
+        if not failed and any(event.type == "call_output" for _, event in batch.events):
             failed.append(True)
             raise StoreUnavailable("The store cannot be used now: database is locked.")
-        await real(self, turn_id, events)
+        await real(self, turn_id, batch)
 
-    monkeypatch.setattr(ConversationStore, "add_events", once)
+    monkeypatch.setattr(ConversationStore, "append", once)
     done = (await call("POST", "chat", body=ask("Go.", stream=False))).body
     assert (done["state"], len(done["changes"])) == ("failed", 1)
     undone = (await call("POST", "turns", done["turn_id"], "undo")).body
@@ -349,9 +349,7 @@ def new_turn(number: int, conversation_id: str = "talk") -> NewTurn:
 
 
 async def ended(store: ConversationStore, turn_id: str) -> None:
-    await store.end(
-        turn_id, state="done", stop_reason="end_turn", steps=1, usage=Usage(), events=[]
-    )
+    await store.append(turn_id, Batch(state="done", stop_reason="end_turn"))
 
 
 @pytest.fixture
@@ -377,15 +375,14 @@ async def test_r5_a_turn_of_a_hundred_thousand_events_is_read_from_any_of_them(
     store: ConversationStore,
 ) -> None:
     await store.begin(new_turn(1))
-    events: list[tuple[int, Event]] = [
-        (seq, TextDelta(part_id="1", delta="x")) for seq in range(1, 100_001)
-    ]
+    events = tuple((seq, TextDelta(part_id="1", delta="x")) for seq in range(1, 100_001))
     for start in range(0, 100_000, 5_000):
-        await store.add_events("t1", events[start : start + 5_000])
+        await store.append("t1", Batch(events=events[start : start + 5_000]))
     assert await store.last_seq("t1") == 100_000
     assert [seq for seq, _ in await store.events("t1", 99_990)] == list(range(99_991, 100_001))
+    again = Batch(events=((100_000, TextDelta(part_id="1", delta="twice")),))
     with pytest.raises(sqlite3.IntegrityError):
-        await store.add_events("t1", [(100_000, TextDelta(part_id="1", delta="twice"))])
+        await store.append("t1", again)
 
 
 async def test_r5_a_clock_that_jumps_changes_no_order(
@@ -496,7 +493,7 @@ async def test_n3_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
 ) -> None:
     await store.begin(new_turn(1))
     ready = [CallReady(call_id=id, tool="run_cell", input={}) for id in ("asked", "running")]
-    await store.add_events("t1", list(enumerate(ready, start=1)))
+    await store.append("t1", Batch(events=tuple(enumerate(ready, start=1))))
     await store.database.execute(
         "INSERT INTO approvals (id, turn_id, call_id, approval, binding, state, expires)"
         " VALUES ('a', 't1', 'asked', '{}', '', 'pending', '')"
@@ -526,7 +523,7 @@ async def test_l18_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_m
     given = [{"id": "?answered", "approved": True}]
     events.append(Notice(kind="answered", text="", facts={"approvals": given}))
     await store.begin(new_turn(1))
-    await store.add_events("t1", list(enumerate(events, start=1)))
+    await store.append("t1", Batch(events=tuple(enumerate(events, start=1))))
     presence = Presence(tmp_path / "servers")
     await Interrupted(store, presence).end()
     presence.close()

@@ -44,6 +44,8 @@ INTERNAL = (
     "Nothing in your notebooks was lost. You can ask again."
 )
 DRAIN_SECONDS = 5.0
+MAX_READS = 200
+"""Conversations of which is known what they have read; others have to read again."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,16 @@ class TurnRunner:
         return list(self._live.values())
 
     def reads(self, owner: str, conversation_id: str) -> Reads:
-        """What a conversation has read; forgotten when the server stops."""
-        return self._reads.setdefault((owner, conversation_id), Reads())
+        """What a conversation has read; of those that were not used for long it is forgotten."""
+        key = (owner, conversation_id)
+        self._reads[key] = reads = self._reads.pop(key, None) or Reads()
+        if len(self._reads) > MAX_READS:
+            del self._reads[next(iter(self._reads))]  # it was not asked for the longest
+        return reads
+
+    def forget(self, owner: str, conversation_id: str) -> None:
+        """Drops what a conversation has read, since the conversation is deleted."""
+        self._reads.pop((owner, conversation_id), None)
 
     def policy(self, mode: Mode, allow: frozenset[str]) -> Policy:
         """What a caller may do with this mode, below the administrator's ceiling."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from jupyter_agent.conversations.changes import CellText
 from jupyter_agent.server.base import Authorizer, operation
-from jupyter_agent.server.turns import DoneHandler
+from jupyter_agent.server.turns import TurnHandlerBase
 from jupyter_agent.workspace.workspace import Workspace
 
 
-class BlameHandler(DoneHandler):
+class BlameHandler(TurnHandlerBase):
     """`GET notebooks/{path}/blame`"""
 
     @operation("read", "contents")

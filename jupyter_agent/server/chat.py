@@ -26,9 +26,9 @@ from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.visibility import Share
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-MOST_OF_IMAGE = 5_000_000
+MAX_IMAGE_CHARS = 5_000_000
 """Characters of a picture in base64: what model services take."""
-MOST_OF_NAME = 200
+MAX_NAME_CHARS = 200
 _ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
@@ -335,11 +335,11 @@ def _part(part: Any) -> dict[str, str] | None:
         if media_type not in IMAGES or not isinstance(url, str) or not _is_data(url):
             message = f"A file part is a data: URL in base64 of one of {', '.join(IMAGES)}."
             raise RequestError(400, "invalid_body", message)
-        if len(url) > MOST_OF_IMAGE:
+        if len(url) > MAX_IMAGE_CHARS:
             message = "A picture is too large: at most 5 MB in base64. Send it smaller."
             raise RequestError(413, "too_large", message)
         name = part.get("filename")
-        named = {"filename": name[:MOST_OF_NAME]} if isinstance(name, str) else {}
+        named = {"filename": name[:MAX_NAME_CHARS]} if isinstance(name, str) else {}
         return {"type": "file", "mediaType": media_type, "url": url, **named}
     return None
 

@@ -21,7 +21,7 @@ class RenameBody(BaseModel):
     title: str = Field(min_length=1, max_length=200)
 
 
-class KeptHandler(AgentHandler):
+class ConversationHandlerBase(AgentHandler):
     """What all routes of conversations share."""
 
     def initialize(self, runner: TurnRunner) -> None:
@@ -62,7 +62,7 @@ class KeptHandler(AgentHandler):
         }
 
 
-class ConversationsHandler(KeptHandler):
+class ConversationsHandler(ConversationHandlerBase):
     """`GET conversations`"""
 
     @operation("read", query=("notebook", "q", "page"))
@@ -77,7 +77,7 @@ class ConversationsHandler(KeptHandler):
         self.answer({"conversations": found, "next_page": next_page})
 
 
-class ConversationHandler(KeptHandler):
+class ConversationHandler(ConversationHandlerBase):
     """`conversations/{id}`"""
 
     @operation("read")
@@ -101,11 +101,12 @@ class ConversationHandler(KeptHandler):
         if turn is not None:
             await self.runner.stop(turn)
         await self.store.delete(self.owner, conversation_id)
+        self.runner.forget(self.owner, conversation_id)
         self.runner.books.announce(conversation_id)
         self.answer_nothing()
 
 
-class CompactHandler(KeptHandler):
+class CompactHandler(ConversationHandlerBase):
     """`POST conversations/{id}/compact`"""
 
     @operation("write")
@@ -117,7 +118,7 @@ class CompactHandler(KeptHandler):
         self.answer({"compacted": used is not None, "usage": asdict(used or Usage())})
 
 
-class RulesHandler(KeptHandler):
+class RulesHandler(ConversationHandlerBase):
     """`conversations/{id}/rules`"""
 
     @operation("read")
@@ -140,7 +141,7 @@ class RulesHandler(KeptHandler):
         self.answer_nothing()
 
 
-class ExportHandler(KeptHandler):
+class ExportHandler(ConversationHandlerBase):
     """`GET conversations/{id}/export`"""
 
     @operation("read", query=("format",))

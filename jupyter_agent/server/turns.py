@@ -35,7 +35,7 @@ class CellsBody(BaseModel):
         return {(cell.notebook, cell.cell_id) for cell in self.cells}
 
 
-class DoneHandler(AgentHandler):
+class TurnHandlerBase(AgentHandler):
     """What all routes of turns share."""
 
     def initialize(self, runner: TurnRunner, rooms: Rooms) -> None:
@@ -54,7 +54,7 @@ class DoneHandler(AgentHandler):
         return turn
 
 
-class TurnHandler(DoneHandler):
+class TurnHandler(TurnHandlerBase):
     """`GET turns/{id}`"""
 
     @operation("read")
@@ -86,7 +86,7 @@ class TurnHandler(DoneHandler):
         return [asdict(event.step) for event in events if isinstance(event, UsageUpdated)]
 
 
-class ChangesHandler(DoneHandler):
+class ChangesHandler(TurnHandlerBase):
     """`GET turns/{id}/changes`"""
 
     @operation("read")
@@ -96,7 +96,7 @@ class ChangesHandler(DoneHandler):
         self.answer([entry.change.to_json() for entry in await self.books.journal.of_turn(turn_id)])
 
 
-class PendingHandler(DoneHandler):
+class PendingHandler(TurnHandlerBase):
     """`GET notebooks/{path}/changes`"""
 
     @operation("read", "contents")
@@ -107,7 +107,7 @@ class PendingHandler(DoneHandler):
         self.answer(await self.books.journal.pending(path, self.owner))
 
 
-class RequestsHandler(DoneHandler):
+class RequestsHandler(TurnHandlerBase):
     """`GET turns/{id}/requests`"""
 
     @operation("read")
@@ -117,7 +117,7 @@ class RequestsHandler(DoneHandler):
         self.answer(await self.books.requests.of_turn(turn_id))
 
 
-class UndoHandler(DoneHandler):
+class UndoHandler(TurnHandlerBase):
     """`POST turns/{id}/undo`"""
 
     @operation("write", body=CellsBody)
@@ -139,7 +139,7 @@ class UndoHandler(DoneHandler):
         )
 
 
-class AcceptHandler(DoneHandler):
+class AcceptHandler(TurnHandlerBase):
     """`POST turns/{id}/accept`"""
 
     @operation("write", body=CellsBody)

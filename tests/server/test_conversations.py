@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.runner import MAX_READS
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
@@ -127,3 +128,22 @@ def test_only_its_owner_can_read_the_store(tmp_path: Path) -> None:
     path = tmp_path / "conversations.db"
     Database(path, MIGRATIONS, logging.getLogger("test")).close()
     assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_what_a_conversation_has_read_is_forgotten_with_it(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("read_cells", cell_ids=["b2"])], [says("One is.")]]
+    await call("POST", "chat", body=ask("What is x?"))
+    assert agent.runner.reads("local", "talk").source(PATH, "b2") == "x = 1"
+    await call("DELETE", "conversations", "talk")
+    assert agent.runner.reads("local", "talk").source(PATH, "b2") is None
+
+
+async def test_what_many_conversations_have_read_is_kept_of_the_latest(agent: JupyterAgent) -> None:
+    first, second = (agent.runner.reads("local", each) for each in ("first", "second"))
+    for number in range(MAX_READS - 1):
+        agent.runner.reads("local", "second")
+        agent.runner.reads("local", str(number))
+    assert agent.runner.reads("local", "second") is second
+    assert agent.runner.reads("local", "first") is not first

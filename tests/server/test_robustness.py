@@ -35,6 +35,8 @@ from jupyter_agent.events import (
     TextStarted,
     ThinkingEnded,
     ThinkingStarted,
+    Usage,
+    UsageUpdated,
 )
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server import wire
@@ -369,6 +371,18 @@ async def test_r5_a_thousand_conversations_are_paged(store: ConversationStore) -
         assert len(found) <= 50
         seen += [each["id"] for each in found]
     assert seen == [f"c{number}" for number in reversed(range(1000))]
+
+
+async def test_r5_a_page_of_conversations_is_one_query(store: ConversationStore) -> None:
+    for number in range(60):
+        await store.begin(new_turn(number, f"c{number}"))
+        used = UsageUpdated(usage=Usage(input_tokens=number))
+        await store.append(f"t{number}", Batch(events=((1, used),)))
+    queries: list[str] = []
+    await store.database.run(lambda db: db.set_trace_callback(queries.append))
+    found, _ = await store.conversations("local", notebook=None, query=None, page=1)
+    assert [each["usage"]["input_tokens"] for each in found] == list(range(59, 9, -1))
+    assert len([query for query in queries if "SELECT" in query]) == 1
 
 
 async def test_r5_a_turn_of_a_hundred_thousand_events_is_read_from_any_of_them(

@@ -54,7 +54,7 @@ class Meter:
         self.steps = 0
         self.usage = Usage()
         self.step_usage = Usage()
-        """Of the step that goes on now."""
+        """Of the current step."""
         self.limit: Limit | None = None
         """Which limit made this step the last."""
         self.forced = False

@@ -39,7 +39,7 @@ _PAUSES = 5
 
 
 async def run_turn(turn: Turn) -> AsyncGenerator[Moment, None]:
-    """The moments of one turn as they come. The turn goes on when the next one is asked for.
+    """The moments of one turn as they come. The turn continues when the next is asked for.
 
     The last one has the ending, whose event is not among the events yet. `turn.stop` stops the
     turn, and so does a cancellation of who waits for the next moment: the connection to the model
@@ -196,7 +196,7 @@ async def _make_room(turn: Turn, meter: Meter) -> Moment | None:
 
 
 def _patience(error: ModelError, attempt: int, limits: Limits) -> float | None:
-    """Seconds until the next attempt; None where there is to be none."""
+    """Seconds until the next attempt; None if there should be none."""
     if not error.retryable or _asks_too_much(error, limits):
         return None
     if error.kind == "rate_limit":
@@ -258,9 +258,9 @@ class Outcome:
     keep: Sequence[Block]
     """What of it becomes part of the history."""
     run: Sequence[Call] = ()
-    """Calls to execute; the turn goes on with their results."""
+    """Calls to execute; the turn continues with their results."""
     refuse: Sequence[Call] = ()
-    """Calls that get an error as result; the turn goes on."""
+    """Calls that get an error as result; the turn continues."""
     drop: Sequence[Call] = ()
     """Calls that are neither executed nor kept."""
     finish: FinishReason | None = None

@@ -228,7 +228,7 @@ class Reply:
                 part.shown = True
                 return [*started, ThinkingDelta(part_id=part.id, delta=piece)]
             case "tool_use":
-                return [CallInputDelta(call_id=part.block["id"], delta=piece)]
+                return [CallInputDelta(call_id=part.block["id"], input_text_delta=piece)]
         return []
 
     def _close(self, part: _Part) -> list[Event]:
@@ -267,7 +267,7 @@ class Reply:
     def _part(self, event: ModelEvent) -> _Part:
         part = self._parts.get(_index(event))
         if part is None or not part.open:
-            _broken("it goes on with a block that is not open")
+            _broken("it continues a block that is not open")
         return part
 
     def _count(self, usage: Any) -> None:

@@ -160,7 +160,7 @@ class LiveTurn:
             stop_reason="tool_use",
             steps=len(steps) + 1,
             usage=steps[-1].usage if steps else Usage(),
-            waiting=True,
+            state="waiting",
         )
 
     async def _write(self, batch: Batch, events: Sequence[Event], *, keep: bool = True) -> None:
@@ -224,7 +224,7 @@ class LiveTurn:
             while position < self._told:
                 event = self._events[position]
                 position += 1
-                if isinstance(event, TurnFinished) and event.waiting:
+                if isinstance(event, TurnFinished) and event.state:
                     if position < self._told or self.state != "waiting":
                         continue  # answered meanwhile: for this reader the stream just goes on
                     yield position, event

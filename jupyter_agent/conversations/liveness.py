@@ -88,7 +88,7 @@ class Interrupted:
         self._unended.add(turn_id)
 
     async def end(self) -> None:
-        """Ends those that can be ended now; a turn of another server that is alive goes on."""
+        """Ends those that can be ended now; a turn of another server that is alive continues."""
         async with self._lock:
             try:
                 for server, record in await self._store.live_turns():
@@ -146,25 +146,31 @@ def _closing(events: Iterable[Event]) -> list[Event]:
     """The call of each approval."""
     for event in events:
         match event.type:
-            case "text_started":
+            case "text-start":
                 ends[event.part_id] = TextEnded(part_id=event.part_id)
-            case "thinking_started":
+            case "reasoning-start":
                 ends[event.part_id] = ThinkingEnded(part_id=event.part_id)
-            case "text_ended" | "thinking_ended":
+            case "text-end" | "reasoning-end":
                 ends.pop(event.part_id, None)
-            case "call_started":
+            case "tool-input-start":
                 ends[event.call_id] = CallInvalid(
                     call_id=event.call_id, tool=event.tool, input="", error=_CUT_OFF
                 )
-            case "call_input_delta":
-                inputs[event.call_id].append(event.delta)
-            case "approval_requested":
+            case "tool-input-delta":
+                inputs[event.call_id].append(event.input_text_delta)
+            case "tool-approval-request":
                 asked[event.approval_id] = event.call_id
                 ends[event.call_id] = CallDenied(call_id=event.call_id)
-            case "notice" if event.kind == "answered":
+            case "data-notice" if event.kind == "answered":
                 for approval in event.facts["approvals"]:
                     ends.pop(asked.get(approval["id"], ""), None)
-            case "call_ready" | "call_invalid" | "call_output" | "call_failed" | "call_denied":
+            case (
+                "tool-input-available"
+                | "tool-input-error"
+                | "tool-output-available"
+                | "tool-output-error"
+                | "tool-output-denied"
+            ):
                 ends.pop(event.call_id, None)
     return [
         replace(end, input="".join(inputs[end.call_id])) if isinstance(end, CallInvalid) else end

@@ -22,7 +22,7 @@ from jupyter_agent.models.base import Message
 TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
 
 EVENT_LIMIT = 1_000_000
-"""Characters of JSON of one event that tells outputs: a client reads it whole, each time anew."""
+"""Characters of JSON of one event that tells outputs: a client reads it whole, again each time."""
 
 _LONGEST = (100_000, 10_000, 1_000, 0)
 """Characters of a single output, tried one after the other; with 0 all are left out."""
@@ -88,9 +88,9 @@ def write(db: sqlite3.Connection, turn_id: str, batch: Batch) -> None:
 
 
 def _project(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
-    if event.type == "cells_changed":
+    if event.type == "data-changes":
         add_changes(db, turn_id, event.call_id, event.changes)
-    elif event.type == "usage_updated":
+    elif event.type == "message-metadata":
         usage = json.dumps(asdict(event.usage))
         db.execute("UPDATE turns SET usage = ?, steps = steps + 1 WHERE id = ?", (usage, turn_id))
     else:
@@ -112,16 +112,16 @@ def _close(db: sqlite3.Connection, turn_id: str, stop_reason: str, time: str) ->
 def _note_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
     """Notes what the event says of a call: that it began, or how it ended."""
     match event.type:
-        case "call_ready":
+        case "tool-input-available":
             _begin_call(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
-        case "call_invalid":
+        case "tool-input-error":
             _begin_call(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
             _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
-        case "call_output" if not event.preliminary:
+        case "tool-output-available" if not event.preliminary:
             _end_call(db, turn_id, event.call_id, "done", json.dumps(event.output))
-        case "call_failed":
+        case "tool-output-error":
             _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
-        case "call_denied":
+        case "tool-output-denied":
             _end_call(db, turn_id, event.call_id, "refused", None)
 
 

@@ -111,7 +111,7 @@ class TurnAnswers(StreamHandler):
 
     async def _stored(self, record: TurnRecord, after: int) -> AsyncIterator[tuple[int, Event]]:
         for seq, event in await self.runner.books.store.events(record.id, after):
-            if not (isinstance(event, TurnFinished) and event.waiting):
+            if not (isinstance(event, TurnFinished) and event.state):
                 yield seq, event
 
     def live_in(self, conversation_id: str) -> LiveTurn | None:

@@ -514,18 +514,18 @@ async def test_a_reply_that_broke_off_is_closed_and_asked_for_again(bench: Bench
     await bench.run(ScriptedModel([broken, [says("Hello.")]]))
     kinds = [event.type for event in bench.events if "delta" not in event.type]
     assert kinds == [
-        "step_started",
-        "text_started",
-        "text_ended",
-        "call_started",
-        "call_invalid",
-        "step_finished",
-        "notice",
-        "step_started",
-        "text_started",
-        "text_ended",
-        "usage_updated",
-        "step_finished",
+        "start-step",
+        "text-start",
+        "text-end",
+        "tool-input-start",
+        "tool-input-error",
+        "finish-step",
+        "data-notice",
+        "start-step",
+        "text-start",
+        "text-end",
+        "message-metadata",
+        "finish-step",
     ]
     assert bench.stored[-1]["content"] == [says("Hello.")]
     assert bench.desk.cells["a"] == "x = 1"

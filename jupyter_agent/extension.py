@@ -167,8 +167,8 @@ class JupyterAgent(ExtensionApp):
         self.presence = Presence(folder / "servers")
         self.recovery = RecoveryCopies(database)
         assert server.event_logger is not None
-        books = TurnStores(
-            store=store,
+        stores = TurnStores(
+            conversations=store,
             journal=Journal(database),
             approvals=ApprovalStore(database),
             requests=RequestStore(database, self.models.mask),
@@ -205,10 +205,10 @@ class JupyterAgent(ExtensionApp):
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
         self.dispatcher = Dispatcher(
-            self.toolbox, mask=self.models.mask, record=_audit_into(books.audit)
+            self.toolbox, mask=self.models.mask, record=_audit_into(stores.audit)
         )
         self.runner = TurnRunner(
-            books,
+            stores,
             self.models,
             self.dispatcher,
             self.rooms,

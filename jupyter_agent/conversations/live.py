@@ -51,7 +51,7 @@ class Announce(Protocol):
 class TurnStores:
     """What a running turn is written into, and how pages learn that there is more."""
 
-    store: ConversationStore
+    conversations: ConversationStore
     journal: Journal
     approvals: ApprovalStore
     requests: RequestStore
@@ -168,7 +168,7 @@ class LiveTurn:
         numbered = tuple(enumerate(events, start=len(self._events) + 1))
         batch = self._unwritten + replace(batch, events=numbered)
         try:
-            await self._stores.store.append(self.record.id, batch)
+            await self._stores.conversations.append(self.record.id, batch)
         except StoreUnavailable:
             if keep:
                 self._unwritten = batch
@@ -226,7 +226,7 @@ class LiveTurn:
                 position += 1
                 if isinstance(event, TurnFinished) and event.state:
                     if position < self._told or self.state != "waiting":
-                        continue  # answered meanwhile: for this reader the stream just goes on
+                        continue  # answered meanwhile: for this reader the stream continues
                     yield position, event
                     return
                 yield position, event
@@ -333,7 +333,7 @@ class LiveTurn:
             self._wake()
 
     def _allow_more(self, approval: Approval, answer: Answer) -> None:
-        """What an answer allows besides its call, before the turn goes on."""
+        """What an answer allows besides its call, before the turn continues."""
         notebook = approval.question.notebook
         if answer.remember == "turn":
             self.policy.edit_freely()

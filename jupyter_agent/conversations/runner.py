@@ -64,7 +64,7 @@ class TurnRunner:
 
     def __init__(
         self,
-        books: TurnStores,
+        stores: TurnStores,
         models: Models,
         dispatcher: Dispatcher,
         rooms: Rooms,
@@ -75,7 +75,7 @@ class TurnRunner:
         active: Callable[[], object] = bool,
     ) -> None:
         """`active` is called when a turn does something."""
-        self.books = books
+        self.stores = stores
         self.log = log
         self._models = models
         self._dispatcher = dispatcher
@@ -87,7 +87,7 @@ class TurnRunner:
         self._keys: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._presence = presence
         self._active = active
-        self._interrupted = Interrupted(books.store, presence)
+        self._interrupted = Interrupted(stores.conversations, presence)
         self._outliving: set[asyncio.Task[None]] = set()
 
     # -- finding
@@ -160,12 +160,12 @@ class TurnRunner:
             )
             asked = self._sent(self._models.get(model), last.id, work)
             meter = Meter(Limits(), self._models.facts(model))
-            transcript = Transcript(await self.books.store.sendable(last))
+            transcript = Transcript(await self.stores.conversations.sendable(last))
             summary: Sequence[Message] = ()
             try:
                 summary = await compact(transcript, asked, Limits(), meter.spend)
             finally:
-                await self.books.store.add_after(last.id, summary, meter.usage)
+                await self.stores.conversations.add_after(last.id, summary, meter.usage)
             return meter.usage if summary else None
 
     @contextmanager
@@ -196,9 +196,9 @@ class TurnRunner:
         )
         instructions = await find_instructions(work, request.instructions, self._models.mask)
         opening = await self._begin(request, model, turn_id, work, instructions)
-        live = LiveTurn(opening.turn, self.books, ends_to_ask=request.on_approval == "end")
+        live = LiveTurn(opening.turn, self.stores, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
-        self.books.announce(request.conversation_id, turn_id)
+        self.stores.announce(request.conversation_id, turn_id)
         begun = _Begun(request, model, work, system(instructions), opening)
         live.task = asyncio.create_task(self._run(live, begun))
         return live
@@ -215,7 +215,7 @@ class TurnRunner:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
         attached = self._dispatcher.told(await attached_text(request.attachments, work))
-        return await self.books.store.begin(
+        return await self.stores.conversations.begin(
             NewTurn(
                 id=turn_id,
                 owner=request.owner,
@@ -243,10 +243,10 @@ class TurnRunner:
 
     async def _undo_from(self, request: TurnRequest, question_id: str, work: Workspace) -> None:
         await work.need(("write", "contents"))
-        turns = await self.books.store.turns(request.owner, request.conversation_id)
+        turns = await self.stores.conversations.turns(request.owner, request.conversation_id)
         first = next(n for n, turn in enumerate(turns) if turn.question_id == question_id)
         for turn in reversed(turns[first:]):
-            await undo_turn(self.books, turn, work)
+            await undo_turn(self.stores, turn, work)
 
     # -- running
 
@@ -258,7 +258,7 @@ class TurnRunner:
         except StoreUnavailable as error:
             self.log.error("Turn %s failed: %s", turn_id, error)
             ending = broken(error.message, "store_unavailable")
-        except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
+        except Exception:  # the outermost edge of a turn: a bug ends it, and every client learns it
             self.log.exception("Turn %s failed: internal error", turn_id)
             ending = broken(INTERNAL, "internal_error")
         try:
@@ -280,7 +280,7 @@ class TurnRunner:
         transcript = Transcript(opening.history)
         share, told = record.request["share"], self._dispatcher.told
         facts = await situation(work, request, share, told, opening.verdicts)
-        said = await notices(self.books.requests, opening, model)
+        said = await notices(self.stores.requests, opening, model)
         await live.append(Moment(events=tuple(said), messages=transcript.situate(facts)))
         return Turn(
             model=self._sent(model, record.id, work),
@@ -322,7 +322,7 @@ class TurnRunner:
         async def redact() -> Redact:
             return (await work.view_at(None)).redacted
 
-        return Sent(model, self.books.requests, turn_id, redact)
+        return Sent(model, self.stores.requests, turn_id, redact)
 
     async def _settle(self, live: LiveTurn) -> None:
         """What the turn's runs changed is in the journal, also where no call reported it."""
@@ -337,8 +337,8 @@ class TurnRunner:
         await run.wait()
         changes = [self._dispatcher.kept(change) for change in run.report()]
         if changes:
-            await self.books.journal.add(live.record.id, run.id, changes)
-            self.books.announce(live.record.conversation_id, live.record.id)
+            await self.stores.journal.add(live.record.id, run.id, changes)
+            self.stores.announce(live.record.conversation_id, live.record.id)
 
     # -- stopping and answering
 
@@ -357,7 +357,7 @@ class TurnRunner:
         for approval_id in answers:
             if approval_id in open_ids:
                 continue
-            if await self.books.approvals.state(live.record.id, approval_id) is None:
+            if await self.stores.approvals.state(live.record.id, approval_id) is None:
                 raise RequestError(404, "not_found", "This turn asked no such question.")
             raise _closed()
         if not await live.answer(answers):

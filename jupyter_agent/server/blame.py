@@ -21,5 +21,5 @@ class BlameHandler(TurnHandlerBase):
             CellText(id=cell.id, type=cell.type, source=cell.source)
             for cell in await notebook.read()
         ]
-        found = await self.books.journal.blame(notebook.path, cells, self.owner)
+        found = await self.stores.journal.blame(notebook.path, cells, self.owner)
         self.answer({"path": notebook.path, "cells": [each.to_json() for each in found]})

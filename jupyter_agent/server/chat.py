@@ -91,18 +91,18 @@ class TurnAnswers(StreamHandler):
 
     async def outcome(self, turn_id: str) -> dict[str, Any]:
         """The turn as `stream: false` answers it."""
-        books = self.runner.books
-        record = await books.store.turn(turn_id)
+        stores = self.runner.stores
+        record = await stores.conversations.turn(turn_id)
         assert record is not None
-        events = [event for _, event in await books.store.events(turn_id)]
+        events = [event for _, event in await stores.conversations.events(turn_id)]
         return {
             "conversation_id": record.conversation_id,
             "turn_id": turn_id,
             "state": record.state,
             "message": wire.message(record.answer_id, events),
             "usage": asdict(record.usage),
-            "changes": [entry.change.to_json() for entry in await books.journal.of_turn(turn_id)],
-            "approvals": await books.approvals.pending(turn_id),
+            "changes": [entry.change.to_json() for entry in await stores.journal.of_turn(turn_id)],
+            "approvals": await stores.approvals.pending(turn_id),
         }
 
     async def replay(self, record: TurnRecord, after: int = 0) -> None:
@@ -110,7 +110,7 @@ class TurnAnswers(StreamHandler):
         await self.send(self._stored(record, after))
 
     async def _stored(self, record: TurnRecord, after: int) -> AsyncIterator[tuple[int, Event]]:
-        for seq, event in await self.runner.books.store.events(record.id, after):
+        for seq, event in await self.runner.stores.conversations.events(record.id, after):
             if not (isinstance(event, TurnFinished) and event.state):
                 yield seq, event
 
@@ -129,7 +129,9 @@ class ChatHandler(TurnAnswers):
         conversation_id = body.id or new_id("c")
         key = self.request.headers.get("Idempotency-Key")
         async with self.runner.keyed(self.owner, key):
-            known = await self.runner.books.store.turn_by_key(self.owner, key) if key else None
+            known = (
+                await self.runner.stores.conversations.turn_by_key(self.owner, key) if key else None
+            )
             if known is None:
                 turn, after = await self._start(body, conversation_id, key)
         if known is None:
@@ -200,7 +202,7 @@ class ChatHandler(TurnAnswers):
         self, body: ChatBody, conversation_id: str
     ) -> tuple[dict[str, Any], str | None]:
         """The user's message of this turn, and the id of the stored one that it replaces."""
-        turns = await self.runner.books.store.turns(self.owner, conversation_id)
+        turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
         if body.trigger == "regenerate-message":
             last = turns[-1] if turns else None
             turn = _turn_of(turns, body.messageId) if body.messageId else last
@@ -242,7 +244,7 @@ class ChatStreamHandler(TurnAnswers):
         turn = self.live_in(conversation_id)
         if turn is not None:
             return await self.stream(turn, int(last))
-        latest = (await self.runner.books.store.turns(self.owner, conversation_id))[-1:]
+        latest = (await self.runner.stores.conversations.turns(self.owner, conversation_id))[-1:]
         if int(last) and latest:
             return await self.replay(latest[0], int(last))
         self.answer_nothing()
@@ -254,7 +256,7 @@ class ChatStopHandler(TurnAnswers):
     @operation("write")
     async def post(self, conversation_id: str) -> None:
         """Stops the running turn; answers when it has stopped."""
-        store = self.runner.books.store
+        store = self.runner.stores.conversations
         turn = self.live_in(conversation_id)
         if turn is not None:
             await self.runner.stop(turn)
@@ -273,7 +275,7 @@ class ChatApprovalsHandler(TurnAnswers):
         first."""
         turn = self.live_in(conversation_id)
         if turn is None:
-            turns = await self.runner.books.store.turns(self.owner, conversation_id)
+            turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
             if not turns:
                 raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
             raise RequestError(409, "approval_closed", "That turn is over; ask again.")

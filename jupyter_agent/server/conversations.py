@@ -26,7 +26,7 @@ class ConversationHandlerBase(AgentHandler):
 
     def initialize(self, runner: TurnRunner) -> None:
         self.runner = runner
-        self.store = runner.books.store
+        self.store = runner.stores.conversations
 
     async def ready(self) -> None:
         await self.runner.recover()
@@ -90,7 +90,7 @@ class ConversationHandler(ConversationHandlerBase):
         """A new title."""
         await self.known(conversation_id)
         await self.store.rename(self.owner, conversation_id, body.title)
-        self.runner.books.announce(conversation_id)
+        self.runner.stores.announce(conversation_id)
         self.answer(await self.whole(conversation_id))
 
     @operation("write", answers=204)
@@ -102,7 +102,7 @@ class ConversationHandler(ConversationHandlerBase):
             await self.runner.stop(turn)
         await self.store.delete(self.owner, conversation_id)
         self.runner.forget(self.owner, conversation_id)
-        self.runner.books.announce(conversation_id)
+        self.runner.stores.announce(conversation_id)
         self.answer_nothing()
 
 
@@ -125,7 +125,7 @@ class RulesHandler(ConversationHandlerBase):
     async def get(self, conversation_id: str) -> None:
         """What was answered with "always allow here": tools, each in a notebook."""
         await self.known(conversation_id)
-        rules = await self.runner.books.rules.of(self.owner, conversation_id)
+        rules = await self.runner.stores.rules.of(self.owner, conversation_id)
         self.answer(
             {
                 "allow": list(dict.fromkeys(tool for tool, _ in rules)),
@@ -137,7 +137,7 @@ class RulesHandler(ConversationHandlerBase):
     async def delete(self, conversation_id: str) -> None:
         """Asks again from now on."""
         await self.known(conversation_id)
-        await self.runner.books.rules.forget(self.owner, conversation_id)
+        await self.runner.stores.rules.forget(self.owner, conversation_id)
         self.answer_nothing()
 
 
@@ -159,7 +159,7 @@ class ExportHandler(ConversationHandlerBase):
             turn["events"] = [{"seq": seq, **wire.chunk(event)} for seq, event in events]
             turn["changes"] = [
                 entry.change.to_json()
-                for entry in await self.runner.books.journal.of_turn(turn["id"])
+                for entry in await self.runner.stores.journal.of_turn(turn["id"])
             ]
-            turn["audit"] = await self.runner.books.audit.of_turn(turn["id"])
+            turn["audit"] = await self.runner.stores.audit.of_turn(turn["id"])
         self.answer(whole)

@@ -41,14 +41,14 @@ class TurnHandlerBase(AgentHandler):
     def initialize(self, runner: TurnRunner, rooms: Rooms) -> None:
         self.runner = runner
         self.rooms = rooms
-        self.books = runner.books
+        self.stores = runner.stores
 
     async def ready(self) -> None:
         await self.runner.recover()
 
     async def known(self, turn_id: str) -> TurnRecord:
         """The turn. Raises RequestError 404 for one that is not the user's."""
-        turn = await self.books.store.turn(turn_id)
+        turn = await self.stores.conversations.turn(turn_id)
         if turn is None or turn.owner != self.owner:
             raise RequestError(404, "not_found", f"No turn `{turn_id}`.")
         return turn
@@ -61,7 +61,7 @@ class TurnHandler(TurnHandlerBase):
     async def get(self, turn_id: str) -> None:
         """State, steps, usage, calls, changes, open questions and the audit of a turn."""
         turn = await self.known(turn_id)
-        changes = await self.books.journal.of_turn(turn_id)
+        changes = await self.stores.journal.of_turn(turn_id)
         self.answer(
             {
                 "id": turn.id,
@@ -74,15 +74,15 @@ class TurnHandler(TurnHandlerBase):
                 "started": turn.started,
                 "ended": turn.ended,
                 **turn.request,
-                "calls": await self.books.store.calls(turn_id),
+                "calls": await self.stores.conversations.calls(turn_id),
                 "changes": [entry.change.to_json() for entry in changes],
-                "approvals": await self.books.approvals.pending(turn_id),
-                "audit": await self.books.audit.of_turn(turn_id),
+                "approvals": await self.stores.approvals.pending(turn_id),
+                "audit": await self.stores.audit.of_turn(turn_id),
             }
         )
 
     async def _step_usage(self, turn_id: str) -> list[dict[str, Any]]:
-        events = [event for _, event in await self.books.store.events(turn_id)]
+        events = [event for _, event in await self.stores.conversations.events(turn_id)]
         return [asdict(event.step) for event in events if isinstance(event, UsageUpdated)]
 
 
@@ -93,7 +93,9 @@ class ChangesHandler(TurnHandlerBase):
     async def get(self, turn_id: str) -> None:
         """Every change of the turn with before and after, in the order in which they were made."""
         await self.known(turn_id)
-        self.answer([entry.change.to_json() for entry in await self.books.journal.of_turn(turn_id)])
+        self.answer(
+            [entry.change.to_json() for entry in await self.stores.journal.of_turn(turn_id)]
+        )
 
 
 class PendingHandler(TurnHandlerBase):
@@ -104,7 +106,7 @@ class PendingHandler(TurnHandlerBase):
         """What the user's turns changed in a notebook and nobody has kept or taken back, in the
         order in which it was made; each with its `turn_id`, none with outputs."""
         await self.require("read", "agent")
-        self.answer(await self.books.journal.pending(path, self.owner))
+        self.answer(await self.stores.journal.pending(path, self.owner))
 
 
 class RequestsHandler(TurnHandlerBase):
@@ -114,7 +116,7 @@ class RequestsHandler(TurnHandlerBase):
     async def get(self, turn_id: str) -> None:
         """What was sent to the model, request by request: host, size, time and every word."""
         await self.known(turn_id)
-        self.answer(await self.books.requests.of_turn(turn_id))
+        self.answer(await self.stores.requests.of_turn(turn_id))
 
 
 class UndoHandler(TurnHandlerBase):
@@ -128,7 +130,7 @@ class UndoHandler(TurnHandlerBase):
         if self.runner.live(turn_id) is not None:
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(rooms=self.rooms, user=self.owner, authorize=Authorizer(self))
-        result = await undo_turn(self.books, turn, work, body.names())
+        result = await undo_turn(self.stores, turn, work, body.names())
         self.answer(
             {
                 "undone": [change.to_json() for change in result.undone],
@@ -149,12 +151,12 @@ class AcceptHandler(TurnHandlerBase):
         names = body.names()
         entries = [
             entry
-            for entry in await self.books.journal.of_turn(turn_id)
+            for entry in await self.stores.journal.of_turn(turn_id)
             if names is None or (entry.change.notebook, entry.change.cell_id) in names
         ]
-        await self.books.journal.mark_reviewed([entry.id for entry in entries])
+        await self.stores.journal.mark_reviewed([entry.id for entry in entries])
         cells = dict.fromkeys((entry.change.notebook, entry.change.cell_id) for entry in entries)
-        await self.books.audit.add(
+        await self.stores.audit.add(
             AuditEntry(
                 owner=turn.owner,
                 entry="person",
@@ -167,5 +169,5 @@ class AcceptHandler(TurnHandlerBase):
             )
             for notebook, cell_id in cells
         )
-        self.books.announce(turn.conversation_id, turn.id)
+        self.stores.announce(turn.conversation_id, turn.id)
         self.answer({"reviewed": len(entries)})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 
+from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
     CallFailed,
@@ -471,6 +473,26 @@ async def test_stop_closes_the_call_that_was_being_written(bench: Bench) -> None
     running.cancel()
     await running
     assert [event.tool for event in bench.told(CallInvalid)] == ["look"]
+
+
+async def test_a_turn_that_is_stopped_before_it_begins_asks_nobody(bench: Bench) -> None:
+    model = ScriptedModel([[says("Hello.")]])
+    turn = bench.turn(model)
+    turn.stop.request()
+    assert (await bench.play(turn)).state == "stopped"
+    assert model.requests == []
+
+
+async def test_nothing_is_left_running_of_a_turn_that_nobody_follows_any_more(
+    bench: Bench,
+) -> None:
+    before = asyncio.all_tasks()
+    turn = bench.turn(ScriptedModel([[calls("execute", cell_id="a")]]))
+    async with aclosing(run_turn(turn)) as moments:
+        async for moment in moments:
+            if any(isinstance(event, CallOutput) for event in moment.events):
+                break  # the call is not over
+    assert asyncio.all_tasks() == before
 
 
 # -- faults of the service

@@ -1,7 +1,9 @@
 """What a turn tells the outside: frozen facts, each one frame of the stream.
 
-The store keeps them by their number in the turn, `server/wire.py` writes each as one chunk of the
-AI SDK's UI message stream, and the panel paints them. An event never changes after it was told.
+Their types are those of the chunks of the AI SDK's UI message stream, and a field has the chunk's
+name as Python spells it (`tool_call_id`: `toolCallId`), but for the shorter names in
+`server/wire.py`. The store keeps them by their number in the turn, and the panel paints them. An
+event never changes after it was told.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float | None = None
-    """In the currency of the configured prices; None where a price is unknown."""
+    """In the currency of the configured prices; None if a price is unknown."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -57,21 +59,21 @@ class TurnStarted:
     turn_id: str
     model: str
     notebook: str | None
-    type: Literal["turn_started"] = "turn_started"
+    type: Literal["start"] = "start"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepStarted:
     """A model call begins."""
 
-    type: Literal["step_started"] = "step_started"
+    type: Literal["start-step"] = "start-step"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepFinished:
     """The model call and all its tool calls are answered (or given up)."""
 
-    type: Literal["step_finished"] = "step_finished"
+    type: Literal["finish-step"] = "finish-step"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ class TextStarted:
     """A text block begins; `part_id` is unique within the message."""
 
     part_id: str
-    type: Literal["text_started"] = "text_started"
+    type: Literal["text-start"] = "text-start"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ class TextDelta:
 
     part_id: str
     delta: str
-    type: Literal["text_delta"] = "text_delta"
+    type: Literal["text-delta"] = "text-delta"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,7 @@ class TextEnded:
     """The text block is complete."""
 
     part_id: str
-    type: Literal["text_ended"] = "text_ended"
+    type: Literal["text-end"] = "text-end"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ class ThinkingStarted:
     """A thinking block begins."""
 
     part_id: str
-    type: Literal["thinking_started"] = "thinking_started"
+    type: Literal["reasoning-start"] = "reasoning-start"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +115,7 @@ class ThinkingDelta:
 
     part_id: str
     delta: str
-    type: Literal["thinking_delta"] = "thinking_delta"
+    type: Literal["reasoning-delta"] = "reasoning-delta"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,7 @@ class ThinkingEnded:
     """The thinking block is complete."""
 
     part_id: str
-    type: Literal["thinking_ended"] = "thinking_ended"
+    type: Literal["reasoning-end"] = "reasoning-end"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +132,7 @@ class CallStarted:
 
     call_id: str
     tool: str
-    type: Literal["call_started"] = "call_started"
+    type: Literal["tool-input-start"] = "tool-input-start"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +140,8 @@ class CallInputDelta:
     """A piece of the input's JSON text."""
 
     call_id: str
-    delta: str
-    type: Literal["call_input_delta"] = "call_input_delta"
+    input_text_delta: str
+    type: Literal["tool-input-delta"] = "tool-input-delta"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +151,7 @@ class CallReady:
     call_id: str
     tool: str
     input: Mapping[str, Any]
-    type: Literal["call_ready"] = "call_ready"
+    type: Literal["tool-input-available"] = "tool-input-available"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +162,7 @@ class CallInvalid:
     tool: str
     input: Any
     error: str
-    type: Literal["call_invalid"] = "call_invalid"
+    type: Literal["tool-input-error"] = "tool-input-error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +172,7 @@ class ApprovalRequested:
     approval_id: str
     call_id: str
     approval: Mapping[str, Any]
-    type: Literal["approval_requested"] = "approval_requested"
+    type: Literal["tool-approval-request"] = "tool-approval-request"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +182,7 @@ class CallOutput:
     call_id: str
     output: Mapping[str, Any]
     preliminary: bool = False
-    type: Literal["call_output"] = "call_output"
+    type: Literal["tool-output-available"] = "tool-output-available"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +191,7 @@ class CallFailed:
 
     call_id: str
     error: str
-    type: Literal["call_failed"] = "call_failed"
+    type: Literal["tool-output-error"] = "tool-output-error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +199,7 @@ class CallDenied:
     """A person, the mode or a rule refused the call; the model gets the reason."""
 
     call_id: str
-    type: Literal["call_denied"] = "call_denied"
+    type: Literal["tool-output-denied"] = "tool-output-denied"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +209,7 @@ class CellsChanged:
     call_id: str
     notebook: str
     changes: tuple[Mapping[str, Any], ...]
-    type: Literal["cells_changed"] = "cells_changed"
+    type: Literal["data-changes"] = "data-changes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +219,7 @@ class Notice:
     kind: str
     text: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    type: Literal["notice"] = "notice"
+    type: Literal["data-notice"] = "data-notice"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +228,7 @@ class UsageUpdated:
 
     usage: Usage
     step: Usage = Usage()
-    type: Literal["usage_updated"] = "usage_updated"
+    type: Literal["message-metadata"] = "message-metadata"
 
 
 FinishReason: TypeAlias = Literal["stop", "length", "content-filter", "tool-calls"]
@@ -242,15 +244,16 @@ class TurnFinished:
     usage: Usage
     step_limit_reached: bool = False
     budget_reached: bool = False
-    waiting: bool = False
-    type: Literal["turn_finished"] = "turn_finished"
+    state: Literal["waiting"] | None = None
+    """`waiting`: for answers; the stream ends, and the turn continues with them."""
+    type: Literal["finish"] = "finish"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnAborted:
     """A person stopped the turn."""
 
-    type: Literal["turn_aborted"] = "turn_aborted"
+    type: Literal["abort"] = "abort"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +261,7 @@ class TurnFailed:
     """The turn could not go on; `error` is a plain sentence with the next step."""
 
     error: str
-    type: Literal["turn_failed"] = "turn_failed"
+    type: Literal["error"] = "error"
 
 
 Event: TypeAlias = (
@@ -298,9 +301,17 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Event:
-    """The event that `to_json` wrote. Raises KeyError for a type this version does not know."""
-    kind = _BY_TYPE[value["type"]]
+    """The event that `to_json` wrote, also one of an earlier version.
+
+    Raises KeyError for a type this version does not know.
+    """
     fields = dict(value)
+    kind = _BY_TYPE[_EARLIER_TYPES.get(fields["type"], fields["type"])]
+    fields["type"] = kind.__dataclass_fields__["type"].default
+    if kind is CallInputDelta and "delta" in fields:
+        fields["input_text_delta"] = fields.pop("delta")
+    if fields.pop("waiting", False):
+        fields["state"] = "waiting"
     for name in ("usage", "step"):
         if name in fields:
             fields[name] = Usage(**fields[name])
@@ -308,3 +319,31 @@ def from_json(value: Mapping[str, Any]) -> Event:
         fields["changes"] = tuple(fields["changes"])
     event: Event = kind(**fields)
     return event
+
+
+_EARLIER_TYPES = {
+    "turn_started": "start",
+    "step_started": "start-step",
+    "step_finished": "finish-step",
+    "text_started": "text-start",
+    "text_delta": "text-delta",
+    "text_ended": "text-end",
+    "thinking_started": "reasoning-start",
+    "thinking_delta": "reasoning-delta",
+    "thinking_ended": "reasoning-end",
+    "call_started": "tool-input-start",
+    "call_input_delta": "tool-input-delta",
+    "call_ready": "tool-input-available",
+    "call_invalid": "tool-input-error",
+    "approval_requested": "tool-approval-request",
+    "call_output": "tool-output-available",
+    "call_failed": "tool-output-error",
+    "call_denied": "tool-output-denied",
+    "cells_changed": "data-changes",
+    "notice": "data-notice",
+    "usage_updated": "message-metadata",
+    "turn_finished": "finish",
+    "turn_aborted": "abort",
+    "turn_failed": "error",
+}
+"""What types were called in stores until November 2026."""

@@ -19,16 +19,15 @@ from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs, Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
-from jupyter_agent.conversations.approvals import ApprovalStore
-from jupyter_agent.conversations.audit import AuditLog, Deed
+from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
+from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.live import Books
+from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules
 from jupyter_agent.conversations.requests import RequestStore
-from jupyter_agent.conversations.rules import RuleStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
@@ -184,8 +183,8 @@ class JupyterAgent(ExtensionApp):
             database, days=self.recovery_days, megabytes=self.recovery_megabytes
         )
         assert server.event_logger is not None
-        books = Books(
-            store=store,
+        stores = TurnStores(
+            conversations=store,
             journal=Journal(database),
             approvals=ApprovalStore(database),
             requests=RequestStore(database, self.models.mask),
@@ -222,10 +221,10 @@ class JupyterAgent(ExtensionApp):
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
         self.dispatcher = Dispatcher(
-            self.toolbox, mask=self.models.mask, record=_audit_into(books.audit)
+            self.toolbox, mask=self.models.mask, record=_audit_into(stores.audit)
         )
         self.runner = TurnRunner(
-            books,
+            stores,
             self.models,
             self.dispatcher,
             self.services,
@@ -274,7 +273,7 @@ class JupyterAgent(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         if not self.built:
             return
-        await self.runner.recovered()
+        await self.runner.recover()
         self.tidying = asyncio.create_task(self._tidy())
         self.watchdog = Watchdog(self.log)
 
@@ -326,18 +325,6 @@ def _note_activity(times: dict[str, datetime]) -> None:
 
 def _audit_into(audit: AuditLog) -> Record:
     async def record(call: Audit) -> None:
-        deed = Deed(
-            owner=call.work.user,
-            entry="chat" if call.work.turn_id else "tools",
-            turn_id=call.work.turn_id,
-            call_id=call.call_id,
-            tool=call.act.tool,
-            notebook=call.act.notebook,
-            cell_id=call.input.get("cell_id"),
-            decision=f"{call.decision.verdict}: {call.decision.reason}",
-            outcome=call.outcome,
-            why=call.why or None,
-        )
-        await audit.add([deed])
+        await audit.add([entry_of(call)])
 
     return record

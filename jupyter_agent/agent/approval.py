@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -73,11 +73,3 @@ class Answer:
     reason: str = ""
     remember: Remember | None = None
     """For how long more than this call is allowed; None: for this call only."""
-
-
-Ask: TypeAlias = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]
-"""Stores the questions, then tells each (`Approval.event`), then waits for all answers.
-
-Gives the answers by approval id; one that is missing was not answered in time. Whatever else of the
-step can be done is done before it is called. It may be called more than once in a step.
-"""

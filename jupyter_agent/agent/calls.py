@@ -8,7 +8,7 @@ them, a run waits for every answer before it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -17,55 +17,60 @@ from uuid import uuid4
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.asking import Round
-from jupyter_agent.agent.base import Turn
-from jupyter_agent.agent.dispatch import Prepared
-from jupyter_agent.agent.outcome import CUT_OFF, LAST_STEP
-from jupyter_agent.agent.repair import INTERRUPTED, error_result
+from jupyter_agent.agent.dispatch import Audit, Prepared
+from jupyter_agent.agent.history import INTERRUPTED, error_result
 from jupyter_agent.agent.reply import Call
-from jupyter_agent.document.cell import Change
-from jupyter_agent.errors import NotConfirmed, NotPermitted, ToolError
+from jupyter_agent.agent.turn import Moment, Outbox, Turn
+from jupyter_agent.errors import ToolError
 from jupyter_agent.events import (
     CallDenied,
     CallFailed,
     CallInvalid,
     CallOutput,
     CellsChanged,
+    Event,
     Notice,
 )
 from jupyter_agent.models.base import Block
 from jupyter_agent.tools.base import Result
 
+CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
+LAST_STEP = "Not executed: the limit of this turn is reached."
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 
 
-async def run_calls(turn: Turn, calls: Sequence[Call]) -> None:
+async def run_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
     """Execute the calls of a step and append their results to the history, also when stopped."""
-    step = _Step(turn)
+    if not calls:
+        return
+    await outbox.flush()  # the reply is in the history before anything is done
+    step = _Step(turn, outbox)
     try:
         await step.run(calls)
         await step.tell_news(calls)
     finally:
         for call in calls:
             if call.id not in step.results:
-                await step.fail(call.id, INTERRUPTED)
-        await turn.transcript.append("user", [step.results[call.id] for call in calls])
+                outbox.hold(step.failure(call.id, INTERRUPTED))
+        results = turn.transcript.append("user", [step.results[call.id] for call in calls])
+        outbox.hold(Moment(messages=results))
 
 
-async def refuse_calls(turn: Turn, calls: Sequence[Call]) -> None:
+def refuse_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
     """Answer the calls of a reply that was cut off: what is left of them is not what was meant."""
-    for call in calls:
-        if call.error is None:
-            await turn.emit(CallFailed(call_id=call.id, error=CUT_OFF))
-    await turn.transcript.append("user", [error_result(call.id, CUT_OFF) for call in calls])
+    told = tuple(CallFailed(call_id=call.id, error=CUT_OFF) for call in calls if not call.error)
+    results = turn.transcript.append("user", [error_result(call.id, CUT_OFF) for call in calls])
+    outbox.hold(Moment(events=told, messages=results))
 
 
-async def drop_calls(turn: Turn, calls: Sequence[Call]) -> None:
+def drop_calls(outbox: Outbox, calls: Sequence[Call]) -> None:
     """Tell that calls of a last reply are not executed; they are no part of the history."""
-    for call in calls:
-        if call.error is None:
-            await turn.emit(
-                CallInvalid(call_id=call.id, tool=call.name, input=call.input, error=LAST_STEP)
-            )
+    told = tuple(
+        CallInvalid(call_id=call.id, tool=call.name, input=call.input, error=LAST_STEP)
+        for call in calls
+        if call.error is None
+    )
+    outbox.hold(Moment(events=told))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +92,10 @@ class _Pending:
 
 
 class _Step:
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, outbox: Outbox) -> None:
         self._turn = turn
+        self._outbox = outbox
+        self._dispatcher = turn.dispatcher.recording(self._record)
         self.results: dict[str, Block] = {}
 
     async def run(self, calls: Sequence[Call]) -> None:
@@ -101,16 +108,13 @@ class _Step:
     def _reconsidered(self, item: _Pending) -> _Pending:
         if not item.asks:
             return item
-        prepared = self._turn.dispatcher.reconsidered(item.prepared, self._turn.policy)
+        prepared = self._dispatcher.reconsidered(item.prepared, self._turn.policy)
         return replace(item, prepared=prepared)
 
-    async def fail(self, call_id: str, text: str) -> None:
+    def failure(self, call_id: str, text: str) -> Moment:
+        """The call failed, or was not executed."""
         self.results[call_id] = error_result(call_id, text)
-        await self._turn.emit(CallFailed(call_id=call_id, error=text))
-
-    async def _deny(self, call_id: str, text: str) -> None:
-        self.results[call_id] = error_result(call_id, text)
-        await self._turn.emit(CallDenied(call_id=call_id))
+        return Moment(events=(CallFailed(call_id=call_id, error=text),))
 
     async def _prepare(self, call: Call) -> _Pending | None:
         if call.error is not None:  # told when the block ended
@@ -118,16 +122,13 @@ class _Step:
             return None
         turn = self._turn
         try:
-            prepared = await turn.dispatcher.prepare(
+            prepared = await self._dispatcher.prepare(
                 call.name, call.input, turn.work, turn.policy, call_id=call.id
             )
-        except NotPermitted as error:
-            await self._deny(call.id, error.message)
         except ToolError as error:
-            await self.fail(call.id, error.message)
-        else:
-            return _Pending(call=call, prepared=prepared)
-        return None
+            await self._fail(call.id, error)
+            return None
+        return _Pending(call=call, prepared=prepared)
 
     async def tell_news(self, calls: Sequence[Call]) -> None:
         """What changed meanwhile, as a part of the last result.
@@ -135,16 +136,15 @@ class _Step:
         There it is part of the history, so that what was sent stays what it was; a text after the
         results would be taken for another question.
         """
-        if not calls:
-            return
         for news in await self._turn.work.news():
-            text = self._turn.dispatcher.redact_for_model(news.text)
+            text = self._dispatcher.redact_for_model(news.text)
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}
             facts = {"notebook": news.notebook, "cell_ids": list(news.cell_ids)}
             said = f"{news.notebook} changed meanwhile; the model is told."
-            await self._turn.emit(Notice(kind="notebook-changed", text=said, facts=facts))
+            notice = Notice(kind="notebook-changed", text=said, facts=facts)
+            self._outbox.hold(Moment(events=(notice,)))
 
     # -- acting
 
@@ -159,58 +159,60 @@ class _Step:
                     await self._answer(item)
 
     async def _answer(self, item: _Pending) -> None:
-        """Act and tell the result, whatever it is; only what is a bug of ours is raised."""
+        """Act. Whatever comes of it is told by `_record`; only an internal error is raised."""
         call_id = item.call.id
+
+        async def progress(output: Mapping[str, Any]) -> None:
+            told = CallOutput(call_id=call_id, output=output, preliminary=True)
+            await self._outbox.tell(Moment(events=(told,), streamed=True))
+
         try:
-            result = await self._result(item)
-        except NotPermitted as error:
-            await self._deny(call_id, error.message)
-        except NotConfirmed as error:
-            await _surely(self._journal(call_id, error.changes))
-            await self.fail(call_id, error.message)
+            await self._dispatcher.run(
+                item.prepared,
+                self._turn.work,
+                self._turn.policy,
+                progress,
+                approved=item.approval.question if item.approval else None,
+            )
         except ToolError as error:
-            await self.fail(call_id, error.message)
+            await self._fail(call_id, error)
         except asyncio.CancelledError:
             if _is_cancelled():
-                raise
-            await self.fail(call_id, INTERRUPTED)  # something within the tool was cancelled
-        else:
-            content = _content(result, self._turn.limits.result_chars)
+                raise  # otherwise something within the tool was cancelled
+
+    async def _record(self, audit: Audit) -> None:
+        """Tells what came of a call: outcome, changes and audit belong together."""
+        assert audit.call_id is not None
+        events = (self._outcome(audit.call_id, audit), *self._changes(audit))
+        await self._outbox.tell(Moment(events=events, audits=(audit,)))
+
+    def _outcome(self, call_id: str, audit: Audit) -> Event:
+        if audit.result is not None:
+            content = _content(audit.result, self._turn.limits.result_chars)
             self.results[call_id] = {
                 "type": "tool_result",
                 "tool_use_id": call_id,
                 "content": content,
             }
-            await _surely(self._tell(call_id, result))
-            if _is_cancelled():
-                raise asyncio.CancelledError
+            return CallOutput(call_id=call_id, output=audit.result.output())
+        text = INTERRUPTED if audit.outcome == "stopped" else audit.why
+        self.results[call_id] = error_result(call_id, text)
+        if audit.outcome == "refused":
+            return CallDenied(call_id=call_id)
+        return CallFailed(call_id=call_id, error=text)
 
-    async def _result(self, item: _Pending) -> Result:
-        turn = self._turn
-
-        async def progress(output: Mapping[str, Any]) -> None:
-            await turn.emit(CallOutput(call_id=item.call.id, output=output, preliminary=True))
-
-        return await turn.dispatcher.run(
-            item.prepared,
-            turn.work,
-            turn.policy,
-            progress,
-            approved=item.approval.question if item.approval else None,
-        )
-
-    async def _tell(self, call_id: str, result: Result) -> None:
-        try:
-            await self._turn.emit(CallOutput(call_id=call_id, output=result.output()))
-        finally:  # where the store fails for a moment, the journal has it with what follows
-            await self._journal(call_id, result.changes)
-
-    async def _journal(self, call_id: str, changes: Sequence[Change]) -> None:
-        kept = self._turn.dispatcher.to_journal
-        made = [replace(change, call_id=call_id) for change in changes]
+    def _changes(self, audit: Audit) -> Iterator[Event]:
+        made = [replace(change, call_id=audit.call_id) for change in audit.changes]
         for path in dict.fromkeys(change.notebook for change in made):
-            told = tuple(kept(change) for change in made if change.notebook == path)
-            await self._turn.emit(CellsChanged(call_id=call_id, notebook=path, changes=told))
+            kept = tuple(
+                self._dispatcher.to_journal(each) for each in made if each.notebook == path
+            )
+            yield CellsChanged(call_id=audit.call_id or "", notebook=path, changes=kept)
+
+    async def _fail(self, call_id: str, error: ToolError) -> None:
+        """Tells of an error that came before anything was decided, and is in no audit."""
+        if call_id not in self.results:
+            await self._outbox.tell(self.failure(call_id, error.message))
 
     # -- asking
 
@@ -221,7 +223,7 @@ class _Step:
         for item in waiting:
             if item.asks and (approval := await self._question(item, asking)):
                 questions[item.call.id] = approval
-        answers = await self._turn.ask(list(questions.values())) if questions else {}
+        answers = await self._put(tuple(questions.values())) if questions else {}
         left: list[_Pending] = []
         declined: set[str] = set()
         for item in waiting:
@@ -235,8 +237,7 @@ class _Step:
             elif not answer.approved:
                 declined.add(call_id)
                 said = _declined(answer)
-                await self._turn.dispatcher.decline(item.prepared, self._turn.work, said)
-                await self._deny(call_id, said)
+                await self._dispatcher.decline(item.prepared, self._turn.work, said)
             elif approval.rests_on & declined:
                 declined.add(call_id)  # what rests on it in turn was not seen as it will be either
                 left.append(item)  # asked again, about the cell as it is without that edit
@@ -244,17 +245,23 @@ class _Step:
                 left.append(replace(item, approval=approval))
         return left
 
+    async def _put(self, questions: tuple[Approval, ...]) -> Mapping[str, Answer]:
+        events: list[Event] = []
+        for approval in questions:
+            facts = {"approval": approval.describe()}
+            text = f"`{approval.tool}` waits for your answer."
+            events += [Notice(kind="approval", text=text, facts=facts), approval.event()]
+        await self._outbox.tell(Moment(events=tuple(events), questions=questions))
+        return await self._turn.answers.wait(questions)
+
     async def _question(self, item: _Pending, asking: Round) -> Approval | None:
         turn = self._turn
         try:
-            question = await turn.dispatcher.question(
+            question = await self._dispatcher.question(
                 item.prepared, turn.work.foreseeing(asking.foreseen)
             )
-        except NotPermitted as error:
-            await self._deny(item.call.id, error.message)
-            return None
         except ToolError as error:
-            await self.fail(item.call.id, error.message)
+            await self._fail(item.call.id, error)
             return None
         if asking.waits(question):
             return None
@@ -280,16 +287,6 @@ def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]
         wait = item.asks or (bool(waiting) and (item.runs or item.approval is not None))
         (waiting if wait else ready).append(item)
     return ready, waiting
-
-
-async def _surely(journaling: Coroutine[Any, Any, None]) -> None:
-    """What was changed is in the journal, whatever happens; a cancellation is raised afterwards."""
-    task = asyncio.create_task(journaling)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
 
 
 def _is_cancelled() -> bool:

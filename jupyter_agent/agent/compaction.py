@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import TypeAlias
 
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.receive import receive
-from jupyter_agent.agent.reply import Reply
+from jupyter_agent.agent.reply import Reply, receive
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Block, Message, Model, ModelRequest
@@ -57,7 +57,10 @@ async def summarise(model: Model, messages: Sequence[Message], limits: Limits, s
     )
     reply = Reply(0, limits)
     try:
-        await receive(model, request, reply, idle_seconds=limits.idle_seconds)
+        events = receive(model, request, reply, idle_seconds=limits.idle_seconds)
+        async with aclosing(events):
+            async for _ in events:
+                pass
     finally:
         spend(reply.usage)
     summary = "\n".join(block["text"] for block in reply.text)
@@ -66,15 +69,17 @@ async def summarise(model: Model, messages: Sequence[Message], limits: Limits, s
     return summary
 
 
-async def compact(transcript: Transcript, model: Model, limits: Limits, spend: Spend) -> bool:
+async def compact(
+    transcript: Transcript, model: Model, limits: Limits, spend: Spend
+) -> tuple[Message, ...]:
     """Replace the conversation by a summary, but for its last step.
 
-    False where there is nothing to summarise. Raises ModelError.
+    Gives what has to be stored; nothing if there is nothing to summarise. Raises ModelError.
     """
     older = transcript.older
-    if older:
-        await transcript.replace_older(await summarise(model, older, limits, spend))
-    return bool(older)
+    if not older:
+        return ()
+    return transcript.replace_older(await summarise(model, older, limits, spend))
 
 
 def _lines(messages: Sequence[Message]) -> Iterator[str]:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.document.cell import Change
-from jupyter_agent.errors import Conflict, NeedsApproval, NotPermitted, StoreUnavailable, ToolError
+from jupyter_agent.errors import (
+    Conflict,
+    NeedsApproval,
+    NotConfirmed,
+    NotPermitted,
+    StoreUnavailable,
+    ToolError,
+)
+from jupyter_agent.tasks import surely
 from jupyter_agent.text.outputs import legible
 from jupyter_agent.tools.base import Action, Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.visibility import map_strings
@@ -53,6 +61,10 @@ class Audit:
     outcome: Outcome
     why: str = ""
     """Why it failed or was refused."""
+    result: Result | None = None
+    """What the model gets, where it is done."""
+    changes: Sequence[Change] = ()
+    """What it did to cells, also where it failed."""
 
 
 Record: TypeAlias = Callable[[Audit], Awaitable[None]]
@@ -81,6 +93,10 @@ class Dispatcher:
         self._toolbox = toolbox
         self.mask = mask
         self._record = record
+
+    def recording(self, record: Record) -> Dispatcher:
+        """The same door with another record, which runs to its end also if a call is cancelled."""
+        return Dispatcher(self._toolbox, mask=self.mask, record=record)
 
     def redact_for_model(self, text: str) -> str:
         """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
@@ -190,12 +206,13 @@ class Dispatcher:
             raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
-        await self._note_surely(prepared, work, "done")
-        return replace(
+        result = replace(
             result,
             text=self.redact_for_model(result.text),
             facts=map_strings(result.facts, self.mask),
         )
+        await self._note_surely(prepared, work, "done", result=result)
+        return result
 
     @asynccontextmanager
     async def _leased(self, prepared: Prepared, work: Workspace) -> AsyncIterator[Lease]:
@@ -245,7 +262,8 @@ class Dispatcher:
 
     async def _note_failure(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
         outcome: Outcome = "refused" if isinstance(error, NotPermitted) else "failed"
-        await self._note(prepared, work, outcome, error.message)
+        changes = error.changes if isinstance(error, NotConfirmed) else ()
+        await surely(self._note(prepared, work, outcome, error.message, changes=changes))
 
     def _masking(self, progress: Progress) -> Progress:
         async def masked(output: Mapping[str, Any]) -> None:
@@ -254,15 +272,16 @@ class Dispatcher:
         return masked
 
     async def _note_surely(
-        self, prepared: Prepared, work: Workspace, outcome: Outcome, why: str = ""
+        self,
+        prepared: Prepared,
+        work: Workspace,
+        outcome: Outcome,
+        why: str = "",
+        result: Result | None = None,
     ) -> None:
-        """Notes what has happened; who is cancelled meanwhile looks for that afterwards."""
-        noting = asyncio.create_task(self._note(prepared, work, outcome, why))
-        while not noting.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.shield(noting)
+        """Notes what has happened, whoever cancels the call meanwhile."""
         try:
-            noting.result()
+            await surely(self._note(prepared, work, outcome, why, result))
         except StoreUnavailable as error:  # it has happened: that must be told all the same
             log.error("`%s` is not in the audit: %s", prepared.act.tool, error)
 
@@ -272,6 +291,8 @@ class Dispatcher:
         work: Workspace,
         outcome: Outcome,
         why: str = "",
+        result: Result | None = None,
+        changes: Sequence[Change] = (),
     ) -> None:
         await self._record(
             Audit(
@@ -282,6 +303,8 @@ class Dispatcher:
                 decision=prepared.decision,
                 outcome=outcome,
                 why=why,
+                result=result,
+                changes=result.changes if result else changes,
             )
         )
 

@@ -8,14 +8,11 @@ message. Such keys are taken off before sending.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from jupyter_agent.agent.repair import INTERRUPTED, error_result, repair, unanswered
+from jupyter_agent.agent.reply import INVALID_INPUT
 from jupyter_agent.models.base import Block, Message
-
-Persist: TypeAlias = Callable[[Message], Awaitable[None]]
-"""Stores one more message of the history."""
 
 _IMAGES_SENT = 20
 """The API refuses images above 2,000 pixels in a request that has more of them than this."""
@@ -24,37 +21,39 @@ _ELIDED_FROM = 500
 
 
 class Transcript:
-    """The history of one conversation: append-only, and each message stored before it counts."""
+    """The history of one conversation: append-only.
 
-    def __init__(self, messages: Sequence[Message], persist: Persist) -> None:
+    Whatever adds to it returns what has to be stored: a message, or none.
+    """
+
+    def __init__(self, messages: Iterable[Message]) -> None:
         self.messages: list[Message] = []
-        self._persist = persist
         for message in messages:
             self._take(message)
 
-    async def append(
+    def append(
         self, role: str, content: Sequence[Block], *, model: str | None = None
-    ) -> None:
+    ) -> tuple[Message, ...]:
         """Add a message, unless it is empty: the API would refuse it."""
         if not content:
-            return
+            return ()
         message = {"role": role, "content": list(content)}
         if model is not None:
             message["model"] = model
-        await self._add(message)
+        return self._add(message)
 
-    async def situate(self, facts: str) -> None:
+    def situate(self, facts: str) -> tuple[Message, ...]:
         """Tell what holds while the last question is answered.
 
         It stays in the history: in the system prompt it would make every turn pay for the whole
         conversation again, since what is cached is a prefix.
         """
-        await self._add({"role": "user", "content": [_text(facts)], "leads": True})
+        return self._add({"role": "user", "content": [_text(facts)], "leads": True})
 
-    async def finish(self) -> None:
+    def finish(self) -> tuple[Message, ...]:
         """Answer the calls that the last message left open, as after a crash."""
         open_calls = unanswered(self.messages)
-        await self.append("user", [error_result(call_id, INTERRUPTED) for call_id in open_calls])
+        return self.append("user", [error_result(call_id, INTERRUPTED) for call_id in open_calls])
 
     def sendable(self, model: str) -> list[Message]:
         """A valid history with the same meaning, as this model takes it.
@@ -70,12 +69,12 @@ class Transcript:
         older = self.messages[: len(self.messages) - self._open]
         return [] if len(older) == 1 and "keeps" in older[0] else older
 
-    async def replace_older(self, summary: str) -> None:
+    def replace_older(self, summary: str) -> tuple[Message, ...]:
         """From now on the summary stands for what is older; the store keeps all of it."""
         content = [_text(f"[Summary of the conversation so far]\n{summary}")]
         if self._open > 1:  # within a turn: what is asked is not left to the summary
             content += [_text("[The question of this turn]"), *self._question()]
-        await self._add({"role": "user", "content": content, "keeps": self._open})
+        return self._add({"role": "user", "content": content, "keeps": self._open})
 
     def elide(self) -> bool:
         """Shorten what older calls returned; False when there is nothing left to shorten.
@@ -103,9 +102,9 @@ class Transcript:
         asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _answers(m))
         return list(next(asked, {"content": []})["content"])
 
-    async def _add(self, message: Message) -> None:
-        await self._persist(message)
+    def _add(self, message: Message) -> tuple[Message, ...]:
         self._take(message)
+        return (message,)
 
     def _take(self, message: Message) -> None:
         if "keeps" in message:
@@ -172,3 +171,114 @@ def _with_images(block: Block, left: int) -> tuple[Block, int]:
 
 def _text(text: str) -> Block:
     return {"type": "text", "text": text}
+
+
+INTERRUPTED = "Interrupted before it finished; it may have partially run."
+_NO_OUTPUT = "(no output)"
+
+
+def repair(messages: Sequence[Message]) -> list[Message]:
+    """A valid history with the same meaning; equal to the given one where that was valid.
+
+    A history can be broken by a crash, by a stop, or by an older version of ours. The API refuses
+    it as a whole and for ever, so it is made valid before each request:
+
+    * messages alternate, begin with the user, and none is empty; no text block is blank;
+    * each `tool_use` is answered in the user message right after it, in order, before anything
+      else;
+    * no `tool_result` answers anything but the message right before it (ids may occur again later);
+    * thinking comes with its signature, and never alone.
+    """
+    alternating: list[dict[str, Any]] = []
+    for message in messages:
+        content = _valid_blocks(message)
+        if message["role"] == "assistant" and _calls(alternating[-1:]):
+            alternating.append({"role": "user", "content": []})  # answers are added below
+        if alternating and alternating[-1]["role"] == message["role"]:
+            alternating[-1]["content"] += content
+        elif content:
+            alternating.append({"role": message["role"], "content": content})
+    return _answered(alternating)
+
+
+def unanswered(messages: Sequence[Message]) -> list[str]:
+    """Ids of the calls in the last message, if it is the assistant's."""
+    return _calls(messages[-1:])
+
+
+def error_result(call_id: str, text: str) -> Block:
+    """The answer to a call that failed, or was not executed."""
+    return {
+        "type": "tool_result",
+        "tool_use_id": call_id,
+        "content": [{"type": "text", "text": text}],
+        "is_error": True,
+    }
+
+
+def _answered(alternating: Sequence[Mapping[str, Any]]) -> list[Message]:
+    valid: list[dict[str, Any]] = []
+    for message in alternating:
+        content = message["content"]
+        if message["role"] == "user":
+            content = _with_answers(_calls(valid[-1:]), content)
+        elif not valid:
+            continue  # a history begins with the user
+        if not content:
+            continue
+        if valid and valid[-1]["role"] == message["role"]:
+            valid[-1]["content"] += content
+        else:
+            valid.append({"role": message["role"], "content": content})
+    if open_calls := _calls(valid[-1:]):
+        valid.append({"role": "user", "content": _with_answers(open_calls, [])})
+    return list(valid)
+
+
+def _with_answers(calls: Sequence[str], content: Sequence[Block]) -> list[Block]:
+    results = {
+        block["tool_use_id"]: block for block in reversed(content) if block["type"] == "tool_result"
+    }
+    answers = [results.get(call_id) or error_result(call_id, INTERRUPTED) for call_id in calls]
+    return [*answers, *(block for block in content if block["type"] != "tool_result")]
+
+
+def _calls(last: Sequence[Message]) -> list[str]:
+    if not last or last[0]["role"] != "assistant":
+        return []
+    return [block["id"] for block in last[0]["content"] if block["type"] == "tool_use"]
+
+
+def _valid_blocks(message: Message) -> list[Block]:
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    seen: set[str] = set()
+    blocks = []
+    for block in content:
+        match block["type"]:
+            case "text" if not block["text"].strip():
+                continue
+            case "thinking" if not block.get("signature"):
+                continue
+            case "tool_result":
+                block = _valid_result(block)
+            case "tool_use":
+                if block["id"] in seen:
+                    continue
+                seen.add(block["id"])
+                if not isinstance(block["input"], Mapping):
+                    block = {**block, "input": {INVALID_INPUT: str(block["input"])}}
+        blocks.append(block)
+    only_thoughts = all("thinking" in block["type"] for block in blocks)
+    return [] if only_thoughts else blocks
+
+
+def _valid_result(block: Block) -> Block:
+    content = block.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    kept = [part for part in content or () if part["type"] != "text" or part["text"].strip()]
+    if kept == block.get("content"):
+        return block
+    return {**block, "content": kept or [{"type": "text", "text": _NO_OUTPUT}]}

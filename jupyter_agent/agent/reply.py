@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -23,7 +25,7 @@ from jupyter_agent.events import (
     ThinkingStarted,
     Usage,
 )
-from jupyter_agent.models.base import Block, ModelEvent
+from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest
 
 INVALID_INPUT = "INVALID_JSON"
 """Key under which the history keeps the raw text of an input that is no JSON object."""
@@ -226,7 +228,7 @@ class Reply:
                 part.shown = True
                 return [*started, ThinkingDelta(part_id=part.id, delta=piece)]
             case "tool_use":
-                return [CallInputDelta(call_id=part.block["id"], delta=piece)]
+                return [CallInputDelta(call_id=part.block["id"], input_text_delta=piece)]
         return []
 
     def _close(self, part: _Part) -> list[Event]:
@@ -265,7 +267,7 @@ class Reply:
     def _part(self, event: ModelEvent) -> _Part:
         part = self._parts.get(_index(event))
         if part is None or not part.open:
-            _broken("it goes on with a block that is not open")
+            _broken("it continues a block that is not open")
         return part
 
     def _count(self, usage: Any) -> None:
@@ -341,3 +343,41 @@ def _too_large(what: str) -> NoReturn:
     raise ModelError(
         f"The model's reply was given up: {what}. Ask for less at a time.", kind="too_large"
     )
+
+
+async def receive(
+    model: Model, request: ModelRequest, reply: Reply, *, idle_seconds: float
+) -> AsyncGenerator[tuple[Event, ...], None]:
+    """Ask, and fill `reply`; gives its events as they come.
+
+    Raises ModelError where it does not end well. A silence of more than `idle_seconds` counts as a
+    broken connection.
+    """
+    async with aclosing(_events(model, request, idle_seconds)) as events:
+        async for event in events:
+            if shown := tuple(reply.feed(event)):
+                yield shown
+            if reply.complete:
+                return
+    raise ModelError(
+        "The connection to the model ended in the middle of its reply.",
+        kind="broken_stream",
+        retryable=True,
+    )
+
+
+async def _events(
+    model: Model, request: ModelRequest, idle_seconds: float
+) -> AsyncGenerator[ModelEvent, None]:
+    async with aclosing(model.stream(request)) as stream:
+        while True:
+            try:
+                async with asyncio.timeout(idle_seconds):
+                    event = await anext(stream)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise ModelError(
+                    f"The model was silent for {idle_seconds:g} s.", kind="stalled", retryable=True
+                ) from None
+            yield event

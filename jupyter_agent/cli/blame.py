@@ -15,7 +15,7 @@ from urllib.parse import quote
 from jupyter_server.serverapp import list_running_servers
 
 from jupyter_agent.cli.offline import Unknown, add_store, cut, local, names, opened
-from jupyter_agent.conversations.blame import CellText, blame
+from jupyter_agent.conversations.changes import CellText, blame
 
 _SECONDS = 10.0
 """That a running server may take to answer."""

@@ -6,18 +6,25 @@ An entry is never changed, and stays when its conversation is deleted.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.agent.approval import Answer, Approval, Remember
+from jupyter_agent.agent.dispatch import Audit
 from jupyter_agent.conversations.database import Database, now
+
+_REMEMBERED: Mapping[Remember, str] = {
+    "conversation": " From now on it is not asked here.",
+    "turn": " Edits are not asked about in what is left of the turn.",
+}
 
 Entry: TypeAlias = Literal["chat", "tools", "mcp", "person"]
 """By which door: a model's call in a turn, a call over REST or MCP, or a person's own act."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deed:
+class AuditEntry:
     """One entry, but for its time."""
 
     owner: str
@@ -40,26 +47,61 @@ class AuditLog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, deeds: Iterable[Deed]) -> None:
-        """Keeps what was decided or done; the model is that of the turn."""
-        time = now()
-        rows = [{"time": time, **vars(deed)} for deed in deeds]
-        await self._database.run(
-            lambda db: db.executemany(
-                """
-                INSERT INTO audit (time, owner, entry, turn_id, call_id, model, tool, notebook,
-                    cell_id, decision, outcome, why)
-                VALUES (:time, :owner, :entry, :turn_id, :call_id,
-                    (SELECT json_extract(request, '$.model') FROM turns WHERE id = :turn_id),
-                    :tool, :notebook, :cell_id, :decision, :outcome, :why)
-                """,
-                rows,
-            )
-        )
+    async def add(self, entries: Iterable[AuditEntry]) -> None:
+        """Keeps what was decided or done."""
+        await self._database.run(lambda db: add_entries(db, entries))
 
     async def of_turn(self, turn_id: str) -> list[dict[str, Any]]:
         """What was decided and done in a turn, and to it, in order."""
         return await self._database.run(lambda db: entries(db, turn_id=turn_id))
+
+
+def entry_of(call: Audit) -> AuditEntry:
+    """What the audit keeps of a call."""
+    return AuditEntry(
+        owner=call.work.user,
+        entry="chat" if call.work.turn_id else "tools",
+        turn_id=call.work.turn_id,
+        call_id=call.call_id,
+        tool=call.act.tool,
+        notebook=call.act.notebook,
+        cell_id=call.input.get("cell_id"),
+        decision=f"{call.decision.verdict}: {call.decision.reason}",
+        outcome=call.outcome,
+        why=call.why or None,
+    )
+
+
+def answer_entry(turn_id: str, owner: str, approval: Approval, answer: Answer) -> AuditEntry:
+    """A person's answer to a question."""
+    always = _REMEMBERED[answer.remember] if answer.remember else ""
+    return AuditEntry(
+        owner=owner,
+        entry="person",
+        turn_id=turn_id,
+        call_id=approval.call_id,
+        tool=approval.tool,
+        notebook=approval.notebook,
+        cell_id=approval.question.cell_id,
+        decision=f"The user {'allowed' if answer.approved else 'declined'} it.{always}",
+        outcome="answered",
+        why=answer.reason or None,
+    )
+
+
+def add_entries(db: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:
+    """Within a transaction: keeps what was decided or done; the model is that of the turn."""
+    time = now()
+    db.executemany(
+        """
+        INSERT INTO audit (time, owner, entry, turn_id, call_id, model, tool, notebook,
+            cell_id, decision, outcome, why)
+        VALUES (:time, :owner, :entry, :turn_id, :call_id,
+            (SELECT json_extract(request, '$.model') FROM turns WHERE id = :turn_id),
+            :tool, :notebook, :cell_id, :decision, :outcome, :why)
+        """,
+        [{"time": time, **vars(entry)} for entry in entries],
+    )
 
 
 def entries(

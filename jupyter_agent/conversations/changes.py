@@ -1,17 +1,17 @@
-"""The journal: every change that turns made to cells, with before and after."""
+"""The journal: every change that turns made to cells, with before and after: who changed a cell
+last, and what people have reviewed of it.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from jupyter_agent.conversations.blame import Blame, CellText, blame
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.conversations.review import pending, verdicts
-from jupyter_agent.document.cell import Change
+from jupyter_agent.document.cell import Change, version_of
 
 
 @dataclass(frozen=True)
@@ -109,3 +109,164 @@ def _change(row: sqlite3.Row) -> Change:
             "undone": bool(row["undone"]),
         }
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellText:
+    """A cell as it is now, as far as it matters here."""
+
+    id: str
+    type: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blame:
+    """Who last changed a cell; all None where no turn did, or where the journal is gone."""
+
+    cell_id: str
+    index: int
+    turn_id: str | None = None
+    conversation_id: str | None = None
+    user: str | None = None
+    model: str | None = None
+    time: str | None = None
+    request: str | None = None
+    """What was asked; only the user's own requests are told."""
+    reviewed: bool = False
+    """A person accepted it."""
+    changed_since: bool = False
+    """Somebody has changed the cell since: a person, or another program."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def blame(
+    db: sqlite3.Connection, paths: Sequence[str], cells: Sequence[CellText], owner: str | None
+) -> list[Blame]:
+    """One for each cell. `paths`: under which the journal may have the notebook; `owner`: whose
+    requests are told, None for everybody's.
+    """
+    marks = ", ".join("?" * len(paths))
+    rows = db.execute(
+        f"""
+        SELECT changes.*, turns.owner, turns.conversation_id, turns.request, turns.question
+        FROM changes JOIN turns ON turns.id = changes.turn_id
+        WHERE changes.id IN (
+            SELECT max(id) FROM changes
+            WHERE notebook IN ({marks}) AND kind IN ('insert', 'update') AND NOT undone
+            GROUP BY cell_id)
+        ORDER BY changes.id
+        """,
+        paths,
+    )
+    latest = {row["cell_id"]: row for row in rows}
+    return [_of_cell(cell, index, latest.get(cell.id), owner) for index, cell in enumerate(cells)]
+
+
+def _of_cell(cell: CellText, index: int, row: sqlite3.Row | None, owner: str | None) -> Blame:
+    if row is None:
+        return Blame(cell_id=cell.id, index=index)
+    after = json.loads(row["after"])
+    own = owner in (None, row["owner"])
+    return Blame(
+        cell_id=cell.id,
+        index=index,
+        turn_id=row["turn_id"] if own else None,
+        conversation_id=row["conversation_id"] if own else None,
+        user=row["owner"],
+        model=json.loads(row["request"]).get("model"),
+        time=row["made"],
+        request=_text(json.loads(row["question"])) if own else None,
+        reviewed=bool(row["reviewed"]),
+        changed_since=version_of(cell.type, cell.source)
+        != version_of(after["type"], after["source"]),
+    )
+
+
+def _text(question: Mapping[str, Any]) -> str:
+    """The words of a user's message."""
+    parts = question.get("parts", ())
+    return "\n".join(part["text"] for part in parts if part.get("type") == "text")
+
+
+_MOST_CELLS = 20
+"""Named in one sentence for a model."""
+
+
+def pending(db: sqlite3.Connection, notebook: str, owner: str) -> list[dict[str, Any]]:
+    """The changes of an owner's turns in a notebook that are neither kept nor taken back, in the
+    order in which they were made: API.md's Change objects with `turn_id` and without outputs.
+    """
+    rows = db.execute(
+        """
+        SELECT changes.* FROM changes JOIN turns ON turns.id = changes.turn_id
+        WHERE changes.notebook = ? AND turns.owner = ? AND changes.kind != 'outputs'
+            AND NOT changes.reviewed AND NOT changes.undone
+        ORDER BY changes.id
+        """,
+        (notebook, owner),
+    )
+    return [
+        {
+            "turn_id": row["turn_id"],
+            "notebook": row["notebook"],
+            "cell_id": row["cell_id"],
+            "call_id": row["call_id"],
+            "kind": row["kind"],
+            "before": _without_outputs(row["before"]),
+            "after": _without_outputs(row["after"]),
+            "reviewed": False,
+            "undone": False,
+            "conflict": row["conflict"],
+        }
+        for row in rows
+    ]
+
+
+def verdicts(db: sqlite3.Connection, owner: str, conversation_id: str, turn_id: str) -> list[str]:
+    """What a model is told at the beginning of a turn of what people did with its changes: what
+    they took back since the turn before, and what they have not reviewed yet.
+    """
+    undone = db.execute(
+        """
+        SELECT DISTINCT audit.notebook, audit.cell_id
+        FROM audit JOIN turns ON turns.id = audit.turn_id
+        WHERE turns.owner = ?1 AND turns.conversation_id = ?2
+            AND audit.tool = 'undo' AND audit.outcome = 'done' AND audit.time >= (
+                SELECT max(started) FROM turns
+                WHERE owner = ?1 AND conversation_id = ?2 AND id != ?3)
+        ORDER BY audit.id
+        """,
+        (owner, conversation_id, turn_id),
+    ).fetchall()
+    open_ = db.execute(
+        """
+        SELECT DISTINCT changes.notebook, changes.cell_id
+        FROM changes JOIN turns ON turns.id = changes.turn_id
+        WHERE turns.owner = ? AND turns.conversation_id = ? AND changes.kind != 'outputs'
+            AND NOT changes.reviewed AND NOT changes.undone
+        ORDER BY changes.id
+        """,
+        (owner, conversation_id),
+    ).fetchall()
+    return [
+        sentence.format(cells=_named(rows))
+        for sentence, rows in (
+            ("The person took back your changes to {cells}.", undone),
+            ("In the notebook, not reviewed by the person yet: your changes to {cells}.", open_),
+        )
+        if rows
+    ]
+
+
+def _named(rows: Sequence[sqlite3.Row]) -> str:
+    cells = [f"`{row['cell_id']}` in {row['notebook']}" for row in rows[:_MOST_CELLS]]
+    more = [f"{len(rows) - _MOST_CELLS} more"] if len(rows) > _MOST_CELLS else []
+    return "cell " + ", ".join(cells + more)
+
+
+def _without_outputs(side: str) -> dict[str, Any] | None:
+    state: dict[str, Any] | None = json.loads(side)
+    return state and {**state, "outputs": []}

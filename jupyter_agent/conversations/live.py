@@ -1,41 +1,44 @@
-"""A turn that runs in this server: its events are numbered, stored, then told."""
+"""A turn that runs in this server: what happens in it is stored, then told."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.ending import Ending
 from jupyter_agent.agent.permissions import Policy
-from jupyter_agent.conversations.approvals import ApprovalStore
-from jupyter_agent.conversations.audit import AuditLog
-from jupyter_agent.conversations.caps import capped
+from jupyter_agent.agent.turn import Ending, Moment, Stop
+from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore, allowing
+from jupyter_agent.conversations.audit import AuditLog, answer_entry, entry_of
 from jupyter_agent.conversations.changes import Journal
+from jupyter_agent.conversations.log import Batch, TurnState, capped
 from jupyter_agent.conversations.requests import RequestStore
-from jupyter_agent.conversations.rules import RuleStore, allowing
-from jupyter_agent.conversations.store import ConversationStore, TurnRecord, TurnState
+from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
-    CallInputDelta,
+    CallInvalid,
+    CallReady,
     CellsChanged,
     Event,
     Notice,
     StepFinished,
     StepStarted,
-    TextDelta,
-    ThinkingDelta,
     TurnFinished,
     Usage,
     UsageUpdated,
 )
+from jupyter_agent.tasks import surely
 
-DELTAS_LAG = 0.25
-"""Seconds that the file may lag behind what followers were told; deltas only."""
+STREAM_LAG_S = 0.25
+"""How long the file may lag behind what followers were told of what a model or a cell writes."""
+
+_STEP = (StepStarted, StepFinished)
 
 
 class Announce(Protocol):
@@ -45,10 +48,10 @@ class Announce(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Books:
+class TurnStores:
     """What a running turn is written into, and how pages learn that there is more."""
 
-    store: ConversationStore
+    conversations: ConversationStore
     journal: Journal
     approvals: ApprovalStore
     requests: RequestStore
@@ -58,137 +61,154 @@ class Books:
 
 
 class LiveTurn:
-    """The outside of a running turn: events in, followers out, questions and their answers."""
+    """The outside of a running turn: moments in, followers out, questions and their answers."""
 
-    def __init__(self, record: TurnRecord, books: Books, *, ends_to_ask: bool) -> None:
+    def __init__(self, record: TurnRecord, stores: TurnStores, *, ends_to_ask: bool) -> None:
         self.record = record
         self.state: TurnState = "running"
         self.policy = Policy()
         """What holds in this turn; a person may widen it while it runs."""
         self.task: asyncio.Task[None] | None = None
-        self.loop: asyncio.Task[Ending] | None = None
-        """The part of the task that a stop cancels."""
-        self.stopping = False
-        self._books = books
+        self.stop = Stop()
+        self._stores = stores
         self._ends_to_ask = ends_to_ask
         self._events: list[Event] = []
-        """What followers are told."""
-        self._unwritten: list[tuple[int, Event]] = []
-        """With their numbers, and whole: the journal keeps all of what they say."""
+        """For followers; the store has them whole."""
         self._told = 0
+        """How many of them followers may have."""
+        self._unwritten = Batch()
         self._lock = asyncio.Lock()
+        """Held while something is written."""
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._questions: dict[str, tuple[Approval, asyncio.Future[Answer]]] = {}
         self._answering: set[str] = set()
-        """Questions whose answers are just written."""
-        self._steps = 0
-        self._step_open = False
-        self._usage = Usage()
+        """Questions whose answers are just being written."""
 
     @property
     def ended(self) -> bool:
         return self.state not in ("running", "waiting")
 
-    # -- telling
+    # -- writing, then telling
 
-    async def tell(self, event: Event) -> None:
-        """Adds an event. All but deltas are in the file before followers get them.
+    async def append(self, moment: Moment) -> None:
+        """Writes a moment, then tells its events; what is streamed is told first.
 
-        A stop cancels the loop; an event that is being written then still arrives, once.
+        Raises StoreUnavailable; then nothing is told, and it is written with what follows.
         """
-        if (
-            isinstance(event, TextDelta | ThinkingDelta | CallInputDelta)
-            and not self._lock.locked()
-        ):
-            self._add(event)
+        async with self._lock:
+            if moment.streamed:
+                self._add(moment.events)
+                self._wake()
+                self._flush_later()
+                return
+            if moment.questions:
+                self._put(moment.questions)
+            batch = Batch(
+                messages=moment.messages,
+                audit=tuple(map(entry_of, moment.audits)),
+                asked=moment.questions,
+                state="waiting" if moment.questions else None,
+            )
+            await self._write(batch, self._shown(moment))
+            if moment.questions:
+                self.state = "waiting"
             self._wake()
-            self._flush_later()
-        else:
-            await asyncio.shield(self._background(self._tell(event)))
+        if any(isinstance(event, CellsChanged) for event in moment.events):
+            self._announce()
 
-    async def end(self, state: TurnState, event: Event, stop_reason: str, steps: int) -> None:
+    async def end(self, ending: Ending) -> None:
         """The last event; the file says that the turn is over before anybody is told.
 
         Where it cannot, followers are told all the same. Raises StoreUnavailable then.
         """
         async with self._lock:
-            self._add(event)
             try:
-                await self._books.store.end(
-                    self.record.id,
-                    state=state,
-                    stop_reason=stop_reason,
-                    steps=steps,
-                    usage=self._usage,
-                    events=self._unwritten,
-                )
-                self._unwritten = []
+                over = Batch(state=ending.state, stop_reason=ending.stop_reason)
+                await self._write(over, [ending.event])
             finally:
-                self.state = state
+                self.state = ending.state
                 self._wake()
-                self._books.announce(self.record.conversation_id, self.record.id)
-
-    async def _tell(self, event: Event) -> None:
-        async with self._lock:
-            if isinstance(event, StepStarted):
-                self._step_open = True
-                self._steps += 1
-            elif isinstance(event, StepFinished):
-                if not self._step_open:  # a turn that waited has closed its step already
-                    return
-                self._step_open = False
-            elif isinstance(event, UsageUpdated):
-                self._usage = event.usage
-            self._add(event)
-            if not isinstance(event, TextDelta | ThinkingDelta | CallInputDelta):
-                await self._write()
-            self._wake()
-            if isinstance(event, CellsChanged):
-                self._books.announce(self.record.conversation_id, self.record.id)
-        self._flush_later()
-
-    async def _write(self) -> None:
-        """Within the lock: meanwhile nothing is added."""
-        if self._unwritten:
-            await self._books.store.add_events(self.record.id, self._unwritten)
-            self._unwritten = []
-
-    def _add(self, event: Event) -> None:
-        self._events.append(capped(event))
-        self._unwritten.append((len(self._events), event))
-
-    def _wake(self) -> None:
-        self._told = len(self._events)
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def _flush_later(self) -> None:
-        if self._flush is None and self._unwritten:
-            loop = asyncio.get_running_loop()
-            self._flush = loop.call_later(DELTAS_LAG, self._start_flush)
-
-    def _start_flush(self) -> None:
-        self._flush = None
-        self._background(self._flush_now())
-
-    async def _flush_now(self) -> None:
-        async with self._lock:
-            with contextlib.suppress(StoreUnavailable):  # what comes next is written with it
-                await self._write()
-
-    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._flushing.add(task)
-        task.add_done_callback(self._flushing.discard)
-        return task
+                self._announce()
 
     async def close(self) -> None:
         """Waits for what is still being written."""
         if self._flush is not None:
             self._flush.cancel()
         await asyncio.gather(*self._flushing, return_exceptions=True)
+
+    def _shown(self, moment: Moment) -> list[Event]:
+        """Its events, and the end of the stream where it ends to ask."""
+        steps = (each for each in reversed(self._events) if isinstance(each, _STEP))
+        is_open = isinstance(next(steps, None), StepStarted)
+        events: list[Event] = []
+        for event in moment.events:
+            if isinstance(event, StepFinished) and not is_open:
+                continue  # a turn that waited closed its step already
+            if isinstance(event, _STEP):
+                is_open = isinstance(event, StepStarted)
+            events.append(event)
+        if moment.questions and self._ends_to_ask:
+            events += [StepFinished(), self._waiting()]
+        return events
+
+    def _waiting(self) -> TurnFinished:
+        steps = [event for event in self._events if isinstance(event, UsageUpdated)]
+        return TurnFinished(
+            finish_reason="tool-calls",
+            stop_reason="tool_use",
+            steps=len(steps) + 1,
+            usage=steps[-1].usage if steps else Usage(),
+            state="waiting",
+        )
+
+    async def _write(self, batch: Batch, events: Sequence[Event], *, keep: bool = True) -> None:
+        """Within the lock. What cannot be written is kept to be written with what follows."""
+        numbered = tuple(enumerate(events, start=len(self._events) + 1))
+        batch = self._unwritten + replace(batch, events=numbered)
+        try:
+            await self._stores.conversations.append(self.record.id, batch)
+        except StoreUnavailable:
+            if keep:
+                self._unwritten = batch
+                self._events += map(capped, events)
+            raise
+        self._unwritten = Batch()
+        self._events += map(capped, events)
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+
+    def _add(self, events: Sequence[Event]) -> None:
+        numbered = tuple(enumerate(events, start=len(self._events) + 1))
+        self._unwritten += Batch(events=numbered)
+        self._events += map(capped, events)
+
+    def _wake(self) -> None:
+        self._told = len(self._events)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _announce(self) -> None:
+        self._stores.announce(self.record.conversation_id, self.record.id)
+
+    def _flush_later(self) -> None:
+        if self._flush is None:
+            loop = asyncio.get_running_loop()
+            self._flush = loop.call_later(STREAM_LAG_S, self._start_flush)
+
+    def _start_flush(self) -> None:
+        self._flush = None
+        task = asyncio.create_task(self._flush_now())
+        self._flushing.add(task)
+        task.add_done_callback(self._flushing.discard)
+
+    async def _flush_now(self) -> None:
+        async with self._lock:
+            if self._unwritten != Batch():
+                with contextlib.suppress(StoreUnavailable):  # what comes next is written with it
+                    await self._write(Batch(), ())
 
     # -- following
 
@@ -204,9 +224,9 @@ class LiveTurn:
             while position < self._told:
                 event = self._events[position]
                 position += 1
-                if isinstance(event, TurnFinished) and event.waiting:
+                if isinstance(event, TurnFinished) and event.state:
                     if position < self._told or self.state != "waiting":
-                        continue  # answered meanwhile: for this reader the stream just goes on
+                        continue  # answered meanwhile: for this reader the stream continues
                     yield position, event
                     return
                 yield position, event
@@ -243,79 +263,147 @@ class LiveTurn:
             if not answer.done() and approval.expires > now
         ]
 
-    async def ask(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        """Puts questions to a person and waits for all answers; what expires is missing in them."""
-        await self._books.approvals.add(self.record.id, approvals)
+    def _put(self, approvals: Sequence[Approval]) -> None:
         loop = asyncio.get_running_loop()
         self._questions = {approval.id: (approval, loop.create_future()) for approval in approvals}
+
+    async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        """The answers to these questions, which were put; what expires is missing in them."""
         try:
-            await self._turn_to("waiting")
-            for approval in approvals:
-                described = approval.describe()
-                text = f"`{approval.tool}` waits for your answer."
-                await self.tell(Notice(kind="approval", text=text, facts={"approval": described}))
-                await self.tell(approval.event())
-            if self._ends_to_ask:
-                await self.tell(StepFinished())
-                await self.tell(self._waiting())
             futures = [answer for _, answer in self._questions.values()]
             latest = max(approval.expires for approval in approvals)
             seconds = (latest - datetime.now(UTC)).total_seconds()
             await asyncio.wait(futures, timeout=max(seconds, 0))
-            await self._turn_to("running")
             given = {id: answer for id, (_, answer) in self._questions.items() if answer.done()}
-            await self._books.approvals.expire([id for id in self._questions if id not in given])
+            if expired := tuple(id for id in self._questions if id not in given):
+                async with self._lock:
+                    await self._write(Batch(expired=expired, state="running"), ())
+                    self.state = "running"
+                    self._wake()
             return {id: answer.result() for id, answer in given.items()}
         finally:
             self._questions = {}
 
-    async def answer(self, answers: Mapping[str, Answer]) -> list[Approval] | None:
+    async def answer(self, answers: Mapping[str, Answer]) -> bool:
         """Takes answers by the ids of their questions; they are in the file before anything acts.
 
-        All or none: None where one of them is not (or no longer) open.
+        All or none: False where one of them is not (or no longer) open.
         """
-        asked = [self._questions.get(approval_id) for approval_id in answers]
         open_ids = {approval.id for approval in self.questions} - self._answering
         if not answers.keys() <= open_ids:
-            return None
+            return False
         self._answering |= answers.keys()
         try:
-            await self._books.approvals.answer(answers)
-            for question, answer in zip(asked, answers.values(), strict=True):
-                assert question is not None
-                if not question[1].done():
-                    self._allow_more(question[0], answer)
-                    question[1].set_result(answer)
+            await surely(self._take(answers))
         finally:
             self._answering -= answers.keys()
-        if not self.questions:
-            self.state = "running"
+        return True
+
+    async def _take(self, answers: Mapping[str, Answer]) -> None:
+        questions = {id: self._questions[id] for id in answers}
+        asked = {id: approval for id, (approval, _) in questions.items()}
         given = [
             {"id": id, "approved": answer.approved}
             | ({"reason": answer.reason} if answer.reason else {})
             for id, answer in answers.items()
         ]
-        await self.tell(Notice(kind="answered", text="", facts={"approvals": given}))
-        return [question[0] for question in asked if question is not None]
+        notice = Notice(kind="answered", text="", facts={"approvals": given})
+        async with self._lock:
+            left = {approval.id for approval in self.questions} - answers.keys()
+            state: TurnState = "waiting" if left else "running"
+            batch = Batch(
+                answers=answers,
+                audit=tuple(
+                    answer_entry(self.record.id, self.record.owner, asked[id], answer)
+                    for id, answer in answers.items()
+                ),
+                allowed=tuple(
+                    (asked[id].tool, notebook)
+                    for id, answer in answers.items()
+                    if answer.remember == "conversation" and (notebook := asked[id].notebook)
+                ),
+                state=state,
+            )
+            await self._write(batch, [notice], keep=False)
+            for id, (approval, future) in questions.items():
+                if not future.done():
+                    self._allow_more(approval, answers[id])
+                    future.set_result(answers[id])
+            self.state = state
+            self._wake()
 
     def _allow_more(self, approval: Approval, answer: Answer) -> None:
-        """What an answer allows besides its call, before the turn goes on."""
+        """What an answer allows besides its call, before the turn continues."""
         notebook = approval.question.notebook
         if answer.remember == "turn":
             self.policy.edit_freely()
         elif answer.remember == "conversation" and notebook is not None:
             self.policy.rules = [*self.policy.rules, allowing(approval.tool, notebook)]
 
-    def _waiting(self) -> TurnFinished:
-        return TurnFinished(
-            finish_reason="tool-calls",
-            stop_reason="tool_use",
-            steps=self._steps,
-            usage=self._usage,
-            waiting=True,
+
+class TurnLog:
+    """Listens to a turn's events. It says how much and how long, never what anybody wrote."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        turn_id: str,
+        max_steps: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log = log
+        self._turn_id = turn_id
+        self._max_steps = max_steps
+        self._clock = clock
+        self._began = clock()
+        self._step_began: float | None = None
+        self._steps = 0
+        self._calls: dict[str, str] = {}
+        """Tools of the step's calls, by id."""
+
+    def hear(self, events: Iterable[Event]) -> None:
+        """More events of the turn; the usage is the last thing that a step tells."""
+        for event in events:
+            match event:
+                case StepStarted() if self._step_began is None:
+                    self._step_began = self._clock()
+                case CallReady() | CallInvalid():
+                    self._calls[event.call_id] = event.tool
+                case UsageUpdated():
+                    self._end_step(event.step)
+
+    def end(self, ending: Ending) -> None:
+        """The turn is over."""
+        self._log.info(
+            "Turn %s is %s after %d steps: %s; %s, %.1f s",
+            self._turn_id,
+            ending.state,
+            ending.steps,
+            ending.why,
+            _amount(ending.usage),
+            self._clock() - self._began,
         )
 
-    async def _turn_to(self, state: TurnState) -> None:
-        self.state = state
-        await self._books.store.set_state(self.record.id, state)
-        self._wake()
+    def _end_step(self, usage: Usage) -> None:
+        self._steps += 1
+        now = self._clock()
+        began = now if self._step_began is None else self._step_began
+        tools = f" ({', '.join(self._calls.values())})" if self._calls else ""
+        self._log.info(
+            "Turn %s step %d of %d: %d calls%s, %s, %.1f s",
+            self._turn_id,
+            self._steps,
+            self._max_steps,
+            len(self._calls),
+            tools,
+            _amount(usage),
+            now - began,
+        )
+        self._step_began, self._calls = None, {}
+
+
+def _amount(usage: Usage) -> str:
+    read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    cost = "" if usage.cost is None else f", cost {usage.cost:.4f}"
+    cached = f"{usage.cache_read_tokens} cached" if usage.cache_read_tokens else "none cached"
+    return f"{read} tokens in ({cached}), {usage.output_tokens} out{cost}"

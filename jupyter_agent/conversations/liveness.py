@@ -1,10 +1,29 @@
-"""Which servers with the same store are alive, said by locks that end with their process."""
+"""Which servers with the same store are alive, and the end of the turns that dead ones left."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.conversations.log import Batch
+from jupyter_agent.conversations.store import ConversationStore, TurnRecord
+from jupyter_agent.errors import StoreUnavailable
+from jupyter_agent.events import (
+    CallDenied,
+    CallInvalid,
+    Event,
+    TextEnded,
+    ThinkingEnded,
+    TurnFailed,
+    TurnStarted,
+)
 
 
 class Presence:
@@ -48,3 +67,112 @@ class Presence:
 
     def _path(self, server_id: str) -> Path:
         return self._folder / f"{Path(server_id).name}.lock"
+
+
+log = logging.getLogger(__name__)
+
+_CUT_OFF = "The server stopped before the input was complete; nothing was done."
+
+
+class Interrupted:
+    """Ends them as `interrupted`, with a valid history. Nothing is run again."""
+
+    def __init__(self, store: ConversationStore, presence: Presence) -> None:
+        self._store = store
+        self._presence = presence
+        self._unended: set[str] = set()
+        self._lock = asyncio.Lock()
+
+    def add(self, turn_id: str) -> None:
+        """A turn of this server is over, and its end could not be written."""
+        self._unended.add(turn_id)
+
+    async def end(self) -> None:
+        """Ends those that can be ended now; a turn of another server that is alive continues."""
+        async with self._lock:
+            try:
+                for server, record in await self._store.live_turns():
+                    if await self._left(server, record.id):
+                        await self._end(record)
+                        self._unended.discard(record.id)
+            except StoreUnavailable as error:  # what is in the store can still be read, perhaps
+                log.error("Interrupted turns are not ended yet: %s", error)
+
+    async def _left(self, server: str, turn_id: str) -> bool:
+        if server == self._presence.id:
+            return turn_id in self._unended
+        if await asyncio.to_thread(self._presence.alive, server):
+            return False
+        claimed = await self._store.claim(turn_id, server, self._presence.id)
+        if claimed:
+            self._unended.add(turn_id)  # it is ours now, also if its end fails
+        return claimed
+
+    async def _end(self, record: TurnRecord) -> None:
+        history = Transcript(await self._store.sendable(record))
+        told = await self._store.events(record.id)
+        error = "The server stopped during this turn. Nothing was run again; you can ask again."
+        before = _closing(event for _, event in told) if told else (started(record),)
+        events = (*before, TurnFailed(error=error))
+        batch = Batch(
+            events=tuple(enumerate(events, start=(told[-1][0] if told else 0) + 1)),
+            messages=history.finish(),
+            state="interrupted",
+            stop_reason="interrupted",
+        )
+        await self._store.append(record.id, batch)
+
+
+def started(turn: TurnRecord) -> TurnStarted:
+    """The first event of a turn."""
+    return TurnStarted(
+        message_id=turn.answer_id,
+        conversation_id=turn.conversation_id,
+        turn_id=turn.id,
+        model=turn.request["model"],
+        notebook=turn.request["notebook"],
+    )
+
+
+def _closing(events: Iterable[Event]) -> list[Event]:
+    """Ends what pages would show for ever as being written or asked.
+
+    A call that was running gets no outcome: nobody knows how it ended.
+    """
+    ends: dict[str, Event] = {}
+    """By part or call: how it ends if nothing more is said of it."""
+    inputs: defaultdict[str, list[str]] = defaultdict(list)
+    asked: dict[str, str] = {}
+    """The call of each approval."""
+    for event in events:
+        match event.type:
+            case "text-start":
+                ends[event.part_id] = TextEnded(part_id=event.part_id)
+            case "reasoning-start":
+                ends[event.part_id] = ThinkingEnded(part_id=event.part_id)
+            case "text-end" | "reasoning-end":
+                ends.pop(event.part_id, None)
+            case "tool-input-start":
+                ends[event.call_id] = CallInvalid(
+                    call_id=event.call_id, tool=event.tool, input="", error=_CUT_OFF
+                )
+            case "tool-input-delta":
+                inputs[event.call_id].append(event.input_text_delta)
+            case "tool-approval-request":
+                asked[event.approval_id] = event.call_id
+                ends[event.call_id] = CallDenied(call_id=event.call_id)
+            case "data-notice" if event.kind == "answered":
+                for approval in event.facts["approvals"]:
+                    ends.pop(asked.get(approval["id"], ""), None)
+            case (
+                "tool-input-available"
+                | "tool-input-error"
+                | "tool-output-available"
+                | "tool-output-error"
+                | "tool-output-denied"
+            ):
+                ends.pop(event.call_id, None)
+    return [
+        replace(end, input="".join(inputs[end.call_id])) if isinstance(end, CallInvalid) else end
+        for end in ends.values()
+    ]

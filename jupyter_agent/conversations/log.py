@@ -1,77 +1,209 @@
-"""What the server's log says of a turn: a line for each step, and why it ended."""
+"""The log of a turn: whatever happens in it is appended here, a moment in one transaction.
+
+What tables say of calls, changes, steps and usage is kept from the events, and from nothing else.
+"""
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.agent.ending import Ending
-from jupyter_agent.events import CallInvalid, CallReady, Event, StepStarted, Usage, UsageUpdated
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.conversations.approvals import add_answers, add_questions, add_rules, expire
+from jupyter_agent.conversations.audit import AuditEntry, add_entries
+from jupyter_agent.conversations.changes import add_changes
+from jupyter_agent.conversations.database import now
+from jupyter_agent.events import CallOutput, CellsChanged, Event, to_json
+from jupyter_agent.models.base import Message
+
+TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
+
+EVENT_LIMIT = 1_000_000
+"""Characters of JSON of one event that tells outputs: a client reads it whole, again each time."""
+
+_LONGEST = (100_000, 10_000, 1_000, 0)
+"""Characters of a single output, tried one after the other; with 0 all are left out."""
 
 
-class TurnLog:
-    """Listens to a turn's events. It says how much and how long, never what anybody wrote."""
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What is written of a turn in one transaction."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        turn_id: str,
-        max_steps: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._log = log
-        self._turn_id = turn_id
-        self._max_steps = max_steps
-        self._clock = clock
-        self._began = clock()
-        self._step_began: float | None = None
-        self._steps = 0
-        self._calls: dict[str, str] = {}
-        """Tools of the step's calls, by id."""
+    events: tuple[tuple[int, Event], ...] = ()
+    """With their numbers."""
+    messages: tuple[Message, ...] = ()
+    """Of the history, in order."""
+    audit: tuple[AuditEntry, ...] = ()
+    asked: tuple[Approval, ...] = ()
+    """Questions that wait for an answer from now on."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """By the ids of their questions."""
+    expired: tuple[str, ...] = ()
+    """Ids of questions that nobody answered in time."""
+    allowed: tuple[tuple[str, str], ...] = ()
+    """(tool, notebook) that need no answer in this conversation from now on."""
+    state: TurnState | None = None
+    stop_reason: str | None = None
+    """Why the turn ended, with its last state."""
 
-    def hear(self, event: Event) -> None:
-        """One more event of the turn; the usage is the last thing that a step tells."""
-        match event:
-            case StepStarted() if self._step_began is None:
-                self._step_began = self._clock()
-            case CallReady() | CallInvalid():
-                self._calls[event.call_id] = event.tool
-            case UsageUpdated():
-                self._end_step(event.step)
-
-    def end(self, ending: Ending) -> None:
-        """The turn is over."""
-        self._log.info(
-            "Turn %s is %s after %d steps: %s; %s, %.1f s",
-            self._turn_id,
-            ending.state,
-            ending.steps,
-            ending.why,
-            _amount(ending.usage),
-            self._clock() - self._began,
+    def __add__(self, later: Batch) -> Batch:
+        return Batch(
+            events=self.events + later.events,
+            messages=self.messages + later.messages,
+            audit=self.audit + later.audit,
+            asked=self.asked + later.asked,
+            answers={**self.answers, **later.answers},
+            expired=self.expired + later.expired,
+            allowed=self.allowed + later.allowed,
+            state=later.state or self.state,
+            stop_reason=later.stop_reason or self.stop_reason,
         )
 
-    def _end_step(self, usage: Usage) -> None:
-        self._steps += 1
-        now = self._clock()
-        began = now if self._step_began is None else self._step_began
-        tools = f" ({', '.join(self._calls.values())})" if self._calls else ""
-        self._log.info(
-            "Turn %s step %d of %d: %d calls%s, %s, %.1f s",
-            self._turn_id,
-            self._steps,
-            self._max_steps,
-            len(self._calls),
-            tools,
-            _amount(usage),
-            now - began,
-        )
-        self._step_began, self._calls = None, {}
+
+def write(db: sqlite3.Connection, turn_id: str, batch: Batch) -> None:
+    """Within a transaction: appends to the log of a turn."""
+    time = now()
+    db.executemany(
+        "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
+        [(turn_id, seq, json.dumps(to_json(capped(event)))) for seq, event in batch.events],
+    )
+    for _, event in batch.events:
+        _project(db, turn_id, event)
+    db.executemany(
+        "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
+        [(turn_id, message["role"], json.dumps(message)) for message in batch.messages],
+    )
+    add_questions(db, turn_id, batch.asked)
+    add_answers(db, batch.answers)
+    add_rules(db, turn_id, batch.allowed)
+    expire(db, batch.expired)
+    add_entries(db, batch.audit)
+    if batch.stop_reason is not None:
+        _close(db, turn_id, batch.stop_reason, time)
+    if batch.state is not None:
+        db.execute("UPDATE turns SET state = ? WHERE id = ?", (batch.state, turn_id))
 
 
-def _amount(usage: Usage) -> str:
-    read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
-    cost = "" if usage.cost is None else f", cost {usage.cost:.4f}"
-    cached = f"{usage.cache_read_tokens} cached" if usage.cache_read_tokens else "none cached"
-    return f"{read} tokens in ({cached}), {usage.output_tokens} out{cost}"
+def _project(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
+    if event.type == "data-changes":
+        add_changes(db, turn_id, event.call_id, event.changes)
+    elif event.type == "message-metadata":
+        usage = json.dumps(asdict(event.usage))
+        db.execute("UPDATE turns SET usage = ?, steps = steps + 1 WHERE id = ?", (usage, turn_id))
+    else:
+        _note_call(db, turn_id, event)
+
+
+def _close(db: sqlite3.Connection, turn_id: str, stop_reason: str, time: str) -> None:
+    _close_calls(db, turn_id)
+    db.execute(
+        "UPDATE turns SET stop_reason = ?, ended = ? WHERE id = ?", (stop_reason, time, turn_id)
+    )
+    db.execute(
+        "UPDATE approvals SET state = 'expired', answered = ?"
+        " WHERE turn_id = ? AND state = 'pending'",
+        (time, turn_id),
+    )
+
+
+def _note_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
+    """Notes what the event says of a call: that it began, or how it ended."""
+    match event.type:
+        case "tool-input-available":
+            _begin_call(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
+        case "tool-input-error":
+            _begin_call(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
+            _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
+        case "tool-output-available" if not event.preliminary:
+            _end_call(db, turn_id, event.call_id, "done", json.dumps(event.output))
+        case "tool-output-error":
+            _end_call(db, turn_id, event.call_id, "failed", json.dumps(event.error))
+        case "tool-output-denied":
+            _end_call(db, turn_id, event.call_id, "refused", None)
+
+
+def _close_calls(db: sqlite3.Connection, turn_id: str) -> None:
+    """The turn is over: of a call that has no end, nobody knows whether it was done.
+
+    One that waited for an answer was not; it counts as refused.
+    """
+    db.execute(
+        """
+        UPDATE calls SET ended = ?1, state = CASE WHEN EXISTS (
+            SELECT 1 FROM approvals a WHERE a.turn_id = calls.turn_id
+            AND a.call_id = calls.call_id AND a.state = 'pending'
+        ) THEN 'refused' ELSE 'unknown' END
+        WHERE turn_id = ?2 AND state = 'started'
+        """,
+        (now(), turn_id),
+    )
+
+
+def _begin_call(db: sqlite3.Connection, turn_id: str, call_id: str, tool: str, input: str) -> None:
+    db.execute(
+        "INSERT INTO calls (turn_id, call_id, tool, input, state, started)"
+        " VALUES (?, ?, ?, ?, 'started', ?) ON CONFLICT DO NOTHING",
+        (turn_id, call_id, tool, input, now()),
+    )
+
+
+def _end_call(
+    db: sqlite3.Connection, turn_id: str, call_id: str, state: str, result: str | None
+) -> None:
+    db.execute(
+        "UPDATE calls SET state = ?, result = coalesce(?, result), ended = ?"
+        " WHERE turn_id = ? AND call_id = ?",
+        (state, result, now(), turn_id, call_id),
+    )
+
+
+def capped(event: Event) -> Event:
+    """The event, without the longest texts of its outputs where it is too large.
+
+    `GET runs/{id}` and `GET turns/{id}/changes` give them whole; what was left out says so.
+    """
+    if isinstance(event, CallOutput):
+        return replace(event, output=_fitting(event.output))
+    if isinstance(event, CellsChanged):
+        return replace(event, changes=tuple(_fitting(event.changes)))
+    return event
+
+
+def _fitting(value: Any) -> Any:
+    if _size(value) <= EVENT_LIMIT:
+        return value
+    for longest in _LONGEST:
+        fitting = _without(value, longest)
+        if _size(fitting) <= EVENT_LIMIT:
+            break
+    return fitting
+
+
+def _without(value: Any, longest: int) -> Any:
+    """The value with no longer outputs; all else of it is left alone."""
+    if isinstance(value, Mapping):
+        return {
+            key: _outputs(item, longest) if key == "outputs" else _without(item, longest)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_without(item, longest) for item in value]
+    return value
+
+
+def _outputs(outputs: Sequence[Any], longest: int) -> list[Any]:
+    if not longest:
+        return [_note(_size(outputs))] if outputs else []
+    return [output if (size := _size(output)) <= longest else _note(size) for output in outputs]
+
+
+def _note(size: int) -> dict[str, Any]:
+    text = f"[Outputs of {size:,} characters: see the cell.]"
+    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value))

@@ -7,9 +7,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from jupyter_agent.conversations.live import Books
 from jupyter_agent.conversations.requests import RequestStore, leaves_machine
-from jupyter_agent.conversations.store import TurnRecord
+from jupyter_agent.conversations.store import Opening, TurnRecord
 from jupyter_agent.events import Notice
 from jupyter_agent.models.base import Model, ModelEvent, ModelRequest
 from jupyter_agent.text.notebook import HIDDEN
@@ -22,9 +21,9 @@ _SENT: Mapping[Share, str] = {
 }
 
 
-async def notices(books: Books, turn: TurnRecord, model: Model) -> Sequence[Notice]:
+async def notices(store: RequestStore, opening: Opening, model: Model) -> Sequence[Notice]:
     """What a person is told before a turn sends anything."""
-    told = [await _first_sending(books, turn, model), await _left_out(books, turn)]
+    told = [await _first_sending(store, opening.turn, model), _left_out(opening)]
     return [notice for notice in told if notice is not None]
 
 
@@ -69,9 +68,9 @@ class RecordedModel:
                 yield event
 
 
-async def _first_sending(books: Books, turn: TurnRecord, model: Model) -> Notice | None:
+async def _first_sending(store: RequestStore, turn: TurnRecord, model: Model) -> Notice | None:
     """Who gets what, told when something is sent there for the first time."""
-    if not leaves_machine(model.host) or await books.requests.sent_to(turn.owner, model.host):
+    if not leaves_machine(model.host) or await store.sent_to(turn.owner, model.host):
         return None
     share: Share = turn.request["share"]
     return Notice(
@@ -82,14 +81,14 @@ async def _first_sending(books: Books, turn: TurnRecord, model: Model) -> Notice
     )
 
 
-async def _left_out(books: Books, turn: TurnRecord) -> Notice | None:
+def _left_out(opening: Opening) -> Notice | None:
     """Turns that are not sent again: they were made when more was shared."""
-    left = await books.store.freer_turns(turn)
+    left, share = opening.withheld, opening.turn.request["share"]
     if not left:
         return None
     return Notice(
         kind="withheld",
         text=f"The model is not told of {left} earlier turns of this conversation: more was shared "
-        f"in them than now (`{turn.request['share']}`).",
+        f"in them than now (`{share}`).",
         facts={"turns": left},
     )

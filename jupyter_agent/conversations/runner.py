@@ -5,33 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from jupyter_agent.agent.approval import Answer
+from jupyter_agent.agent.compaction import compact
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.ending import Ending, broken, stopped
-from jupyter_agent.agent.limits import Meter
-from jupyter_agent.agent.loop import Turn, run_turn
+from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.limits import Limits, Meter
+from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, system
-from jupyter_agent.conversations.approvals import said
+from jupyter_agent.agent.turn import Ending, Moment, Turn, broken
+from jupyter_agent.conversations.approvals import allowing
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
-from jupyter_agent.conversations.compaction import compact_after, open_transcript
 from jupyter_agent.conversations.instructions import describe, find_instructions
-from jupyter_agent.conversations.interrupted import Interrupted, started
-from jupyter_agent.conversations.live import Books, LiveTurn
-from jupyter_agent.conversations.liveness import Presence
-from jupyter_agent.conversations.log import TurnLog
+from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
+from jupyter_agent.conversations.liveness import Interrupted, Presence, started
 from jupyter_agent.conversations.recorded_model import RecordedModel, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
-from jupyter_agent.conversations.rules import allowing
 from jupyter_agent.conversations.situation import situation
-from jupyter_agent.conversations.store import NewTurn, TurnRecord
+from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, StoreUnavailable
-from jupyter_agent.events import Event, Usage
-from jupyter_agent.models.base import Model
+from jupyter_agent.events import Usage
+from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
@@ -45,6 +44,19 @@ INTERNAL = (
     "Nothing in your notebooks was lost. You can ask again."
 )
 DRAIN_SECONDS = 5.0
+MAX_READS = 200
+"""Conversations of which is known what they have read; others have to read again."""
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A turn whose question is in the file."""
+
+    request: TurnRequest
+    model: Model
+    work: Workspace
+    system: str
+    opening: Opening
 
 
 class TurnRunner:
@@ -52,7 +64,7 @@ class TurnRunner:
 
     def __init__(
         self,
-        books: Books,
+        stores: TurnStores,
         models: Models,
         dispatcher: Dispatcher,
         services: Services,
@@ -63,7 +75,7 @@ class TurnRunner:
         active: Callable[[], object] = bool,
     ) -> None:
         """`active` is called when a turn does something."""
-        self.books = books
+        self.stores = stores
         self.log = log
         self._models = models
         self._dispatcher = dispatcher
@@ -75,7 +87,7 @@ class TurnRunner:
         self._keys: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._presence = presence
         self._active = active
-        self._interrupted = Interrupted(books.store, presence)
+        self._interrupted = Interrupted(stores.conversations, presence)
         self._outliving: set[asyncio.Task[None]] = set()
 
     # -- finding
@@ -97,8 +109,16 @@ class TurnRunner:
         return list(self._live.values())
 
     def reads(self, owner: str, conversation_id: str) -> Reads:
-        """What a conversation has read; forgotten when the server stops."""
-        return self._reads.setdefault((owner, conversation_id), Reads())
+        """What a conversation has read; of those that were not used for long it is forgotten."""
+        key = (owner, conversation_id)
+        self._reads[key] = reads = self._reads.pop(key, None) or Reads()
+        if len(self._reads) > MAX_READS:
+            del self._reads[next(iter(self._reads))]  # it was not asked for the longest
+        return reads
+
+    def forget(self, owner: str, conversation_id: str) -> None:
+        """Drops what a conversation has read, since the conversation is deleted."""
+        self._reads.pop((owner, conversation_id), None)
 
     def policy(self, mode: Mode, allow: frozenset[str]) -> Policy:
         """What a caller may do with this mode, below the administrator's ceiling."""
@@ -126,19 +146,27 @@ class TurnRunner:
             return await self._start(request)
 
     async def compact(self, last: TurnRecord, model: str) -> Usage | None:
-        """Summarises a conversation up to its last turn; None where there is nothing to.
+        """Summarises a conversation up to its last turn.
 
-        Raises RequestError 409 where a turn of it runs, ModelError.
+        Gives what that used, or None if there is nothing to summarise. Raises RequestError 409
+        where a turn of it runs, ModelError.
         """
         with self._alone(last.owner, last.conversation_id):
             work = Workspace(
                 services=self._services,
                 user=last.owner,
-                authorize=_nothing,
+                authorize=deny_all,
                 home=last.request["notebook"],
             )
             asked = self._recorded(self._models.get(model), last.id, work)
-            return await compact_after(self.books.store, last, asked, self._models.facts(model))
+            meter = Meter(Limits(), self._models.facts(model))
+            transcript = Transcript(await self.stores.conversations.sendable(last))
+            summary: Sequence[Message] = ()
+            try:
+                summary = await compact(transcript, asked, Limits(), meter.spend)
+            finally:
+                await self.stores.conversations.add_after(last.id, summary, meter.usage)
+            return meter.usage if summary else None
 
     @contextmanager
     def _alone(self, owner: str, conversation_id: str) -> Iterator[None]:
@@ -167,17 +195,12 @@ class TurnRunner:
             share=self.share(request.share),
         )
         instructions = await find_instructions(work, request.instructions, self._models.mask)
-        await self._begin(request, model, turn_id, work, instructions)
-        try:
-            record = await self.books.store.turn(turn_id)
-        except StoreUnavailable:
-            self._interrupted.add(turn_id)
-            raise
-        assert record is not None
-        live = LiveTurn(record, self.books, ends_to_ask=request.on_approval == "end")
+        opening = await self._begin(request, model, turn_id, work, instructions)
+        live = LiveTurn(opening.turn, self.stores, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
-        self.books.announce(record.conversation_id, turn_id)
-        live.task = asyncio.create_task(self._run(live, request, model, work, instructions))
+        self.stores.announce(request.conversation_id, turn_id)
+        begun = _Begun(request, model, work, system(instructions), opening)
+        live.task = asyncio.create_task(self._run(live, begun))
         return live
 
     async def _begin(
@@ -187,12 +210,12 @@ class TurnRunner:
         turn_id: str,
         work: Workspace,
         instructions: Sequence[Instructions],
-    ) -> None:
+    ) -> Opening:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
         attached = self._dispatcher.redact_for_model(await attached_text(request.attachments, work))
-        await self.books.store.begin(
+        return await self.stores.conversations.begin(
             NewTurn(
                 id=turn_id,
                 owner=request.owner,
@@ -220,32 +243,26 @@ class TurnRunner:
 
     async def _undo_from(self, request: TurnRequest, question_id: str, work: Workspace) -> None:
         await work.need(("write", "contents"))
-        turns = await self.books.store.turns(request.owner, request.conversation_id)
+        turns = await self.stores.conversations.turns(request.owner, request.conversation_id)
         first = next(n for n, turn in enumerate(turns) if turn.question_id == question_id)
         for turn in reversed(turns[first:]):
-            await undo_turn(self.books, turn, work)
+            await undo_turn(self.stores, turn, work)
 
     # -- running
 
-    async def _run(
-        self,
-        live: LiveTurn,
-        request: TurnRequest,
-        model: Model,
-        work: Workspace,
-        instructions: Sequence[Instructions],
-    ) -> None:
+    async def _run(self, live: LiveTurn, begun: _Begun) -> None:
         turn_id = live.record.id
         try:
-            ending = await self._ending(live, request, model, work, instructions)
+            turn = await self._turn(live, begun)
+            ending = await self._until_ended(live, turn)
         except StoreUnavailable as error:
             self.log.error("Turn %s failed: %s", turn_id, error)
             ending = broken(error.message, "store_unavailable")
-        except Exception:  # the outermost edge of a turn: a bug ends it, and everybody is told
-            self.log.exception("Turn %s failed: a bug of ours", turn_id)
+        except Exception:  # the outermost edge of a turn: a bug ends it, and every client learns it
+            self.log.exception("Turn %s failed: internal error", turn_id)
             ending = broken(INTERNAL, "internal_error")
         try:
-            await live.end(ending.state, ending.event, ending.stop_reason, ending.steps)
+            await live.end(ending)
         except StoreUnavailable as error:  # its followers have its end all the same
             self.log.error("The end of turn %s is not in the store: %s", turn_id, error)
             self._interrupted.add(turn_id)
@@ -253,56 +270,56 @@ class TurnRunner:
             await live.close()
             del self._live[turn_id]
 
-    async def _ending(
-        self,
-        live: LiveTurn,
-        request: TurnRequest,
-        model: Model,
-        work: Workspace,
-        instructions: Sequence[Instructions],
-    ) -> Ending:
-        record = live.record
-        turn_log = TurnLog(self.log, record.id, request.limits.max_steps)
-
-        async def tell(event: Event) -> None:
-            await live.tell(event)
-            turn_log.hear(event)
-            self._active()
-
-        await live.tell(started(record))
-        for notice in await notices(self.books, record, model):
-            await live.tell(notice)
-        conversation = (record.owner, record.conversation_id)
-        remembered = await self.books.rules.of(*conversation)
+    async def _turn(self, live: LiveTurn, begun: _Begun) -> Turn:
+        """What the loop needs. Followers know by then that the turn began, and with what."""
+        record, request, model = live.record, begun.request, begun.model
+        work, opening = begun.work, begun.opening
+        await live.append(Moment(events=(started(record),), streamed=True))
         live.policy = policy = self.policy(request.mode, request.allow)
-        policy.rules = [*policy.rules, *(allowing(*rule) for rule in remembered)]
-        transcript = await open_transcript(self.books.store, record)
+        policy.rules = [*policy.rules, *(allowing(*rule) for rule in opening.rules)]
+        transcript = Transcript(opening.history)
         share, told = record.request["share"], self._dispatcher.redact_for_model
-        verdicts = await self.books.journal.verdicts(*conversation, record.id)
-        await transcript.situate(await situation(work, request, share, told, verdicts))
-        ending = await _until_stopped(
-            live,
-            Turn(
-                model=self._recorded(model, record.id, work),
-                transcript=transcript,
-                dispatcher=self._dispatcher,
-                work=work,
-                policy=policy,
-                system=system(instructions),
-                emit=tell,
-                ask=live.ask,
-                limits=request.limits,
-                facts=self._models.facts(model.id),
-            ),
+        facts = await situation(work, request, share, told, opening.verdicts)
+        said = await notices(self.stores.requests, opening, model)
+        await live.append(Moment(events=tuple(said), messages=transcript.situate(facts)))
+        return Turn(
+            model=self._recorded(model, record.id, work),
+            transcript=transcript,
+            dispatcher=self._dispatcher,
+            work=work,
+            policy=policy,
+            system=begun.system,
+            answers=live,
+            limits=request.limits,
+            facts=self._models.facts(model.id),
+            stop=live.stop,
         )
+
+    async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:
+        """Stores what the turn yields. A store that fails stops the turn, and is raised then."""
+        turn_log = TurnLog(self.log, live.record.id, turn.limits.max_steps)
+        failure: StoreUnavailable | None = None
+        async for moment in run_turn(turn):
+            turn_log.hear(moment.events)
+            self._active()
+            if moment.ending is not None:
+                ending = moment.ending
+                continue
+            try:
+                await live.append(moment)
+            except StoreUnavailable as error:
+                failure = failure or error
+                turn.stop.request()
         turn_log.end(ending)
         if ending.state == "stopped":
-            await self._services.runs.interrupt_turn(record.id)
+            await self._services.runs.interrupt_turn(live.record.id)
         await self._settle(live)
+        if failure is not None:
+            raise failure
         return ending
 
     def _recorded(self, model: Model, turn_id: str, work: Workspace) -> RecordedModel:
-        return RecordedModel(model, self.books.requests, turn_id, work.visibility)
+        return RecordedModel(model, self.stores.requests, turn_id, work.visibility)
 
     async def _settle(self, live: LiveTurn) -> None:
         """What the turn's runs changed is in the journal, also where no call reported it."""
@@ -316,18 +333,16 @@ class TurnRunner:
     async def _journal(self, live: LiveTurn, run: Run) -> None:
         await run.wait()
         changes = [self._dispatcher.to_journal(change) for change in run.report()]
-        await self.books.journal.add(live.record.id, run.id, changes)
-        self.books.announce(live.record.conversation_id, live.record.id)
+        if changes:
+            await self.stores.journal.add(live.record.id, run.id, changes)
+            self.stores.announce(live.record.conversation_id, live.record.id)
 
     # -- stopping and answering
 
     async def stop(self, live: LiveTurn) -> None:
         """Stops the turn and returns when it has stopped; stopping twice is stopping once."""
         assert live.task is not None
-        if not live.stopping:
-            live.stopping = True
-            if live.loop is not None:
-                live.loop.cancel()
+        live.stop.request()
         await asyncio.wait([live.task])
 
     async def answer(self, live: LiveTurn, answers: Mapping[str, Answer]) -> None:
@@ -339,24 +354,15 @@ class TurnRunner:
         for approval_id in answers:
             if approval_id in open_ids:
                 continue
-            if await self.books.approvals.state(live.record.id, approval_id) is None:
+            if await self.stores.approvals.state(live.record.id, approval_id) is None:
                 raise RequestError(404, "not_found", "This turn asked no such question.")
             raise _closed()
-        answered = await live.answer(answers)
-        if answered is None:
+        if not await live.answer(answers):
             raise _closed()
-        record = live.record
-        await self.books.audit.add(said(record, each, answers[each.id]) for each in answered)
-        for approval in answered:
-            notebook = approval.notebook
-            if answers[approval.id].remember == "conversation" and notebook is not None:
-                await self.books.rules.add(
-                    record.owner, record.conversation_id, approval.tool, notebook
-                )
 
     # -- the server's life
 
-    async def recovered(self) -> None:
+    async def recover(self) -> None:
         """Ends the turns that a crash cut off as `interrupted`; nothing is run again."""
         await self._interrupted.end()
 
@@ -367,18 +373,9 @@ class TurnRunner:
             await asyncio.wait(stops, timeout=DRAIN_SECONDS)
 
 
-async def _nothing(action: str, resource: str) -> bool:
+async def deny_all(action: str, resource: str) -> bool:
     """For work that only looks at what is not to be sent."""
     return False
-
-
-async def _until_stopped(live: LiveTurn, turn: Turn) -> Ending:
-    """Runs the loop. A stop cancels it, and nothing of what comes before or after it."""
-    if not live.stopping:
-        live.loop = asyncio.create_task(run_turn(turn))
-        with suppress(asyncio.CancelledError):  # stopped before its first step
-            return await live.loop
-    return stopped(Meter(turn.limits, turn.facts))
 
 
 def _closed() -> RequestError:

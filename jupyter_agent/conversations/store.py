@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from jupyter_agent.conversations.calls import close_calls, keep_call
-from jupyter_agent.conversations.caps import capped
-from jupyter_agent.conversations.changes import add_changes
+from jupyter_agent.conversations.approvals import rules_of
+from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.log import Batch, TurnState, write
 from jupyter_agent.errors import RequestError
-from jupyter_agent.events import Event, Usage, from_json, to_json
+from jupyter_agent.events import Event, Usage, from_json
+from jupyter_agent.models.base import Message
 from jupyter_agent.workspace.visibility import SHARES
-
-TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
-Message: TypeAlias = Mapping[str, Any]
-"""A message of the history as the loop keeps it: Anthropic's JSON, verbatim."""
 
 PAGE = 50
 
@@ -64,6 +61,21 @@ class NewTurn(Asked):
     """Id of a stored question: that turn and all after it leave the conversation."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What a turn starts from."""
+
+    turn: TurnRecord
+    history: Sequence[Message]
+    """As the model gets it, without turns in which more was shared than now."""
+    withheld: int
+    """How many such turns there are."""
+    rules: Sequence[tuple[str, str]]
+    """(tool, notebook) that need no answer in the conversation."""
+    verdicts: Sequence[str]
+    """What people did with the changes of earlier turns, in sentences for the model."""
+
+
 class ConversationStore:
     """Conversations of every owner. All methods answer after the data is in the file."""
 
@@ -79,7 +91,9 @@ class ConversationStore:
         rows = await self.database.rows(
             """
             SELECT c.*, (SELECT t.state FROM turns t WHERE t.owner = c.owner
-                AND t.conversation_id = c.id ORDER BY t.position DESC LIMIT 1) AS state
+                AND t.conversation_id = c.id ORDER BY t.position DESC LIMIT 1) AS state,
+                (SELECT json_group_array(json(t.usage)) FROM turns t WHERE t.owner = c.owner
+                AND t.conversation_id = c.id) AS usages
             FROM conversations c
             WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2)
               AND (?3 IS NULL OR c.title LIKE '%' || ?3 || '%' ESCAPE '\\' OR EXISTS (
@@ -101,7 +115,7 @@ class ConversationStore:
                 "model": row["model"],
                 "updated": row["updated"],
                 "state": row["state"],
-                "usage": asdict(await self.usage(owner, row["id"])),
+                "usage": asdict(_sum(json.loads(row["usages"]))),
             }
             for row in rows[:PAGE]
         ]
@@ -120,7 +134,7 @@ class ConversationStore:
             owner,
             conversation_id,
         )
-        return sum((Usage(**json.loads(row["usage"])) for row in rows), Usage())
+        return _sum(json.loads(row["usage"]) for row in rows)
 
     async def rename(self, owner: str, conversation_id: str, title: str) -> None:
         """Gives the conversation a title."""
@@ -139,12 +153,21 @@ class ConversationStore:
 
     # -- turns
 
-    async def begin(self, turn: NewTurn) -> None:
+    async def begin(self, turn: NewTurn) -> Opening:
         """Writes the question, durable before anything is sent to a model.
 
         Raises RequestError 409 where a turn of the conversation runs in another server.
         """
-        await self.database.run(lambda db: _begin(db, turn))
+
+        def work(db: sqlite3.Connection) -> Opening:
+            _begin(db, turn)
+            return _opening(db, turn.id)
+
+        return await self.database.run(work)
+
+    async def append(self, turn_id: str, batch: Batch) -> None:
+        """Adds to the log of a turn, all of it in one transaction."""
+        await self.database.run(lambda db: write(db, turn_id, batch))
 
     async def turn(self, turn_id: str) -> TurnRecord | None:
         """The turn of that id, whoever owns it."""
@@ -162,14 +185,9 @@ class ConversationStore:
         self, owner: str, conversation_id: str, *, replaced: bool = False
     ) -> list[TurnRecord]:
         """The turns of a conversation in order; `replaced`: those asked again too."""
-        rows = await self.database.rows(
-            "SELECT * FROM turns WHERE owner = ? AND conversation_id = ? AND replaced <= ?"
-            " ORDER BY position",
-            owner,
-            conversation_id,
-            int(replaced),
+        return await self.database.run(
+            lambda db: _turns(db, owner, conversation_id, replaced=replaced)
         )
-        return [_turn(row) for row in rows]
 
     async def live_turns(self) -> list[tuple[str, TurnRecord]]:
         """Turns that are said to run or wait, each with the id of the server that runs it."""
@@ -189,92 +207,29 @@ class ConversationStore:
 
         return await self.database.run(write)
 
-    async def set_state(self, turn_id: str, state: TurnState) -> None:
-        """The turn runs again or waits."""
-        await self.database.execute("UPDATE turns SET state = ? WHERE id = ?", state, turn_id)
+    async def add_after(self, turn_id: str, messages: Sequence[Message], usage: Usage) -> None:
+        """What was added to the history after a turn was over, and what that used."""
 
-    async def end(
-        self,
-        turn_id: str,
-        *,
-        state: TurnState,
-        stop_reason: str,
-        steps: int,
-        usage: Usage,
-        events: Sequence[tuple[int, Event]],
-    ) -> None:
-        """The turn is over; `events` are the last of it."""
-
-        def write(db: sqlite3.Connection) -> None:
-            time = now()
-            _add_events(db, turn_id, events)
-            close_calls(db, turn_id)
-            db.execute(
-                "UPDATE turns SET state = ?, stop_reason = ?, steps = ?, usage = ?, ended = ?"
-                " WHERE id = ?",
-                (state, stop_reason, steps, json.dumps(asdict(usage)), time, turn_id),
-            )
-            db.execute(
-                "UPDATE approvals SET state = 'expired', answered = ?"
-                " WHERE turn_id = ? AND state = 'pending'",
-                (time, turn_id),
-            )
-
-        await self.database.run(write)
-
-    async def add_usage(self, turn_id: str, usage: Usage) -> None:
-        """What was used for a turn after it was over."""
-
-        def write(db: sqlite3.Connection) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            write(db, turn_id, Batch(messages=tuple(messages)))
             row = db.execute("SELECT usage FROM turns WHERE id = ?", (turn_id,)).fetchone()
-            total = Usage(**json.loads(row["usage"])) + usage
-            db.execute(
-                "UPDATE turns SET usage = ? WHERE id = ?", (json.dumps(asdict(total)), turn_id)
-            )
+            total = json.dumps(asdict(Usage(**json.loads(row["usage"])) + usage))
+            db.execute("UPDATE turns SET usage = ? WHERE id = ?", (total, turn_id))
 
-        await self.database.run(write)
+        await self.database.run(work)
 
     # -- history: what the model is told
 
-    async def freer_turns(self, turn: TurnRecord) -> int:
-        """How many earlier turns of the conversation were made when more was shared."""
-        turns = await self.turns(turn.owner, turn.conversation_id)
-        return sum(_share(earlier) < _share(turn) for earlier in turns)
+    async def sendable(self, turn: TurnRecord) -> list[Message]:
+        """The history as this turn continues it: without turns in which more was shared."""
+        return await self.database.run(lambda db: _sendable(db, turn)[0])
 
-    async def sendable(self, turn: TurnRecord) -> list[dict[str, Any]]:
-        """The history as this turn goes on from it: without turns in which more was shared."""
-        turns = await self.turns(turn.owner, turn.conversation_id)
-        freer = {earlier.id for earlier in turns if _share(earlier) < _share(turn)}
-        history = await self._history(turn.owner, turn.conversation_id)
-        return [message for turn_id, message in history if turn_id not in freer]
-
-    async def history(self, owner: str, conversation_id: str) -> list[dict[str, Any]]:
+    async def history(self, owner: str, conversation_id: str) -> list[Message]:
         """All messages of the conversation that are still part of it, oldest first."""
-        return [message for _, message in await self._history(owner, conversation_id)]
-
-    async def _history(self, owner: str, conversation_id: str) -> list[tuple[str, dict[str, Any]]]:
-        rows = await self.database.rows(
-            "SELECT h.turn_id, h.content FROM history h JOIN turns t ON t.id = h.turn_id"
-            " WHERE t.owner = ? AND t.conversation_id = ? AND NOT t.replaced ORDER BY h.id",
-            owner,
-            conversation_id,
-        )
-        return [(row["turn_id"], json.loads(row["content"])) for row in rows]
-
-    async def append(self, turn_id: str, message: Message) -> None:
-        """One more message of the history."""
-        await self.database.execute(
-            "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
-            turn_id,
-            message["role"],
-            json.dumps(message),
-        )
+        found = await self.database.run(lambda db: _history(db, owner, conversation_id))
+        return [message for _, message in found]
 
     # -- events: what the outside is told
-
-    async def add_events(self, turn_id: str, events: Sequence[tuple[int, Event]]) -> None:
-        """Writes events with their numbers; what they say of calls and cells is kept with them."""
-        await self.database.run(lambda db: _add_events(db, turn_id, events))
 
     async def events(self, turn_id: str, after: int = 0) -> list[tuple[int, Event]]:
         """The events of a turn that follow number `after`."""
@@ -353,14 +308,45 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     )
 
 
-def _add_events(db: sqlite3.Connection, turn_id: str, events: Sequence[tuple[int, Event]]) -> None:
-    rows = [(turn_id, seq, json.dumps(to_json(capped(event)))) for seq, event in events]
-    db.executemany("INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)", rows)
-    for _, event in events:
-        if event.type == "cells_changed":
-            add_changes(db, turn_id, event.call_id, event.changes)
-        else:
-            keep_call(db, turn_id, event)
+def _opening(db: sqlite3.Connection, turn_id: str) -> Opening:
+    turn = _turn(db.execute("SELECT * FROM turns WHERE id = ?", (turn_id,)).fetchone())
+    history, withheld = _sendable(db, turn)
+    conversation = (turn.owner, turn.conversation_id)
+    return Opening(
+        turn=turn,
+        history=history,
+        withheld=withheld,
+        rules=rules_of(db, *conversation),
+        verdicts=verdicts(db, *conversation, turn_id),
+    )
+
+
+def _sendable(db: sqlite3.Connection, turn: TurnRecord) -> tuple[list[Message], int]:
+    """The messages that a model may get in that turn, and how many turns are withheld from it."""
+    turns = _turns(db, turn.owner, turn.conversation_id)
+    freer = {earlier.id for earlier in turns if _share(earlier) < _share(turn)}
+    history = _history(db, turn.owner, turn.conversation_id)
+    return [message for turn_id, message in history if turn_id not in freer], len(freer)
+
+
+def _turns(
+    db: sqlite3.Connection, owner: str, conversation_id: str, *, replaced: bool = False
+) -> list[TurnRecord]:
+    rows = db.execute(
+        "SELECT * FROM turns WHERE owner = ? AND conversation_id = ? AND replaced <= ?"
+        " ORDER BY position",
+        (owner, conversation_id, int(replaced)),
+    )
+    return [_turn(row) for row in rows]
+
+
+def _history(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[tuple[str, Message]]:
+    rows = db.execute(
+        "SELECT h.turn_id, h.content FROM history h JOIN turns t ON t.id = h.turn_id"
+        " WHERE t.owner = ? AND t.conversation_id = ? AND NOT t.replaced ORDER BY h.id",
+        (owner, conversation_id),
+    )
+    return [(row["turn_id"], json.loads(row["content"])) for row in rows]
 
 
 def _share(turn: TurnRecord) -> int:
@@ -383,6 +369,10 @@ def _turn(row: sqlite3.Row) -> TurnRecord:
         started=row["started"],
         ended=row["ended"],
     )
+
+
+def _sum(usages: Iterable[Mapping[str, Any]]) -> Usage:
+    return sum((Usage(**usage) for usage in usages), Usage())
 
 
 def _like(text: str) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from jupyter_agent.conversations.audit import Deed
+from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.changes import Entry, Journal
-from jupyter_agent.conversations.live import Books
+from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import Undone, undo
@@ -29,7 +29,7 @@ class UndoneTurn:
 
 
 async def undo_turn(
-    books: Books, turn: TurnRecord, work: Workspace, cells: Collection[CellName] | None = None
+    books: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellName] | None = None
 ) -> UndoneTurn:
     """Takes back the changes of a turn, or only those of some cells.
 
@@ -71,18 +71,18 @@ async def undo_turn(
         undone += result.undone
         conflicts += result.conflicts
         await _mark(journal, of_notebook, result)
-    await books.audit.add(_deeds(work.user, turn.id, undone, conflicts))
+    await books.audit.add(_entries(work.user, turn.id, undone, conflicts))
     books.announce(turn.conversation_id, turn.id)
     return UndoneTurn(undone=undone, conflicts=conflicts)
 
 
-def _deeds(
+def _entries(
     owner: str, turn_id: str, undone: Sequence[Change], conflicts: Sequence[Mapping[str, Any]]
-) -> Iterator[Deed]:
+) -> Iterator[AuditEntry]:
     whys: dict[CellName, str | None] = {(each.notebook, each.cell_id): None for each in undone}
     whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in conflicts}
     for (notebook, cell_id), why in whys.items():
-        yield Deed(
+        yield AuditEntry(
             owner=owner,
             entry="person",
             turn_id=turn_id,

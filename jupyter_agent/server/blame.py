@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jupyter_agent.conversations.blame import CellText
+from jupyter_agent.conversations.changes import CellText
 from jupyter_agent.server.base import Authorizer, operation
-from jupyter_agent.server.turns import DoneHandler
+from jupyter_agent.server.turns import TurnHandlerBase
 from jupyter_agent.workspace.workspace import READ, Workspace
 
 
-class BlameHandler(DoneHandler):
+class BlameHandler(TurnHandlerBase):
     """`GET notebooks/{path}/blame`"""
 
     @operation("read", "contents")
@@ -20,5 +20,5 @@ class BlameHandler(DoneHandler):
             cells = [
                 CellText(id=cell.id, type=cell.type, source=cell.source) for cell in await nb.read()
             ]
-        found = await self.books.journal.blame(nb.path, cells, self.owner)
+        found = await self.stores.journal.blame(nb.path, cells, self.owner)
         self.answer({"path": nb.path, "cells": [each.to_json() for each in found]})

@@ -27,9 +27,9 @@ from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Services
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-MOST_OF_IMAGE = 5_000_000
+MAX_IMAGE_CHARS = 5_000_000
 """Characters of a picture in base64: what model services take."""
-MOST_OF_NAME = 200
+MAX_NAME_CHARS = 200
 _ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
@@ -91,22 +91,22 @@ class TurnAnswers(StreamHandler):
         self.ceiling = ceiling
 
     async def ready(self) -> None:
-        await self.runner.recovered()
+        await self.runner.recover()
 
     async def outcome(self, turn_id: str) -> dict[str, Any]:
         """The turn as `stream: false` answers it."""
-        books = self.runner.books
-        record = await books.store.turn(turn_id)
+        stores = self.runner.stores
+        record = await stores.conversations.turn(turn_id)
         assert record is not None
-        events = [event for _, event in await books.store.events(turn_id)]
+        events = [event for _, event in await stores.conversations.events(turn_id)]
         return {
             "conversation_id": record.conversation_id,
             "turn_id": turn_id,
             "state": record.state,
             "message": wire.message(record.answer_id, events),
             "usage": asdict(record.usage),
-            "changes": [entry.change.to_json() for entry in await books.journal.of_turn(turn_id)],
-            "approvals": await books.approvals.pending(turn_id),
+            "changes": [entry.change.to_json() for entry in await stores.journal.of_turn(turn_id)],
+            "approvals": await stores.approvals.pending(turn_id),
         }
 
     async def replay(self, record: TurnRecord, after: int = 0) -> None:
@@ -114,8 +114,8 @@ class TurnAnswers(StreamHandler):
         await self.send(self._stored(record, after))
 
     async def _stored(self, record: TurnRecord, after: int) -> AsyncIterator[tuple[int, Event]]:
-        for seq, event in await self.runner.books.store.events(record.id, after):
-            if not (isinstance(event, TurnFinished) and event.waiting):
+        for seq, event in await self.runner.stores.conversations.events(record.id, after):
+            if not (isinstance(event, TurnFinished) and event.state):
                 yield seq, event
 
     def live_in(self, conversation_id: str) -> LiveTurn | None:
@@ -133,7 +133,9 @@ class ChatHandler(TurnAnswers):
         conversation_id = body.id or new_id("c")
         key = self.request.headers.get("Idempotency-Key")
         async with self.runner.keyed(self.owner, key):
-            known = await self.runner.books.store.turn_by_key(self.owner, key) if key else None
+            known = (
+                await self.runner.stores.conversations.turn_by_key(self.owner, key) if key else None
+            )
             if known is None:
                 turn, after = await self._start(body, conversation_id, key)
         if known is None:
@@ -204,7 +206,7 @@ class ChatHandler(TurnAnswers):
         self, body: ChatBody, conversation_id: str
     ) -> tuple[dict[str, Any], str | None]:
         """The user's message of this turn, and the id of the stored one that it replaces."""
-        turns = await self.runner.books.store.turns(self.owner, conversation_id)
+        turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
         if body.trigger == "regenerate-message":
             last = turns[-1] if turns else None
             turn = _turn_of(turns, body.messageId) if body.messageId else last
@@ -246,7 +248,7 @@ class ChatStreamHandler(TurnAnswers):
         turn = self.live_in(conversation_id)
         if turn is not None:
             return await self.stream(turn, int(last))
-        latest = (await self.runner.books.store.turns(self.owner, conversation_id))[-1:]
+        latest = (await self.runner.stores.conversations.turns(self.owner, conversation_id))[-1:]
         if int(last) and latest:
             return await self.replay(latest[0], int(last))
         self.answer_nothing()
@@ -258,7 +260,7 @@ class ChatStopHandler(TurnAnswers):
     @operation("write")
     async def post(self, conversation_id: str) -> None:
         """Stops the running turn; answers when it has stopped."""
-        store = self.runner.books.store
+        store = self.runner.stores.conversations
         turn = self.live_in(conversation_id)
         if turn is not None:
             await self.runner.stop(turn)
@@ -277,7 +279,7 @@ class ChatApprovalsHandler(TurnAnswers):
         first."""
         turn = self.live_in(conversation_id)
         if turn is None:
-            turns = await self.runner.books.store.turns(self.owner, conversation_id)
+            turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
             if not turns:
                 raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
             raise RequestError(409, "approval_closed", "That turn is over; ask again.")
@@ -339,11 +341,11 @@ def _part(part: Any) -> dict[str, str] | None:
         if media_type not in IMAGES or not isinstance(url, str) or not _is_data(url):
             message = f"A file part is a data: URL in base64 of one of {', '.join(IMAGES)}."
             raise RequestError(400, "invalid_body", message)
-        if len(url) > MOST_OF_IMAGE:
+        if len(url) > MAX_IMAGE_CHARS:
             message = "A picture is too large: at most 5 MB in base64. Send it smaller."
             raise RequestError(413, "too_large", message)
         name = part.get("filename")
-        named = {"filename": name[:MOST_OF_NAME]} if isinstance(name, str) else {}
+        named = {"filename": name[:MAX_NAME_CHARS]} if isinstance(name, str) else {}
         return {"type": "file", "mediaType": media_type, "url": url, **named}
     return None
 

@@ -22,16 +22,16 @@ class RenameBody(BaseModel):
     title: str = Field(min_length=1, max_length=200)
 
 
-class KeptHandler(AgentHandler):
+class ConversationHandlerBase(AgentHandler):
     """What all routes of conversations share."""
 
     def initialize(self, runner: TurnRunner, services: Services) -> None:
         self.runner = runner
         self.services = services
-        self.store = runner.books.store
+        self.store = runner.stores.conversations
 
     async def ready(self) -> None:
-        await self.runner.recovered()
+        await self.runner.recover()
 
     async def known(self, conversation_id: str) -> dict[str, Any]:
         """The conversation's row. Raises RequestError 404 for one that is not the user's."""
@@ -64,7 +64,7 @@ class KeptHandler(AgentHandler):
         }
 
 
-class ConversationsHandler(KeptHandler):
+class ConversationsHandler(ConversationHandlerBase):
     """`GET conversations`"""
 
     @operation("read", query=("notebook", "q", "page"))
@@ -80,7 +80,7 @@ class ConversationsHandler(KeptHandler):
         self.answer({"conversations": found, "next_page": next_page})
 
 
-class ConversationHandler(KeptHandler):
+class ConversationHandler(ConversationHandlerBase):
     """`conversations/{id}`"""
 
     @operation("read")
@@ -93,7 +93,7 @@ class ConversationHandler(KeptHandler):
         """A new title."""
         await self.known(conversation_id)
         await self.store.rename(self.owner, conversation_id, body.title)
-        self.runner.books.announce(conversation_id)
+        self.runner.stores.announce(conversation_id)
         self.answer(await self.whole(conversation_id))
 
     @operation("write", answers=204)
@@ -104,11 +104,12 @@ class ConversationHandler(KeptHandler):
         if turn is not None:
             await self.runner.stop(turn)
         await self.store.delete(self.owner, conversation_id)
-        self.runner.books.announce(conversation_id)
+        self.runner.forget(self.owner, conversation_id)
+        self.runner.stores.announce(conversation_id)
         self.answer_nothing()
 
 
-class CompactHandler(KeptHandler):
+class CompactHandler(ConversationHandlerBase):
     """`POST conversations/{id}/compact`"""
 
     @operation("write")
@@ -120,14 +121,14 @@ class CompactHandler(KeptHandler):
         self.answer({"compacted": used is not None, "usage": asdict(used or Usage())})
 
 
-class RulesHandler(KeptHandler):
+class RulesHandler(ConversationHandlerBase):
     """`conversations/{id}/rules`"""
 
     @operation("read")
     async def get(self, conversation_id: str) -> None:
         """What was answered with "always allow here": tools, each in a notebook."""
         await self.known(conversation_id)
-        rules = await self.runner.books.rules.of(self.owner, conversation_id)
+        rules = await self.runner.stores.rules.of(self.owner, conversation_id)
         self.answer(
             {
                 "allow": list(dict.fromkeys(tool for tool, _ in rules)),
@@ -139,11 +140,11 @@ class RulesHandler(KeptHandler):
     async def delete(self, conversation_id: str) -> None:
         """Asks again from now on."""
         await self.known(conversation_id)
-        await self.runner.books.rules.forget(self.owner, conversation_id)
+        await self.runner.stores.rules.forget(self.owner, conversation_id)
         self.answer_nothing()
 
 
-class ExportHandler(KeptHandler):
+class ExportHandler(ConversationHandlerBase):
     """`GET conversations/{id}/export`"""
 
     @operation("read", query=("format",))
@@ -161,7 +162,7 @@ class ExportHandler(KeptHandler):
             turn["events"] = [{"seq": seq, **wire.chunk(event)} for seq, event in events]
             turn["changes"] = [
                 entry.change.to_json()
-                for entry in await self.runner.books.journal.of_turn(turn["id"])
+                for entry in await self.runner.stores.journal.of_turn(turn["id"])
             ]
-            turn["audit"] = await self.runner.books.audit.of_turn(turn["id"])
+            turn["audit"] = await self.runner.stores.audit.of_turn(turn["id"])
         self.answer(whole)

@@ -78,7 +78,7 @@ class StatusHandler(AgentHandler):
         """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
         of the store, how much models may see at most, and the files of instructions that a turn on
         `notebook` would follow."""
-        database = self.runner.books.store.database
+        database = self.runner.stores.conversations.database
         carriers, no_rooms = _carriers(self.settings)
         turns = [
             {

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from jupyter_agent.conversations.audit import Deed
+from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.conversations.undo import CellName, undo_turn
@@ -36,33 +36,33 @@ class CellsBody(BaseModel):
         return {(await identities.path(cell.notebook), cell.cell_id) for cell in self.cells}
 
 
-class DoneHandler(AgentHandler):
+class TurnHandlerBase(AgentHandler):
     """What all routes of turns share."""
 
     def initialize(self, runner: TurnRunner, services: Services) -> None:
         self.runner = runner
         self.services = services
-        self.books = runner.books
+        self.stores = runner.stores
 
     async def ready(self) -> None:
-        await self.runner.recovered()
+        await self.runner.recover()
 
     async def known(self, turn_id: str) -> TurnRecord:
         """The turn. Raises RequestError 404 for one that is not the user's."""
-        turn = await self.books.store.turn(turn_id)
+        turn = await self.stores.conversations.turn(turn_id)
         if turn is None or turn.owner != self.owner:
             raise RequestError(404, "not_found", f"No turn `{turn_id}`.")
         return turn
 
 
-class TurnHandler(DoneHandler):
+class TurnHandler(TurnHandlerBase):
     """`GET turns/{id}`"""
 
     @operation("read")
     async def get(self, turn_id: str) -> None:
         """State, steps, usage, calls, changes, open questions and the audit of a turn."""
         turn = await self.known(turn_id)
-        changes = await self.books.journal.of_turn(turn_id)
+        changes = await self.stores.journal.of_turn(turn_id)
         self.answer(
             {
                 "id": turn.id,
@@ -75,29 +75,31 @@ class TurnHandler(DoneHandler):
                 "started": turn.started,
                 "ended": turn.ended,
                 **turn.request,
-                "calls": await self.books.store.calls(turn_id),
+                "calls": await self.stores.conversations.calls(turn_id),
                 "changes": [entry.change.to_json() for entry in changes],
-                "approvals": await self.books.approvals.pending(turn_id),
-                "audit": await self.books.audit.of_turn(turn_id),
+                "approvals": await self.stores.approvals.pending(turn_id),
+                "audit": await self.stores.audit.of_turn(turn_id),
             }
         )
 
     async def _step_usage(self, turn_id: str) -> list[dict[str, Any]]:
-        events = [event for _, event in await self.books.store.events(turn_id)]
+        events = [event for _, event in await self.stores.conversations.events(turn_id)]
         return [asdict(event.step) for event in events if isinstance(event, UsageUpdated)]
 
 
-class ChangesHandler(DoneHandler):
+class ChangesHandler(TurnHandlerBase):
     """`GET turns/{id}/changes`"""
 
     @operation("read")
     async def get(self, turn_id: str) -> None:
         """Every change of the turn with before and after, in the order in which they were made."""
         await self.known(turn_id)
-        self.answer([entry.change.to_json() for entry in await self.books.journal.of_turn(turn_id)])
+        self.answer(
+            [entry.change.to_json() for entry in await self.stores.journal.of_turn(turn_id)]
+        )
 
 
-class PendingHandler(DoneHandler):
+class PendingHandler(TurnHandlerBase):
     """`GET notebooks/{path}/changes`"""
 
     @operation("read", "contents")
@@ -106,20 +108,20 @@ class PendingHandler(DoneHandler):
         order in which it was made; each with its `turn_id`, none with outputs."""
         await self.require("read", "agent")
         notebook = await self.services.identities.path(path)
-        self.answer(await self.books.journal.pending(notebook, self.owner))
+        self.answer(await self.stores.journal.pending(notebook, self.owner))
 
 
-class RequestsHandler(DoneHandler):
+class RequestsHandler(TurnHandlerBase):
     """`GET turns/{id}/requests`"""
 
     @operation("read")
     async def get(self, turn_id: str) -> None:
         """What was sent to the model, request by request: host, size, time and every word."""
         await self.known(turn_id)
-        self.answer(await self.books.requests.of_turn(turn_id))
+        self.answer(await self.stores.requests.of_turn(turn_id))
 
 
-class UndoHandler(DoneHandler):
+class UndoHandler(TurnHandlerBase):
     """`POST turns/{id}/undo`"""
 
     @operation("write", body=CellsBody)
@@ -130,7 +132,8 @@ class UndoHandler(DoneHandler):
         if self.runner.live(turn_id) is not None:
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
-        result = await undo_turn(self.books, turn, work, await body.names(self.services.identities))
+        names = await body.names(self.services.identities)
+        result = await undo_turn(self.stores, turn, work, names)
         self.answer(
             {
                 "undone": [change.to_json() for change in result.undone],
@@ -141,7 +144,7 @@ class UndoHandler(DoneHandler):
         )
 
 
-class AcceptHandler(DoneHandler):
+class AcceptHandler(TurnHandlerBase):
     """`POST turns/{id}/accept`"""
 
     @operation("write", body=CellsBody)
@@ -151,13 +154,13 @@ class AcceptHandler(DoneHandler):
         names = await body.names(self.services.identities)
         entries = [
             entry
-            for entry in await self.books.journal.of_turn(turn_id)
+            for entry in await self.stores.journal.of_turn(turn_id)
             if names is None or (entry.change.notebook, entry.change.cell_id) in names
         ]
-        await self.books.journal.mark_reviewed([entry.id for entry in entries])
+        await self.stores.journal.mark_reviewed([entry.id for entry in entries])
         cells = dict.fromkeys((entry.change.notebook, entry.change.cell_id) for entry in entries)
-        await self.books.audit.add(
-            Deed(
+        await self.stores.audit.add(
+            AuditEntry(
                 owner=turn.owner,
                 entry="person",
                 turn_id=turn.id,
@@ -169,5 +172,5 @@ class AcceptHandler(DoneHandler):
             )
             for notebook, cell_id in cells
         )
-        self.books.announce(turn.conversation_id, turn.id)
+        self.stores.announce(turn.conversation_id, turn.id)
         self.answer({"reviewed": len(entries)})

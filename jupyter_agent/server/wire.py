@@ -8,138 +8,64 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, assert_never
+from typing import Any
 
-from jupyter_agent.events import Event, TurnFinished
+from jupyter_agent.events import Event, Usage
 
 Chunk = dict[str, Any]
+
+_NAMES = {
+    "part_id": "id",
+    "call_id": "toolCallId",
+    "tool": "toolName",
+    "error": "errorText",
+    "step": "stepUsage",
+}
+"""Fields that a chunk calls otherwise."""
+_WITHIN = {
+    "start": "messageMetadata",
+    "finish": "messageMetadata",
+    "message-metadata": "messageMetadata",
+    "data-changes": "data",
+    "data-notice": "data",
+}
+"""Chunks that have their fields in an object of that name."""
+_BESIDE = ("type", "messageId", "finishReason")
+"""Fields that stand beside that object."""
+_ONLY_IF_SET = ("preliminary", "budget_reached", "state")
+_UNSENT = ("approval",)
+"""The question itself, which a notice tells."""
+_DYNAMIC = ("input-start", "input-available", "input-error", "output-available", "output-error")
+"""Chunks of calls that say that clients know no schema of the tool."""
 
 
 def chunk(event: Event) -> Chunk:
     """The event as one chunk of the stream (API.md lists them)."""
-    match event.type:
-        case "turn_started":
-            metadata = {
-                "conversationId": event.conversation_id,
-                "turnId": event.turn_id,
-                "model": event.model,
-                "notebook": event.notebook,
-            }
-            return {
-                "type": "start",
-                "messageId": event.message_id,
-                "messageMetadata": metadata,
-            }
-        case "step_started":
-            return {"type": "start-step"}
-        case "step_finished":
-            return {"type": "finish-step"}
-        case "text_started":
-            return {"type": "text-start", "id": event.part_id}
-        case "text_delta":
-            return {"type": "text-delta", "id": event.part_id, "delta": event.delta}
-        case "text_ended":
-            return {"type": "text-end", "id": event.part_id}
-        case "thinking_started":
-            return {"type": "reasoning-start", "id": event.part_id}
-        case "thinking_delta":
-            return {"type": "reasoning-delta", "id": event.part_id, "delta": event.delta}
-        case "thinking_ended":
-            return {"type": "reasoning-end", "id": event.part_id}
-        case "call_started":
-            return {
-                "type": "tool-input-start",
-                "toolCallId": event.call_id,
-                "toolName": event.tool,
-                "dynamic": True,
-            }
-        case "call_input_delta":
-            return {
-                "type": "tool-input-delta",
-                "toolCallId": event.call_id,
-                "inputTextDelta": event.delta,
-            }
-        case "call_ready":
-            return {
-                "type": "tool-input-available",
-                "toolCallId": event.call_id,
-                "toolName": event.tool,
-                "input": dict(event.input),
-                "dynamic": True,
-            }
-        case "call_invalid":
-            return {
-                "type": "tool-input-error",
-                "toolCallId": event.call_id,
-                "toolName": event.tool,
-                "input": event.input,
-                "errorText": event.error,
-                "dynamic": True,
-            }
-        case "approval_requested":
-            return {
-                "type": "tool-approval-request",
-                "approvalId": event.approval_id,
-                "toolCallId": event.call_id,
-            }
-        case "call_output":
-            output: Chunk = {
-                "type": "tool-output-available",
-                "toolCallId": event.call_id,
-                "output": dict(event.output),
-                "dynamic": True,
-            }
-            return {**output, "preliminary": True} if event.preliminary else output
-        case "call_failed":
-            return {
-                "type": "tool-output-error",
-                "toolCallId": event.call_id,
-                "errorText": event.error,
-                "dynamic": True,
-            }
-        case "call_denied":
-            return {"type": "tool-output-denied", "toolCallId": event.call_id}
-        case "cells_changed":
-            data = {
-                "toolCallId": event.call_id,
-                "notebook": event.notebook,
-                "changes": list(event.changes),
-            }
-            return {"type": "data-changes", "data": data}
-        case "notice":
-            return {
-                "type": "data-notice",
-                "data": {"kind": event.kind, "text": event.text, **event.facts},
-            }
-        case "usage_updated":
-            used = {"usage": asdict(event.usage), "stepUsage": asdict(event.step)}
-            return {"type": "message-metadata", "messageMetadata": used}
-        case "turn_finished":
-            return {
-                "type": "finish",
-                "finishReason": event.finish_reason,
-                "messageMetadata": _ending(event),
-            }
-        case "turn_aborted":
-            return {"type": "abort"}
-        case "turn_failed":
-            return {"type": "error", "errorText": event.error}
-        case _:
-            assert_never(event)
-
-
-def _ending(event: TurnFinished) -> Chunk:
-    metadata: Chunk = {
-        "usage": asdict(event.usage),
-        "stopReason": event.stop_reason,
-        "steps": event.steps,
-        "stepLimitReached": event.step_limit_reached,
+    fields = {name: value for name, value in vars(event).items() if name not in _UNSENT}
+    facts = fields.pop("facts", {})
+    named = {
+        _NAMES.get(name) or _camel(name): _plain(value)
+        for name, value in fields.items()
+        if value or name not in _ONLY_IF_SET
     }
-    if event.budget_reached:
-        metadata["budgetReached"] = True
-    if event.waiting:
-        metadata["state"] = "waiting"
-    return metadata
+    if event.type.removeprefix("tool-") in _DYNAMIC:
+        named["dynamic"] = True
+    within = _WITHIN.get(event.type)
+    if within is None:
+        return named
+    beside = {name: named.pop(name) for name in _BESIDE if name in named}
+    return {**beside, within: {**named, **facts}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Usage):
+        return asdict(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def message(message_id: str, events: Iterable[Event]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.dispatch import Audit, Dispatcher
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.loop import Ending, Turn, run_turn
+from jupyter_agent.agent.loop import Ending, Moment, Turn, run_turn
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.document.cell import Cell, CellState, Change, version_of
 from jupyter_agent.errors import CellNotFound
@@ -242,20 +242,16 @@ class Bench:
         )
         toolbox = Toolbox([Look, Linger, Write, Execute, Restart, Crash, Say])
 
-        async def persist(message: Message) -> None:
-            self.stored.append(message)
-
         return Turn(
             model=model,
-            transcript=Transcript(history, persist),
+            transcript=Transcript(history),
             dispatcher=Dispatcher(
                 toolbox, mask=lambda text: text.replace(self.secret, "***"), record=self._record
             ),
             work=work,
             policy=self.policy,
             system="You are under test.",
-            emit=self._emit,
-            ask=self._ask,
+            answers=self,
             limits=self.limits,
             facts=self.facts,
             sleep=self._sleep,
@@ -264,26 +260,43 @@ class Bench:
     async def run(self, model: Model, question: str | None = "Please.") -> Ending:
         turn = self.turn(model, question)
         try:
-            return await run_turn(turn)
+            return await self.play(turn)
         finally:
             self.history = self.stored
             self.check_history(turn)
 
+    async def play(self, turn: Turn) -> Ending:
+        """Keeps all that the turn yields; gives its ending."""
+        async for moment in run_turn(turn):
+            await self.keep(moment)
+            if moment.ending is not None:
+                ending = moment.ending
+        return ending
+
+    async def keep(self, moment: Moment) -> None:
+        """Stores and tells what belongs together."""
+        self.events += moment.events
+        self.stored += moment.messages
+        self.audits += moment.audits
+        if moment.questions:
+            self.asked.append(list(moment.questions))
+
+    async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        """Somebody's answers, once the questions were put."""
+        assert self.answering is not None, "Nobody was expected to be asked."
+        return await self.answering(approvals)
+
     def check_history(self, turn: Turn) -> None:
         """What is in memory was stored, and a next question could be sent."""
-        stored = Transcript(self.stored, self._nothing).messages
+        stored = Transcript(self.stored).messages
         assert len(turn.transcript.messages) == len(stored)
         follow_up: Message = {"role": "user", "content": [{"type": "text", "text": "And now?"}]}
-        again = Transcript([*self.stored, follow_up], self._nothing)
+        again = Transcript([*self.stored, follow_up])
         check_messages(again.sendable(turn.model.id))
 
     def told(self, kind: type[Any]) -> list[Any]:
         """All events of that kind."""
         return [event for event in self.events if isinstance(event, kind)]
-
-    @staticmethod
-    async def _nothing(message: Message) -> None:
-        """Stores nowhere."""
 
     async def _authorize(self, action: str, resource: str) -> bool:
         return (action, resource) not in self.forbidden
@@ -291,18 +304,8 @@ class Bench:
     async def _record(self, audit: Audit) -> None:
         self.audits.append(audit)
 
-    async def _emit(self, event: Event) -> None:
-        self.events.append(event)
-
     async def _sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
-
-    async def _ask(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        self.asked.append(list(approvals))
-        for approval in approvals:
-            await self._emit(approval.event())
-        assert self.answering is not None, "Nobody was expected to be asked."
-        return await self.answering(approvals)
 
 
 @pytest.fixture

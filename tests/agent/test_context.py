@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyter_agent.agent.compaction import SUMMARISE
 from jupyter_agent.agent.history import Transcript
-from jupyter_agent.agent.window import Window
+from jupyter_agent.agent.limits import Window
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, TurnFinished, Usage, UsageUpdated
 from jupyter_agent.models.anthropic import AnthropicModel
@@ -197,17 +197,12 @@ async def test_a_summary_that_was_of_no_use_counts_too(bench: Bench) -> None:
 
 
 async def test_a_summary_of_a_summary_alone_is_not_made() -> None:
-    stored: list[Message] = []
-
-    async def persist(message: Message) -> None:
-        stored.append(message)
-
     said: list[Message] = [
         {"role": "user", "content": [says("Hello.")]},
         {"role": "assistant", "content": [says("Hello you.")]},
     ]
-    transcript = Transcript(said, persist)
-    await transcript.replace_older("Greetings.")
+    transcript = Transcript(said)
+    stored = list(transcript.replace_older("Greetings."))
     assert transcript.older == []
-    again = Transcript([*said, *stored], persist)
+    again = Transcript([*said, *stored])
     assert again.messages == transcript.messages == stored

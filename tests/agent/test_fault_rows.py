@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.ending import Ending
+from jupyter_agent.agent.turn import Ending
 from jupyter_agent.events import CallInvalid, CallReady, Notice, TextDelta, TurnFailed
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelEvent
@@ -465,7 +465,7 @@ async def test_L12_a_reply_without_measure_ends_the_turn_with_a_reason(
 RECEIVER = """
 import asyncio, resource, sys
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.receive import receive
+from jupyter_agent.agent.reply import receive
 from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
@@ -474,14 +474,18 @@ from jupyter_agent.models.base import ModelRequest
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
+async def receive_all(model, request, reply):
+    async for _ in receive(model, request, reply, idle_seconds=60):
+        pass
+
 async def main():
     model = AnthropicModel("claude", api_key=sys.argv[2], base_url=sys.argv[1])
     question = {"role": "user", "content": [{"type": "text", "text": "Please."}]}
     request = ModelRequest(system="Be short.", messages=[question])
-    await receive(model, request, Reply(1, Limits()), idle_seconds=60)
+    await receive_all(model, request, Reply(1, Limits()))
     before = peak()
     try:
-        await receive(model, request, Reply(2, Limits()), idle_seconds=60)
+        await receive_all(model, request, Reply(2, Limits()))
     except ModelError as error:
         print(error.kind, peak() - before)
     await model.close()

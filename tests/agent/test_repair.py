@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.history import Transcript
-from jupyter_agent.agent.repair import INTERRUPTED, error_result, repair, unanswered
+from jupyter_agent.agent.history import INTERRUPTED, Transcript, error_result, repair, unanswered
 from jupyter_agent.models.base import Block, Message
 from jupyter_agent.testing import check_messages, says, thinks
 
@@ -131,13 +130,7 @@ def test_any_mixture_of_messages_becomes_valid(seed: int) -> None:
     check_messages([*repaired, asks()] if not repaired else repair([*broken, asks()]))
 
 
-async def test_a_transcript_finishes_what_a_crash_left_open() -> None:
-    stored: list[Message] = []
-
-    async def persist(message: Message) -> None:
-        stored.append(message)
-
-    transcript = Transcript([asks(), assistant(call("1"))], persist)
-    await transcript.finish()
-    await transcript.finish()
+def test_a_transcript_finishes_what_a_crash_left_open() -> None:
+    transcript = Transcript([asks(), assistant(call("1"))])
+    stored = [*transcript.finish(), *transcript.finish()]
     assert stored == [user(error_result("1", INTERRUPTED))]

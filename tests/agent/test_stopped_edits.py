@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from jupyter_agent.agent.dispatch import Audit
-from jupyter_agent.agent.loop import run_turn
-from jupyter_agent.events import CallOutput, CellsChanged, Event
+from jupyter_agent.agent.loop import Moment
+from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.events import CallOutput, CellsChanged
 from jupyter_agent.testing import ScriptedModel, calls, says
 
 from .conftest import Bench
 
 
 class Slow(Bench):
-    """Stops the turn at its first audit entry, or at its first event of one kind."""
+    """Stops the turn while its first audit entry, or its first event of one kind, is stored."""
 
     at: type[Any] | None = None
-    running: asyncio.Task[Any]
+    stop: Callable[[], None]
 
-    async def _record(self, audit: Audit) -> None:
-        if self.at is Audit:
-            self.running.cancel()
+    async def keep(self, moment: Moment) -> None:
+        told = (*moment.events, *moment.audits)
+        if self.at is not None and any(isinstance(each, self.at) for each in told):
+            self.stop()
             await asyncio.sleep(0)
-        await super()._record(audit)
-
-    async def _emit(self, event: Event) -> None:
-        if self.at is not None and isinstance(event, self.at):
-            self.running.cancel()
-            await asyncio.sleep(0)
-        await super()._emit(event)
+        await super().keep(moment)
 
 
 @pytest.mark.parametrize("at", [Audit, CallOutput, CellsChanged])
@@ -42,8 +39,8 @@ async def test_n2_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
     bench.at = at
     model = ScriptedModel([[calls("write", cell_id="a", source="x = 2")], [says("Done.")]])
     turn = bench.turn(model)
-    bench.running = asyncio.create_task(run_turn(turn))
-    assert (await bench.running).state == "stopped"
+    bench.stop = turn.stop.request
+    assert (await bench.play(turn)).state == "stopped"
     bench.check_history(turn)
     assert bench.desk.cells["a"] == "x = 2"
     (told,) = bench.told(CellsChanged)
@@ -51,3 +48,27 @@ async def test_n2_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
     assert len(bench.told(CallOutput)) == 1
     assert len(bench.audits) == 1
     assert len(model.requests) == 1
+
+
+async def within(seconds: float, work: Awaitable[object]) -> None:
+    async with asyncio.timeout(seconds):
+        await work
+
+
+async def test_a_timeout_around_a_call_fires_though_its_audit_is_slow(bench: Bench) -> None:
+    noted: list[Audit] = []
+
+    async def slowly(audit: Audit) -> None:
+        await asyncio.wait([asyncio.create_task(asyncio.Event().wait())], timeout=0.5)
+        noted.append(audit)
+
+    turn = bench.turn(ScriptedModel([]))
+    door = turn.dispatcher.recording(slowly)
+    write = {"cell_id": "a", "source": "x = 2"}
+    with pytest.raises(TimeoutError):
+        await within(0.1, door.call("write", write, turn.work, Policy(mode="auto")))
+    (audit,) = noted  # and what it changed is noted all the same
+    assert audit.outcome == "done"
+    (change,) = audit.changes
+    assert change.after is not None
+    assert change.after.source == "x = 2"

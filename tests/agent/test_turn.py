@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 
@@ -447,7 +448,7 @@ async def test_stop_while_the_model_writes_keeps_its_text(bench: Bench, shown: i
     blocks = [thinks("Hm hm."), says("One two "), calls("look", cell_id="a")]
     reply = Scripted(blocks=blocks, stop_after=shown, then="wait", gate=asyncio.Event())
     turn = bench.turn(ScriptedModel([reply]))
-    running = asyncio.create_task(run_turn(turn))
+    running = asyncio.create_task(bench.play(turn))
     told = -1
     while told < len(bench.events):  # until the model stands at its gate
         told = len(bench.events)
@@ -472,6 +473,26 @@ async def test_stop_closes_the_call_that_was_being_written(bench: Bench) -> None
     running.cancel()
     await running
     assert [event.tool for event in bench.told(CallInvalid)] == ["look"]
+
+
+async def test_a_turn_that_is_stopped_before_it_begins_asks_nobody(bench: Bench) -> None:
+    model = ScriptedModel([[says("Hello.")]])
+    turn = bench.turn(model)
+    turn.stop.request()
+    assert (await bench.play(turn)).state == "stopped"
+    assert model.requests == []
+
+
+async def test_nothing_is_left_running_of_a_turn_that_nobody_follows_any_more(
+    bench: Bench,
+) -> None:
+    before = asyncio.all_tasks()
+    turn = bench.turn(ScriptedModel([[calls("execute", cell_id="a")]]))
+    async with aclosing(run_turn(turn)) as moments:
+        async for moment in moments:
+            if any(isinstance(event, CallOutput) for event in moment.events):
+                break  # the call is not over
+    assert asyncio.all_tasks() == before
 
 
 # -- faults of the service
@@ -515,18 +536,18 @@ async def test_a_reply_that_broke_off_is_closed_and_asked_for_again(bench: Bench
     await bench.run(ScriptedModel([broken, [says("Hello.")]]))
     kinds = [event.type for event in bench.events if "delta" not in event.type]
     assert kinds == [
-        "step_started",
-        "text_started",
-        "text_ended",
-        "call_started",
-        "call_invalid",
-        "step_finished",
-        "notice",
-        "step_started",
-        "text_started",
-        "text_ended",
-        "usage_updated",
-        "step_finished",
+        "start-step",
+        "text-start",
+        "text-end",
+        "tool-input-start",
+        "tool-input-error",
+        "finish-step",
+        "data-notice",
+        "start-step",
+        "text-start",
+        "text-end",
+        "message-metadata",
+        "finish-step",
     ]
     assert bench.stored[-1]["content"] == [says("Hello.")]
     assert bench.desk.cells["a"] == "x = 1"

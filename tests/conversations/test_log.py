@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from jupyter_agent.agent.ending import failed, finished
 from jupyter_agent.agent.limits import Limits, Meter
-from jupyter_agent.conversations.log import TurnLog
+from jupyter_agent.agent.turn import failed, finished
+from jupyter_agent.conversations.live import TurnLog
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import CallReady, StepStarted, Usage, UsageUpdated
 from jupyter_agent.models.facts import Facts
@@ -24,11 +24,11 @@ def log(caplog: pytest.LogCaptureFixture) -> TurnLog:
 
 
 def test_a_step_is_one_line(log: TurnLog, caplog: pytest.LogCaptureFixture) -> None:
-    log.hear(StepStarted())
-    log.hear(StepStarted())  # the same step, tried again
+    log.hear([StepStarted()])
+    log.hear([StepStarted()])  # the same step, tried again
     for call_id in ("c1", "c2"):
-        log.hear(CallReady(call_id=call_id, tool="read_cells", input={"secret": "text"}))
-    log.hear(UsageUpdated(usage=STEP, step=STEP))
+        log.hear([CallReady(call_id=call_id, tool="read_cells", input={"secret": "text"})])
+    log.hear([UsageUpdated(usage=STEP, step=STEP)])
     assert caplog.messages == [
         "Turn t_4 step 1 of 25: 2 calls (read_cells, read_cells), "
         "800 tokens in (700 cached), 64 out, cost 0.0125, 2.5 s"

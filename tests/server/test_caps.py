@@ -57,7 +57,7 @@ def test_what_is_short_is_told_whole(wanted: list[int], given: list[int]) -> Non
 async def test_n4_an_event_tells_no_more_than_a_client_can_take(
     call: Call, notebook: Path, replies: list[Reply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.conversations.caps.EVENT_LIMIT", 4_000)
+    monkeypatch.setattr("jupyter_agent.conversations.log.EVENT_LIMIT", 4_000)
     source = {"source": "print('long ' * 3_000)\ndisplay('short')"}
     await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]

@@ -151,8 +151,8 @@ async def test_c5_stop_ends_the_stream_wherever_the_turn_is(
         return lambda turn: any(isinstance(e, Notice) and e.kind == kind for e in turn.events)
 
     phases: list[tuple[Reply, str, Callable[[LiveTurn], bool]]] = [
-        (writing, "auto", lambda turn: any(e.type == "text_delta" for e in turn.events)),
-        (run, "auto", lambda turn: any(e.type == "call_ready" for e in turn.events)),
+        (writing, "auto", lambda turn: any(e.type == "text-delta" for e in turn.events)),
+        (run, "auto", lambda turn: any(e.type == "tool-input-available" for e in turn.events)),
         (run, "ask", lambda turn: turn.state == "waiting"),
         (limited, "auto", told("retrying")),
     ]  # fmt: skip

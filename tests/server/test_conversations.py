@@ -7,8 +7,14 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.log import Batch
+from jupyter_agent.conversations.runner import MAX_READS
 from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.events import CallOutput, CellsChanged
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import Reply
@@ -127,3 +133,49 @@ def test_only_its_owner_can_read_the_store(tmp_path: Path) -> None:
     path = tmp_path / "conversations.db"
     Database(path, MIGRATIONS, logging.getLogger("test")).close()
     assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_what_a_conversation_has_read_is_forgotten_with_it(
+    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path
+) -> None:
+    replies += [[calls("read_cells", cell_ids=["b2"])], [says("One is.")]]
+    await call("POST", "chat", body=ask("What is x?"))
+    assert agent.runner.reads("local", "talk").source(PATH, "b2") == "x = 1"
+    await call("DELETE", "conversations", "talk")
+    assert agent.runner.reads("local", "talk").source(PATH, "b2") is None
+
+
+async def test_what_many_conversations_have_read_is_kept_of_the_latest(agent: JupyterAgent) -> None:
+    first, second = (agent.runner.reads("local", each) for each in ("first", "second"))
+    for number in range(MAX_READS - 1):
+        agent.runner.reads("local", "second")
+        agent.runner.reads("local", str(number))
+    assert agent.runner.reads("local", "second") is second
+    assert agent.runner.reads("local", "first") is not first
+
+
+async def test_a_turn_is_written_a_moment_at_a_time(
+    call: Call, replies: list[Reply], notebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.conversations.live.STREAM_LAG_S", 600)
+    written: list[Batch] = []
+    real = ConversationStore.append
+
+    async def counted(self: ConversationStore, turn_id: str, batch: Batch) -> None:
+        written.append(batch)
+        await real(self, turn_id, batch)
+
+    monkeypatch.setattr(ConversationStore, "append", counted)
+    replies += [
+        [says("I change it."), calls("update_cell", cell_id="b2", old_string="1", new_string="2")],
+        [says("Done.")],
+    ]
+    assert "Done." in (await call("POST", "chat", body=ask("Change it."))).text
+    begun, reply, done, results, answer, end = written
+    assert [message["role"] for message in begun.messages] == ["user"]
+    assert [message["role"] for message in reply.messages] == ["assistant"]
+    assert [type(event) for _, event in done.events] == [CallOutput, CellsChanged]
+    assert [entry.outcome for entry in done.audit] == ["done"]
+    assert [message["role"] for message in results.messages] == ["user"]
+    assert [message["role"] for message in answer.messages] == ["assistant"]
+    assert (end.state, len(end.events)) == ("done", 1)

@@ -118,7 +118,7 @@ async def test_every_name_of_the_package_that_we_use_is_there(
 
 
 def test_names_of_the_package_stand_in_one_file() -> None:
-    folder = Path(ydoc.__file__).parent.parent.parent
+    folder = Path(ydoc.__file__).parent.parent
     names = re.compile(r"jupyter_server_ydoc\b|\b_room_locks|\._saving_document|\._update_lock")
     users = [file.name for file in folder.rglob("*.py") if names.search(file.read_text())]
     assert users == ["ydoc.py"]

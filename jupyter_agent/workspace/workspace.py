@@ -234,8 +234,9 @@ class Workspace:
         notebook = await self.services.notebooks.get(
             named, client=self.client, turn_id=self.turn_id
         )
-        if notebook.path != named:
-            self.reads.moved(named, notebook.path)
+        for known in {named, *self.reads.paths, *self.reads.kernels} - {notebook.path}:
+            if known == named or await self.services.notebooks.locate(known) == notebook.path:
+                self.reads.moved(known, notebook.path)
         return notebook
 
 

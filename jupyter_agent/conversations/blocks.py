@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -15,7 +15,10 @@ _REFERENCE = "jupyter_agent:block"
 
 
 def add(db: sqlite3.Connection, text: str) -> bytes:
-    """Stores a text, unless it is there already. What refers to it comes into `block_uses`."""
+    """Stores a text, unless it is there already.
+
+    The caller notes who refers to it, in `recovery_blocks` or `turn_blocks`.
+    """
     data = text.encode("utf-8", "surrogatepass")
     digest = blake2b(data, digest_size=16).digest()
     if db.execute("SELECT 1 FROM blocks WHERE digest = ?", (digest,)).fetchone() is None:
@@ -59,9 +62,9 @@ def pack(db: sqlite3.Connection, turn_id: str, value: Any) -> str:
     return text
 
 
-def unpack(db: sqlite3.Connection, texts: Iterable[str]) -> list[Any]:
-    """The values of JSON texts that `pack` made, or that an earlier version stored as they are."""
-    return [json.loads(text, object_hook=lambda value: _unpacked(db, value)) for text in texts]
+def unpack(db: sqlite3.Connection, text: str) -> Any:
+    """The value of a JSON text that `pack` made, or that an earlier version stored whole."""
+    return json.loads(text, object_hook=lambda value: _unpacked(db, value))
 
 
 def _unpacked(db: sqlite3.Connection, value: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.document.cell import Change, version_of
 
@@ -34,10 +35,12 @@ class Journal:
 
     async def of_turn(self, turn_id: str) -> list[Entry]:
         """The changes of a turn in the order in which they were made."""
-        rows = await self._database.rows(
-            "SELECT * FROM changes WHERE turn_id = ? ORDER BY id", turn_id
-        )
-        return [Entry(row["id"], _change(row)) for row in rows]
+
+        def read(db: sqlite3.Connection) -> list[Entry]:
+            rows = db.execute("SELECT * FROM changes WHERE turn_id = ? ORDER BY id", (turn_id,))
+            return [Entry(row["id"], _change(db, row)) for row in rows]
+
+        return await self._database.run(read)
 
     async def blame(self, notebook: str, cells: Sequence[CellText], owner: str) -> list[Blame]:
         """Who last changed each of these cells."""
@@ -90,8 +93,8 @@ def add_changes(
                 change["notebook"],
                 change["cell_id"],
                 change["kind"],
-                json.dumps(change["before"]),
-                json.dumps(change["after"]),
+                blocks.pack(db, turn_id, change["before"]),
+                blocks.pack(db, turn_id, change["after"]),
                 time,
             )
             for change in changes
@@ -99,12 +102,12 @@ def add_changes(
     )
 
 
-def _change(row: sqlite3.Row) -> Change:
+def _change(db: sqlite3.Connection, row: sqlite3.Row) -> Change:
     return Change.from_json(
         {
             **dict(row),
-            "before": json.loads(row["before"]),
-            "after": json.loads(row["after"]),
+            "before": blocks.unpack(db, row["before"]),
+            "after": blocks.unpack(db, row["after"]),
             "reviewed": bool(row["reviewed"]),
             "undone": bool(row["undone"]),
         }
@@ -162,13 +165,21 @@ def blame(
         paths,
     )
     latest = {row["cell_id"]: row for row in rows}
-    return [_of_cell(cell, index, latest.get(cell.id), owner) for index, cell in enumerate(cells)]
+    return [
+        _of_cell(db, cell, index, latest.get(cell.id), owner) for index, cell in enumerate(cells)
+    ]
 
 
-def _of_cell(cell: CellText, index: int, row: sqlite3.Row | None, owner: str | None) -> Blame:
+def _of_cell(
+    db: sqlite3.Connection,
+    cell: CellText,
+    index: int,
+    row: sqlite3.Row | None,
+    owner: str | None,
+) -> Blame:
     if row is None:
         return Blame(cell_id=cell.id, index=index)
-    after = json.loads(row["after"])
+    after = blocks.unpack(db, row["after"])
     own = owner in (None, row["owner"])
     return Blame(
         cell_id=cell.id,
@@ -215,8 +226,8 @@ def pending(db: sqlite3.Connection, notebook: str, owner: str) -> list[dict[str,
             "cell_id": row["cell_id"],
             "call_id": row["call_id"],
             "kind": row["kind"],
-            "before": _without_outputs(row["before"]),
-            "after": _without_outputs(row["after"]),
+            "before": _without_outputs(db, row["before"]),
+            "after": _without_outputs(db, row["after"]),
             "reviewed": False,
             "undone": False,
             "conflict": row["conflict"],
@@ -267,6 +278,6 @@ def _named(rows: Sequence[sqlite3.Row]) -> str:
     return "cell " + ", ".join(cells + more)
 
 
-def _without_outputs(side: str) -> dict[str, Any] | None:
-    state: dict[str, Any] | None = json.loads(side)
+def _without_outputs(db: sqlite3.Connection, side: str) -> dict[str, Any] | None:
+    state: dict[str, Any] | None = blocks.unpack(db, side)
     return state and {**state, "outputs": []}

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.approvals import add_answers, add_questions, add_rules, expire
 from jupyter_agent.conversations.audit import AuditEntry, add_entries
 from jupyter_agent.conversations.changes import add_changes
@@ -68,7 +69,10 @@ def write(db: sqlite3.Connection, turn_id: str, batch: Batch) -> None:
     time = now()
     db.executemany(
         "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
-        [(turn_id, seq, json.dumps(to_json(capped(event)))) for seq, event in batch.events],
+        [
+            (turn_id, seq, blocks.pack(db, turn_id, to_json(capped(event))))
+            for seq, event in batch.events
+        ],
     )
     for _, event in batch.events:
         _project(db, turn_id, event)

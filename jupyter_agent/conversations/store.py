@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
@@ -147,9 +148,14 @@ class ConversationStore:
 
     async def delete(self, owner: str, conversation_id: str) -> None:
         """The conversation and its turns are gone; the audit stays."""
-        await self.database.execute(
-            "DELETE FROM conversations WHERE owner = ? AND id = ?", owner, conversation_id
-        )
+
+        def work(db: sqlite3.Connection) -> None:
+            key = (owner, conversation_id)
+            db.execute("DELETE FROM conversations WHERE owner = ? AND id = ?", key)
+            blocks.drop_unused(db)
+
+        await self.database.run(work)
+        await self.database.give_back()
 
     # -- turns
 
@@ -233,12 +239,15 @@ class ConversationStore:
 
     async def events(self, turn_id: str, after: int = 0) -> list[tuple[int, Event]]:
         """The events of a turn that follow number `after`."""
-        rows = await self.database.rows(
-            "SELECT seq, event FROM events WHERE turn_id = ? AND seq > ? ORDER BY seq",
-            turn_id,
-            after,
-        )
-        return [(row["seq"], from_json(json.loads(row["event"]))) for row in rows]
+
+        def read(db: sqlite3.Connection) -> list[tuple[int, Event]]:
+            rows = db.execute(
+                "SELECT seq, event FROM events WHERE turn_id = ? AND seq > ? ORDER BY seq",
+                (turn_id, after),
+            )
+            return [(row["seq"], from_json(blocks.unpack(db, row["event"]))) for row in rows]
+
+        return await self.database.run(read)
 
     async def last_seq(self, turn_id: str) -> int:
         """The number of the turn's last event, 0 where it told none."""

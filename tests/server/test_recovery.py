@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import random
 from pathlib import Path
 from typing import Any
+
+import pytest
+from nbformat.v4 import new_code_cell, new_output
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
@@ -84,3 +89,35 @@ async def test_d4_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_und
     assert json.loads(target.read_text(encoding="utf-8"))["cells"] == before["cells"]
     # One for each turn, one for what was done outside of turns: the undo.
     assert len((await call("GET", "notebooks", after, "recovery")).body["copies"]) == 3
+
+
+@pytest.mark.parametrize("turns", [12, pytest.param(200, marks=pytest.mark.long)])
+async def test_the_store_does_not_grow_by_whole_notebooks(
+    call: Call,
+    replies: list[Reply],
+    fake: FakeAnthropic,
+    notebook: Path,
+    agent: JupyterAgent,
+    turns: int,
+) -> None:
+    """Each turn changes one of twenty cells that show a picture of 200 KB."""
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    for number in range(20):
+        shown = new_output(
+            "display_data", {"image/png": base64.b64encode(random.randbytes(190_000)).decode()}
+        )
+        content["cells"].append(new_code_cell(f"plot({number})", id=f"p{number}", outputs=[shown]))
+    notebook.write_text(json.dumps(content), encoding="utf-8")
+    assert notebook.stat().st_size > 5_000_000
+    for turn in range(turns):
+        changed = calls("update_cell", cell_id=f"p{turn % 20}", old_string="plot(", new_string="p(")
+        if turn // 20 % 2:
+            changed = calls(
+                "update_cell", cell_id=f"p{turn % 20}", old_string="p(", new_string="plot("
+            )
+        replies += [[changed], [says("Done.")]]
+        done = await call("POST", "chat", body={**ask("Change it."), "stream": False})
+        assert done.body["state"] == "done"
+    await agent.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = agent.database.path.stat().st_size
+    assert size < 10_000_000 + 50_000_000 * turns / 200

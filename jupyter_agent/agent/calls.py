@@ -43,9 +43,9 @@ async def run_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
     """Execute the calls of a step and append their results to the history, also when stopped."""
     if not calls:
         return
-    await outbox.flush()  # the reply is in the history before anything is done
     step = _Step(turn, outbox)
     try:
+        await outbox.flush()  # the reply is in the history before anything is done
         await step.run(calls)
         await step.tell_news(calls)
     finally:

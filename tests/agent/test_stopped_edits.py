@@ -11,7 +11,7 @@ import pytest
 from jupyter_agent.agent.dispatch import Audit
 from jupyter_agent.agent.loop import Moment
 from jupyter_agent.agent.permissions import Policy
-from jupyter_agent.events import CallOutput, CellsChanged
+from jupyter_agent.events import CallFailed, CallOutput, CellsChanged
 from jupyter_agent.testing import ScriptedModel, calls, says
 
 from .conftest import Bench
@@ -48,6 +48,22 @@ async def test_n2_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
     assert len(bench.told(CallOutput)) == 1
     assert len(bench.audits) == 1
     assert len(model.requests) == 1
+
+
+async def test_a_stop_while_a_reply_is_stored_ends_its_calls() -> None:
+    class Stopped(Bench):
+        async def keep(self, moment: Moment) -> None:
+            if any(message["role"] == "assistant" for message in moment.messages):
+                turn.stop.request()
+            await super().keep(moment)
+
+    bench = Stopped()
+    model = ScriptedModel([[calls("write", cell_id="a", source="x = 2")], [says("Done.")]])
+    turn = bench.turn(model)
+    assert (await bench.play(turn)).state == "stopped"
+    bench.check_history(turn)
+    assert bench.desk.log == []
+    assert len(bench.told(CallFailed)) == 1
 
 
 async def within(seconds: float, work: Awaitable[object]) -> None:

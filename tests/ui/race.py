@@ -66,6 +66,9 @@ SLOW_LINES = """
       });
       const take = event => {
         const { fault } = wire;
+        if (isEdit(event.data, inRoom) || String(event.data).includes('takeback')) {
+          wire.note?.(typeof event.data === 'string' ? event.data : 'update');
+        }
         if (deaf) {
           return;
         }
@@ -102,7 +105,14 @@ page says of it swallowed."""
 
 WATCH_ENTERING = """
 (() => {
-  const race = (window.agentRace = { entered: null });
+  const race = (window.agentRace = { entered: null, trace: [] });
+  const note = what => {
+    const { activeCell, mode } = agentTest.notebook(path);
+    race.trace.push(`${Math.round(performance.now())} ${what} [${activeCell?.model.id} ${mode}]`);
+  };
+  agentWire.note = note;
+  document.addEventListener('keydown', ({ key }) => note(key), true);
+  document.addEventListener('focusout', () => note('out'), true);
   document.addEventListener(
     'focusin',
     ({ target }) => {
@@ -110,6 +120,7 @@ WATCH_ENTERING = """
         .notebook(path)
         .widgets.find(({ editor }) => editor?.editor.contentDOM === target);
       race.entered ??= cell?.model.id ?? null;
+      note(`in ${cell?.model.id ?? target.className}`);
     },
     true
   );
@@ -195,7 +206,8 @@ class Typist:
     def line(self, delay: int, fault: Fault | None) -> None:
         """What the line to the server is like from now on; nobody has entered a cell yet."""
         self.evaluate(
-            "(() => { Object.assign(agentWire, line); agentRace.entered = null; })()",
+            "(() => { Object.assign(agentWire, line);"
+            " Object.assign(agentRace, { entered: null, trace: [] }); })()",
             line={"delay": delay, "fault": fault},
         )
 
@@ -350,7 +362,9 @@ class Race:
             text = cells[entered][1] if entered in cells else None
             everything = "".join(source for _, source in cells.values())
             if text is None or text.count(word) != 1 or everything.count(word) != 1:
-                self.figures.torn.append(f"{where}: {word} typed into {entered} is torn: {cells}")
+                what = f"{word} typed into {entered} is torn: {cells}"
+                trace = "\n  ".join([str(work.result()), *typist.evaluate("agentRace.trace")])
+                self.figures.torn.append(f"{where}: {what}\n  {trace}")
             elif (cursor := typist.notebook.cursor()) is None:
                 self.figures.focus_lost.append(f"{where}: {word} is whole, the focus is lost")
             elif cursor != (entered, text.index(word) + len(word)):

@@ -11,7 +11,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from jupyter_agent.testing.script import Reply, Script, Scripted
+from jupyter_agent.testing.script import FakeReply, Script, Scripted
 
 Limit: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 _FIELDS = {
@@ -29,7 +29,7 @@ class ChatCompletions:
 
     def __init__(
         self,
-        replies: Iterable[Reply],
+        replies: Iterable[FakeReply],
         *,
         limit: Limit | None = None,
         more_fields: Collection[str] = (),

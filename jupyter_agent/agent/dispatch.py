@@ -25,7 +25,7 @@ from jupyter_agent.tools.base import Action, Progress, Question, Result, Tool, T
 from jupyter_agent.workspace.visibility import map_strings
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
-Outcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
+CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Audit:
     act: Act
     input: Mapping[str, Any]
     decision: Decision
-    outcome: Outcome
+    outcome: CallOutcome
     why: str = ""
     """Why it failed or was refused."""
     result: Result | None = None
@@ -261,7 +261,7 @@ class Dispatcher:
         return await prepared.tool.question(nb)
 
     async def _note_failure(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
-        outcome: Outcome = "refused" if isinstance(error, NotPermitted) else "failed"
+        outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
         changes = error.changes if isinstance(error, NotConfirmed) else ()
         await surely(self._note(prepared, work, outcome, error.message, changes=changes))
 
@@ -275,7 +275,7 @@ class Dispatcher:
         self,
         prepared: Prepared,
         work: Workspace,
-        outcome: Outcome,
+        outcome: CallOutcome,
         why: str = "",
         result: Result | None = None,
     ) -> None:
@@ -289,7 +289,7 @@ class Dispatcher:
         self,
         prepared: Prepared,
         work: Workspace,
-        outcome: Outcome,
+        outcome: CallOutcome,
         why: str = "",
         result: Result | None = None,
         changes: Sequence[Change] = (),

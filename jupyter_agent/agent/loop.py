@@ -252,7 +252,7 @@ def _retrying(error: ModelError, attempt: int, seconds: float) -> Notice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """What follows from a reply."""
 
     keep: Sequence[Block]
@@ -267,31 +267,31 @@ class Outcome:
     """How the turn ends, if it does."""
 
 
-def classify(reply: Reply, meter: Meter) -> Outcome:
+def classify(reply: Reply, meter: Meter) -> StepOutcome:
     """What to do with a reply, also noting in `meter` what may happen only so often."""
     cut_off = reply.stop_reason in ("max_tokens", "model_context_window_exceeded")
     if reply.stop_reason == "refusal":
-        return Outcome(keep=[], drop=reply.calls, finish="content-filter")
+        return StepOutcome(keep=[], drop=reply.calls, finish="content-filter")
     if meter.last:
         answer = [block for block in reply.content if block["type"] != "tool_use"]
         finish: FinishReason = "length" if cut_off else "stop"
-        return Outcome(keep=answer, drop=reply.calls, finish=finish)
+        return StepOutcome(keep=answer, drop=reply.calls, finish=finish)
     if reply.calls and not cut_off:
         # Some compatible services say `end_turn` with calls, so their presence decides.
-        return Outcome(keep=reply.content, run=reply.calls)
+        return StepOutcome(keep=reply.content, run=reply.calls)
     if reply.calls:
         meter.cuts += 1
         meter.forced |= meter.cuts > 1 or reply.stop_reason != "max_tokens"
-        return Outcome(keep=reply.content, refuse=reply.calls)
+        return StepOutcome(keep=reply.content, refuse=reply.calls)
     if cut_off:
-        return Outcome(keep=reply.content, finish="length")
+        return StepOutcome(keep=reply.content, finish="length")
     if reply.stop_reason == "pause_turn" and _can_go_on(reply) and meter.pauses < _PAUSES:
         meter.pauses += 1
-        return Outcome(keep=reply.content)
+        return StepOutcome(keep=reply.content)
     if not reply.content and not meter.empties:
         meter.empties += 1  # it happens after tool results; asking once more is what helps
-        return Outcome(keep=[])
-    return Outcome(keep=reply.content, finish="stop")
+        return StepOutcome(keep=[])
+    return StepOutcome(keep=reply.content, finish="stop")
 
 
 def _can_go_on(reply: Reply) -> bool:
@@ -299,7 +299,7 @@ def _can_go_on(reply: Reply) -> bool:
     return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
-def _explain(outbox: Outbox, reply: Reply, outcome: Outcome) -> None:
+def _explain(outbox: Outbox, reply: Reply, outcome: StepOutcome) -> None:
     """Tell what a reader would otherwise wonder about: a refusal, or an end without an answer."""
     if outcome.finish == "content-filter":
         why = reply.details.get("explanation") or "The model gave no reason."

@@ -23,7 +23,7 @@ _EDITED = "It was edited and has not run since."
 
 
 @dataclass(frozen=True)
-class Execution:
+class RecordedExecution:
     """How a cell ran last, as far as it was seen."""
 
     order: int
@@ -78,7 +78,7 @@ class _Seen:
     """One notebook over time."""
 
     stale: dict[str, str] = field(default_factory=dict)
-    executions: dict[str, Execution] = field(default_factory=dict)
+    executions: dict[str, RecordedExecution] = field(default_factory=dict)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One look at a time, in the order in which the cells were read."""
 
@@ -111,7 +111,7 @@ class _Seen:
         last = max((execution.order for execution in known.values()), default=0)
         ran.sort(key=lambda cell: cell.execution_count or 0)
         for order, cell in enumerate(ran, start=last + 1):
-            known[cell.id] = Execution(
+            known[cell.id] = RecordedExecution(
                 order, cell.execution_count, cell.version, sources.get(cell.id, {})
             )
         there = {cell.id for cell in code if cell.execution_count is not None or cell.running}
@@ -149,9 +149,9 @@ def _sources(cells: Sequence[Cell], language: str) -> dict[str, dict[str, str]]:
 
 
 def _by_names(
-    ran: Sequence[tuple[Cell, Execution]],
+    ran: Sequence[tuple[Cell, RecordedExecution]],
     by_id: Mapping[str, Cell],
-    executions: Mapping[str, Execution],
+    executions: Mapping[str, RecordedExecution],
     sources: Mapping[str, Mapping[str, str]],
 ) -> dict[str, str]:
     stale: dict[str, str] = {}
@@ -170,10 +170,10 @@ def _by_names(
 
 def _reason(
     name: str,
-    own: Execution,
+    own: RecordedExecution,
     setter: str | None,
     by_id: Mapping[str, Cell],
-    executions: Mapping[str, Execution],
+    executions: Mapping[str, RecordedExecution],
     stale: Mapping[str, str],
 ) -> str | None:
     former = own.sources.get(name)
@@ -196,7 +196,7 @@ def _reason(
     return None
 
 
-def _by_counts(ran: Sequence[tuple[Cell, Execution]]) -> dict[str, str]:
+def _by_counts(ran: Sequence[tuple[Cell, RecordedExecution]]) -> dict[str, str]:
     stale: dict[str, str] = {}
     latest: tuple[int, str] | None = None
     edited: str | None = None

@@ -19,7 +19,7 @@ _REMEMBERED: Mapping[Remember, str] = {
     "turn": " Edits are not asked about in what is left of the turn.",
 }
 
-Entry: TypeAlias = Literal["chat", "tools", "mcp", "person"]
+EntryPoint: TypeAlias = Literal["chat", "tools", "mcp", "person"]
 """By which door: a model's call in a turn, a call over REST or MCP, or a person's own act."""
 
 
@@ -28,7 +28,7 @@ class AuditEntry:
     """One entry, but for its time."""
 
     owner: str
-    entry: Entry
+    entry: EntryPoint
     tool: str
     """The tool; of a person's own act `undo` or `accept`."""
     decision: str

@@ -16,7 +16,7 @@ from jupyter_agent.document.cell import Change, version_of
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """A change and its number in the journal."""
 
     id: int
@@ -33,12 +33,12 @@ class Journal:
         """Keeps what a call changed; `changes` are API.md's Change objects."""
         await self._database.run(lambda db: add_changes(db, turn_id, call_id, changes))
 
-    async def of_turn(self, turn_id: str) -> list[Entry]:
+    async def of_turn(self, turn_id: str) -> list[JournalEntry]:
         """The changes of a turn in the order in which they were made."""
 
-        def read(db: sqlite3.Connection) -> list[Entry]:
+        def read(db: sqlite3.Connection) -> list[JournalEntry]:
             rows = db.execute("SELECT * FROM changes WHERE turn_id = ? ORDER BY id", (turn_id,))
-            return [Entry(row["id"], _change(db, row)) for row in rows]
+            return [JournalEntry(row["id"], _change(db, row)) for row in rows]
 
         return await self._database.run(read)
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from jupyter_agent.conversations.audit import AuditEntry
-from jupyter_agent.conversations.changes import Entry, Journal
+from jupyter_agent.conversations.changes import Journal, JournalEntry
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
@@ -95,7 +95,7 @@ def _entries(
         )
 
 
-async def _mark(journal: Journal, entries: Sequence[Entry], result: Undone) -> None:
+async def _mark(journal: Journal, entries: Sequence[JournalEntry], result: Undone) -> None:
     undone = [entry for entry in entries if replace(entry.change, undone=True) in result.undone]
     await journal.mark_undone([entry.id for entry in undone])
     for conflict in result.conflicts:

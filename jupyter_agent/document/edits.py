@@ -23,7 +23,7 @@ from jupyter_agent.errors import (
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EditOutcome:
     """What an operation did to one cell, before it is confirmed."""
 
     cell_id: str

@@ -19,7 +19,7 @@ from jupyter_agent.document.carrier import Carrier, Place, Saved
 from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, Change
 from jupyter_agent.document.clocks import Mark
 from jupyter_agent.document.crdt import Retraction, SharedCells, new_id
-from jupyter_agent.document.edits import Outcome
+from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
@@ -166,7 +166,7 @@ class Notebook:
     ) -> Edit:
         """Insert a cell after or before another or at an index; at the end if none is given."""
 
-        async def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> EditOutcome:
             edits.refuse_half_characters(source)
             at = edits.place(cells, after=after, before=before, index=index)
             cell_id = new_id()
@@ -174,7 +174,7 @@ class Notebook:
                 type=type, source=source, metadata={}, index=at, outputs=(), execution_count=None
             )
             cells.insert(at, cell_id, state)
-            return Outcome(cell_id, "insert")
+            return EditOutcome(cell_id, "insert")
 
         return await self._edit(operation)
 
@@ -198,7 +198,7 @@ class Notebook:
         NotOnce, Locked or Busy; nothing is changed then.
         """
 
-        async def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> EditOutcome:
             cell = edits.expected(cells, cell_id, expect)
             text = edits.proposed(
                 cell,
@@ -221,7 +221,7 @@ class Notebook:
                 cell_id, text if now == cell.source else with_typing(text, cell.source, now)
             )
             merged = source is not None and base not in (None, cell.source)
-            return Outcome(cell_id, "update", before=cell, source=text, merged=merged)
+            return EditOutcome(cell_id, "update", before=cell, source=text, merged=merged)
 
         return await self._edit(operation, removes=type is not None)
 
@@ -230,13 +230,13 @@ class Notebook:
         changed then.
         """
 
-        async def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> EditOutcome:
             cell = edits.expected(cells, cell_id, expect)
             if not cell.deletable:
                 raise Locked(f"Cell `{cell_id}` must not be deleted: its author locked it.")
             self._refuse_under_cursor(cell, "It was not deleted")
             await cells.delete(cell_id)
-            return Outcome(cell_id, "delete", before=cell)
+            return EditOutcome(cell_id, "delete", before=cell)
 
         return await self._edit(operation, removes=True)
 
@@ -251,11 +251,11 @@ class Notebook:
     ) -> Edit:
         """Move a cell after or before another or to an index; to the end if none is given."""
 
-        async def operation(cells: SharedCells) -> Outcome:
+        async def operation(cells: SharedCells) -> EditOutcome:
             cell = edits.expected(cells, cell_id, expect)
             at = edits.place(cells, after=after, before=before, index=index, moving=cell_id)
             await self.put(cell_id, at)
-            return Outcome(cell_id, "move", before=cell)
+            return EditOutcome(cell_id, "move", before=cell)
 
         return await self._edit(operation, removes=True)
 
@@ -341,14 +341,14 @@ class Notebook:
 
     async def _edit(
         self,
-        operation: Callable[[SharedCells], Coroutine[Any, Any, Outcome]],
+        operation: Callable[[SharedCells], Coroutine[Any, Any, EditOutcome]],
         *,
         removes: bool = False,
     ) -> Edit:
         async with self._operation() as carrier:
             if removes:
                 await carrier.prepare_removal()
-            outcome: Outcome | None = None
+            outcome: EditOutcome | None = None
             path = carrier.path
 
             async def change(cells: SharedCells) -> Sequence[Change]:

@@ -19,7 +19,7 @@ from pycrdt import Array, Map, Text
 from jupyter_agent.document import begun
 from jupyter_agent.document.cell import Output
 from jupyter_agent.document.crdt import RUN, SharedCells, as_shared, shared_output
-from jupyter_agent.document.outputs import LIMIT, Entry, OutputList
+from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList
 from jupyter_agent.errors import CellNotFound
 
 INTERVAL = 0.05
@@ -33,14 +33,14 @@ Displays: TypeAlias = "dict[str, list[CellOutputs]]"
 class _Shown:
     """An output as it was last written."""
 
-    entry: Entry
+    entry: OutputEntry
     revision: int
     output: dict[str, Any]
     bytes: int
     """Of a stream's text in UTF-8, which pycrdt's Text counts in."""
 
     @classmethod
-    def now(cls, entry: Entry) -> _Shown:
+    def now(cls, entry: OutputEntry) -> _Shown:
         size = len(entry.text.encode()) if entry.is_stream else 0
         return cls(entry, entry.revision, dict(entry.output), size)
 

@@ -22,7 +22,7 @@ _CONTROL = re.compile("([\n\r\b])")
 
 
 @dataclass(eq=False)
-class Entry:
+class OutputEntry:
     """One output; `revision` grows with each change."""
 
     output: dict[str, Any]
@@ -67,7 +67,7 @@ class OutputList:
         """A `display_data`, `execute_result` or `error`."""
         self._settle()
         self._clear_if_due()
-        entry = Entry(_within(dict(output), int(_LARGEST * self.limit)), display_id)
+        entry = OutputEntry(_within(dict(output), int(_LARGEST * self.limit)), display_id)
         size = _size(entry.output)
         if not self._tail and self._size + size <= _LARGEST * self.limit:
             self._head.append(entry)
@@ -116,7 +116,7 @@ class OutputList:
             self._head.append(entry)
             self._size += _size(entry.output)
 
-    def entries(self, *, complete: bool) -> Sequence[Entry]:
+    def entries(self, *, complete: bool) -> Sequence[OutputEntry]:
         """The outputs in order. The end of what is too long comes only with `complete`: while more
         is coming it would have to be written again and again.
         """
@@ -127,15 +127,15 @@ class OutputList:
             last_is_error = bool(self._head) and _is_stream(self._head[-1], "stderr")
             self._waiting.output["name"] = "stdout" if last_is_error else "stderr"
             return [*self._head, self._waiting]
-        note = [Entry(_text_output(self._note()))] if self._left_out else []
+        note = [OutputEntry(_text_output(self._note()))] if self._left_out else []
         return _joined([*self._head, *note, *self._tail])
 
     def _restart(self) -> None:
-        self._head: list[Entry] = []
+        self._head: list[OutputEntry] = []
         self._size = 0
-        self._tail: deque[Entry] = deque()
+        self._tail: deque[OutputEntry] = deque()
         self._tail_size = 0
-        self._waiting = Entry(
+        self._waiting = OutputEntry(
             _text_output("\n[... more than fits in a cell; its end follows when it is done ...]\n")
         )
         self._lines = 0
@@ -168,7 +168,7 @@ class OutputList:
             room = max(0, int(_HEAD * self.limit) - self._size)
             if new[:room]:
                 if entry is None:
-                    entry = Entry(_text_output("", name))
+                    entry = OutputEntry(_text_output("", name))
                     self._head.append(entry)
                 before = len(entry.text)
                 entry.type(new[:room])
@@ -176,7 +176,7 @@ class OutputList:
             new = new[room:]
         if new:
             if not (self._tail and _is_stream(self._tail[-1], name)):
-                self._tail.append(Entry(_text_output("", name)))
+                self._tail.append(OutputEntry(_text_output("", name)))
             before = len(self._tail[-1].text)
             self._tail[-1].type(new)
             self._tail_size += len(self._tail[-1].text) - before
@@ -253,7 +253,7 @@ def type_onto(text: str, column: int, new: str) -> tuple[str, int]:
     return "".join(done) + line, column
 
 
-def _is_stream(entry: Entry, name: str) -> bool:
+def _is_stream(entry: OutputEntry, name: str) -> bool:
     return entry.is_stream and entry.output["name"] == name
 
 
@@ -262,16 +262,16 @@ def _text_output(text: str, name: str = "stderr") -> dict[str, Any]:
     return {"output_type": "stream", "name": name, "text": text}
 
 
-def _joined(entries: Sequence[Entry]) -> list[Entry]:
+def _joined(entries: Sequence[OutputEntry]) -> list[OutputEntry]:
     """Neighbours of one stream as one: Lab's view joins them by itself, and would then count
     otherwise than the document.
     """
-    joined: list[Entry] = []
+    joined: list[OutputEntry] = []
     for entry in entries:
         last = joined[-1] if joined else None
         if last is not None and entry.is_stream and _is_stream(last, entry.output["name"]):
             text = last.text + entry.text
-            joined[-1] = Entry(_text_output(text, entry.output["name"]), column=entry.column)
+            joined[-1] = OutputEntry(_text_output(text, entry.output["name"]), column=entry.column)
         else:
             joined.append(entry)
     return joined

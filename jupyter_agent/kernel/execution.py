@@ -14,7 +14,7 @@ from jupyter_agent.kernel.outputs import OutputSink, deliver, error_of
 
 log = logging.getLogger(__name__)
 
-Status: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
+ExecutionStatus: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
 _POLL_S = 0.25
 """Seconds of silence after which we look whether the kernel is still there."""
 _SILENCE_S = 2.0
@@ -32,10 +32,10 @@ _LOST_OUTPUTS = "Some outputs could not be shown for an internal error; see the 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class ExecutionReply:
     """How the code ended."""
 
-    status: Status
+    status: ExecutionStatus
     execution_count: int | None = None
     error: Mapping[str, Any] | None = None
     """`ename`, `evalue`, `traceback` where the code raised something."""
@@ -65,7 +65,7 @@ class KernelProcess(Protocol):
 
 
 class Execution:
-    """Code in a kernel's queue; `await` it for the Reply. Cancelling who awaits does not cancel it.
+    """Code in a kernel's queue; `await` it for its reply. Cancelling the waiter does not cancel it.
 
     Raises KernelUnavailable where no kernel could be reached.
     """
@@ -96,7 +96,7 @@ class Execution:
         """When the kernel began with it (`time.monotonic`), None while it waits."""
         self._task = asyncio.create_task(self._run())
 
-    def __await__(self) -> Generator[Any, None, Reply]:
+    def __await__(self) -> Generator[Any, None, ExecutionReply]:
         return asyncio.shield(self._task).__await__()
 
     @property
@@ -125,7 +125,7 @@ class Execution:
         self._interrupted = True
         await self._kernel.interrupt_process()
 
-    async def _run(self) -> Reply:
+    async def _run(self) -> ExecutionReply:
         async with self._kernel.queue:
             connection = await self._kernel.connect()
             await self._turn(connection)
@@ -133,9 +133,11 @@ class Execution:
                 connection = await self._kernel.connect()  # nothing was sent yet
                 await self._turn(connection)
             if connection.ended.done() or self._kernel.generation != self._generation:
-                return Reply(status=self._kernel.how_it_ended(), note="The code never started.")
+                return ExecutionReply(
+                    status=self._kernel.how_it_ended(), note="The code never started."
+                )
             if self._withdrawn.is_set() or not await self._sink.wanted():
-                return Reply(status="interrupted", note="The code never started.")
+                return ExecutionReply(status="interrupted", note="The code never started.")
             with connection.request("execute_request", self._request) as inbox:
                 await self._follow(connection, inbox)
             if not self._request["silent"]:
@@ -165,7 +167,7 @@ class Execution:
     async def _follow(self, connection: Connection, inbox: Inbox) -> None:
         """Take messages until the reply and `idle` are there, or nothing more can come.
 
-        Reply and outputs come on two channels, and either may be first.
+        ExecutionReply and outputs come on two channels, and either may be first.
         """
         heard = time.monotonic()
         give_up: float | None = None
@@ -239,13 +241,13 @@ class Execution:
         if self._withdrawn.is_set():  # withdrawn while it waited in the kernel's own queue
             await self._send_interrupt()
 
-    def _conclude(self, connection: Connection) -> Reply:
+    def _conclude(self, connection: Connection) -> ExecutionReply:
         reply = self._reply
         end = connection.ended.result() if connection.ended.done() else None
         if reply is None and end is not None:
             return self._ended(end)
         if reply is None and self._idle:
-            return Reply(
+            return ExecutionReply(
                 status="error" if self._error else "ok",
                 execution_count=self._count,
                 error=self._error,
@@ -254,9 +256,9 @@ class Execution:
         if reply is None:
             seconds = f"{_INTERRUPT_GRACE_S:g} s"
             note = f"The kernel did not react to the interrupt within {seconds}: it is still busy."
-            return Reply(status="timeout", execution_count=self._count, note=note)
+            return ExecutionReply(status="timeout", execution_count=self._count, note=note)
         if reply["status"] == "ok":
-            return Reply(
+            return ExecutionReply(
                 status="ok",
                 execution_count=self._count,
                 user_expressions=reply.get("user_expressions") or {},
@@ -267,32 +269,34 @@ class Execution:
             # A restart interrupts the code first, so that it can end in order.
             return self._ended(self._kernel.how_it_ended())
         if reply["status"] == "abort":
-            return Reply(status=self._stopping or "interrupted", execution_count=self._count)
+            return ExecutionReply(
+                status=self._stopping or "interrupted", execution_count=self._count
+            )
         if reply["status"] != "error":  # `aborted`: a cell before it failed
             note = "The kernel dropped the code because what ran before it failed. It did not run."
-            return Reply(status="error", note=note)
+            return ExecutionReply(status="error", note=note)
         error = error_of(reply)
         stopped = stopped and self._interrupted
-        return Reply(
+        return ExecutionReply(
             status=(self._stopping or "interrupted") if stopped else "error",
             execution_count=self._count,
             error=error,
         )
 
-    def _with_losses(self, reply: Reply, connection: Connection) -> Reply:
+    def _with_losses(self, reply: ExecutionReply, connection: Connection) -> ExecutionReply:
         """The reply with a note where outputs did not reach the cell."""
         if self._lost_outputs:
-            status: Status = "error" if reply.status == "ok" else reply.status
+            status: ExecutionStatus = "error" if reply.status == "ok" else reply.status
             return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
         if self._reply and not self._idle and _broke(connection):
             return replace(reply, note=f"{reply.note} {_MISSING_OUTPUTS}".strip())
         return reply
 
-    def _ended(self, how: ConnectionEnd) -> Reply:
+    def _ended(self, how: ConnectionEnd) -> ExecutionReply:
         if how == "broke":
-            return Reply(status="error", execution_count=self._count, note=_BROKE)
+            return ExecutionReply(status="error", execution_count=self._count, note=_BROKE)
         note = "The kernel died." if how == "died" else "The kernel was restarted or shut down."
-        return Reply(status=how, execution_count=self._count, note=note)
+        return ExecutionReply(status=how, execution_count=self._count, note=note)
 
 
 def _broke(connection: Connection) -> bool:

@@ -17,7 +17,7 @@ from jupyter_agent.kernel.client import Connection, End
 from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
 
-State: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
+KernelState: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
 START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
 """What kernel provisioners and gateways raise where a kernel does not start."""
 _INSPECT_SECONDS = 2.0
@@ -71,7 +71,7 @@ class Kernel:
         return self._language.lower()
 
     @property
-    def state(self) -> State:
+    def state(self) -> KernelState:
         """What the kernel does now, as far as can be told without asking it."""
         self._look()
         if self.gone:

@@ -45,7 +45,7 @@ class DemoModel:
             yield event
 
 
-def _move(question: str, answers: Sequence[tour.Answer], *, toured: bool) -> tour.Move:
+def _move(question: str, answers: Sequence[tour.TourAnswer], *, toured: bool) -> tour.Move:
     if answers and answers[-1].is_error:
         return tour.after_refusal(answers[-1])
     fenced = _FENCE.search(question)
@@ -64,11 +64,11 @@ def _move(question: str, answers: Sequence[tour.Answer], *, toured: bool) -> tou
     return tour.guide(answers)
 
 
-def _turn(messages: Sequence[Message]) -> tuple[str, list[tour.Answer]]:
+def _turn(messages: Sequence[Message]) -> tuple[str, list[tour.TourAnswer]]:
     """What the person asked last, and the calls answered since."""
     question = ""
     calls: dict[str, Block] = {}
-    answers: list[tour.Answer] = []
+    answers: list[tour.TourAnswer] = []
     for message in messages:
         for block in message["content"]:
             if block["type"] == "tool_use":
@@ -80,9 +80,9 @@ def _turn(messages: Sequence[Message]) -> tuple[str, list[tour.Answer]]:
     return question, answers
 
 
-def _answer(call: Block, result: Block) -> tour.Answer:
+def _answer(call: Block, result: Block) -> tour.TourAnswer:
     texts = (part["text"] for part in result["content"] if part["type"] == "text")
-    return tour.Answer(
+    return tour.TourAnswer(
         tool=call["name"],
         input=call["input"],
         text="\n".join(texts),

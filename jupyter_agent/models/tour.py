@@ -45,7 +45,7 @@ _INTRODUCTION = f"{TITLE}\n\nThe cell below was written, run and corrected by th
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class TourAnswer:
     """A call of this turn and its result."""
 
     tool: str
@@ -68,7 +68,7 @@ class Move:
     call: tuple[str, Mapping[str, Any]] | None = None
 
 
-def guide(done: Sequence[Answer]) -> Move:
+def guide(done: Sequence[TourAnswer]) -> Move:
     """The tour itself: read, write, run, correct, run again, explain."""
     match len(done):
         case 0:
@@ -107,7 +107,7 @@ def guide(done: Sequence[Answer]) -> Move:
     return Move(text=f"{_last_line(done[-1])}\n\n{PANEL}")
 
 
-def insert(code: str, *, markdown: bool, done: Sequence[Answer]) -> Move:
+def insert(code: str, *, markdown: bool, done: Sequence[TourAnswer]) -> Move:
     """Insert what the person wrote, run it, and say what came out."""
     match len(done):
         case 0:
@@ -123,21 +123,21 @@ def insert(code: str, *, markdown: bool, done: Sequence[Answer]) -> Move:
     return Move(text=_reported(done[-1]))
 
 
-def run_all(done: Sequence[Answer]) -> Move:
+def run_all(done: Sequence[TourAnswer]) -> Move:
     """Run every code cell in order."""
     if not done:
         return Move(text="I run all code cells in order.", call=("run_cells", {}))
     return Move(text=_reported(done[-1]))
 
 
-def explain(done: Sequence[Answer]) -> Move:
+def explain(done: Sequence[TourAnswer]) -> Move:
     """Say what is in the notebook, and what the panel shows."""
     if not done:
         return Move(text="I read the notebook.", call=("get_notebook_state", {"outline": True}))
     return Move(text=f"{_seen(done[-1])}\n\n{PANEL}")
 
 
-def after_refusal(answer: Answer) -> Move:
+def after_refusal(answer: TourAnswer) -> Move:
     """A call was refused or failed: say so and stop, as any assistant should."""
     return Move(
         text=f"That was not done (`{answer.tool}`). The reason that I was given:\n\n"
@@ -145,7 +145,7 @@ def after_refusal(answer: Answer) -> Move:
     )
 
 
-def _seen(answer: Answer) -> str:
+def _seen(answer: TourAnswer) -> str:
     told = re.match(r".*: (\d+) cells, ", answer.text)  # the first line of the notebook's state
     cells = int(told[1]) if told else 0
     if not cells:
@@ -153,15 +153,15 @@ def _seen(answer: Answer) -> str:
     return f"The notebook has {cells} cell{'s' if cells > 1 else ''}."
 
 
-def _reported(answer: Answer) -> str:
+def _reported(answer: TourAnswer) -> str:
     return f"This is what I was told:\n\n```\n{answer.text.strip()}\n```"
 
 
-def _error(answer: Answer) -> str:
+def _error(answer: TourAnswer) -> str:
     found = re.search(r"NameError: .*", answer.text)
     return found[0].strip() if found else "NameError"
 
 
-def _last_line(answer: Answer) -> str:
+def _last_line(answer: TourAnswer) -> str:
     lines = answer.text.strip().splitlines()
     return lines[-1] if lines else "(no output)"

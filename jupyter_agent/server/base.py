@@ -45,7 +45,7 @@ MEBIBYTE = 1 << 20
 LOCAL_OWNER = "local"
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
-Action: TypeAlias = Literal["read", "write", "execute"]
+AuthAction: TypeAlias = Literal["read", "write", "execute"]
 
 
 REQUESTS = "jupyter_agent_requests"
@@ -96,10 +96,10 @@ class Requests:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class RouteOperation:
     """What `openapi.json` and the test of all routes know of a handler's method."""
 
-    action: Action
+    action: AuthAction
     resource: str
     body: type[BaseModel] | None
     query: tuple[str, ...]
@@ -107,7 +107,7 @@ class Operation:
 
 
 def operation(
-    action: Action,
+    action: AuthAction,
     resource: str = "agent",
     *,
     body: type[BaseModel] | None = None,
@@ -139,7 +139,9 @@ def operation(
             except StoreUnavailable as error:
                 self.refuse(503, "store_unavailable", error.message)
 
-        known = Operation(action=action, resource=resource, body=body, query=query, answers=answers)
+        known = RouteOperation(
+            action=action, resource=resource, body=body, query=query, answers=answers
+        )
         setattr(guarded, "operation", known)  # noqa: B010 - functions declare no attributes
         return cast(Method, guarded)
 

@@ -63,7 +63,7 @@ class ChatBody(BaseModel):
     """Id of the page from which the user talks; its tab of a notebook is preferred."""
 
 
-class Reply(BaseModel):
+class ApprovalReply(BaseModel):
     """One answer to an approval."""
 
     id: str
@@ -75,7 +75,7 @@ class Reply(BaseModel):
 class ApprovalsBody(BaseModel):
     """Answers to what a turn asks."""
 
-    approvals: list[Reply] = Field(min_length=1)
+    approvals: list[ApprovalReply] = Field(min_length=1)
     wait: float | None = Field(default=None, ge=0)
 
 
@@ -152,7 +152,7 @@ class ChatHandler(TurnAnswers):
         return await self.runner.start(await self._request(body, conversation_id, key)), 0
 
     async def _answer_of_stock(
-        self, conversation_id: str, replies: Sequence[Reply]
+        self, conversation_id: str, replies: Sequence[ApprovalReply]
     ) -> tuple[LiveTurn, int]:
         """Answers what is still open: a stock client repeats what it answered before.
 
@@ -291,7 +291,7 @@ class ChatApprovalsHandler(TurnAnswers):
             self.answer(await self.outcome(turn.record.id))
 
 
-def _answers(replies: Sequence[Reply]) -> dict[str, Answer]:
+def _answers(replies: Sequence[ApprovalReply]) -> dict[str, Answer]:
     return {
         reply.id: Answer(
             approved=reply.approved,
@@ -359,7 +359,7 @@ def _is_data(url: str) -> bool:
     return head.startswith("data:") and head.endswith(";base64") and bool(data)
 
 
-def _stock_replies(messages: list[dict[str, Any]]) -> list[Reply]:
+def _stock_replies(messages: list[dict[str, Any]]) -> list[ApprovalReply]:
     """The answers that a stock client put into the assistant's message, where that is the last.
 
     Raises RequestError for an answer that is neither yes nor no.
@@ -375,10 +375,10 @@ def _stock_replies(messages: list[dict[str, Any]]) -> list[Reply]:
     ]
 
 
-def _stock_reply(approval: Any) -> Reply:
+def _stock_reply(approval: Any) -> ApprovalReply:
     match approval:
         case {"id": str(id), "approved": bool(approved)}:
-            return Reply(id=id, approved=approved, reason=str(approval.get("reason") or ""))
+            return ApprovalReply(id=id, approved=approved, reason=str(approval.get("reason") or ""))
     message = "The `approval` of an answered part has an `id`, and `approved`: true or false."
     raise RequestError(400, "invalid_body", message)
 

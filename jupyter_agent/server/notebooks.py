@@ -9,12 +9,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import Conflict, RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.verify import Verification, verify
 from jupyter_agent.workspace.workspace import READ, WRITE, Services, Workspace
 
 GRACE = 10.0
@@ -53,7 +55,7 @@ class CellEdit(Body):
     type: CellType | None = None
 
 
-class Place(Body):
+class CellPlace(Body):
     """Where a cell goes."""
 
     after: str | None = None
@@ -205,8 +207,8 @@ class CellHandler(DocumentHandler):
 class MoveHandler(DocumentHandler):
     """`POST notebooks/{path}/cells/{id}/move`"""
 
-    @operation("write", "contents", body=Place)
-    async def post(self, path: str, cell_id: str, body: Place) -> None:
+    @operation("write", "contents", body=CellPlace)
+    async def post(self, path: str, cell_id: str, body: CellPlace) -> None:
         """Puts the cell elsewhere."""
         expect = self.expected()
         try:
@@ -327,3 +329,62 @@ def precondition(conflict: Conflict, expect: str | None) -> ToolError | RequestE
     if expect is None:
         return conflict
     return RequestError(412, conflict.reason, conflict.message, **conflict.facts)
+
+
+class VerifyHandler(DocumentHandler):
+    """`POST notebooks/{path}/verify`"""
+
+    _verifying: asyncio.Task[Verification] | None = None
+    _left = False
+
+    @operation("execute", "kernels")
+    async def post(self, path: str) -> None:
+        """Runs a copy of the notebook from the top in a fresh kernel and compares the outputs.
+
+        A client that goes away stops it.
+        """
+        try:
+            async with self.work.lease(path, READ, ("write", "kernels")) as nb:
+                self._verifying = asyncio.ensure_future(verify(nb))
+                self.answer((await self._verifying).describe())
+        except asyncio.CancelledError:
+            if not self._left:
+                raise
+
+    def on_connection_close(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._left = True
+        if self._verifying is not None:
+            self._verifying.cancel()
+        super().on_connection_close()
+
+
+class RecoveryHandler(AgentHandler):
+    """What both routes share."""
+
+    def initialize(self, recovery: RecoveryCopies, services: Services) -> None:
+        self.recovery = recovery
+        self.identities = services.identities
+
+
+class CopiesHandler(RecoveryHandler):
+    """`notebooks/{path}/recovery`"""
+
+    @operation("read", "contents")
+    async def get(self, path: str) -> None:
+        """The copies that are kept of a notebook, the newest first; also of one that is gone."""
+        notebook = await self.identities.path(path)
+        self.answer({"copies": await self.recovery.of(notebook)})
+
+
+class CopyHandler(RecoveryHandler):
+    """`notebooks/{path}/recovery/{copy_id}`"""
+
+    @operation("read", "contents")
+    async def get(self, path: str, copy_id: str) -> None:
+        """A copy as a notebook's JSON: saved as a file it can be opened."""
+        number = int(copy_id) if copy_id.isdecimal() and len(copy_id) < 19 else -1
+        content = await self.recovery.content(await self.identities.path(path), number)
+        if content is None:
+            raise RequestError(404, "not_found", f"No copy `{copy_id}` of `{path}` is kept.")
+        self.answer(content)

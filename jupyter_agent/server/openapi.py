@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_server.base.handlers import JupyterHandler
 
 from jupyter_agent import __version__
-from jupyter_agent.server.base import Operation
+from jupyter_agent.server.base import RouteOperation
 
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -49,7 +49,7 @@ _ERROR: dict[str, Any] = {
 
 
 def _operation(
-    template: str, method: Any, operation: Operation, schemas: dict[str, Any]
+    template: str, method: Any, operation: RouteOperation, schemas: dict[str, Any]
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": " ".join((method.__doc__ or "").split()),

@@ -16,16 +16,13 @@ from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server import (
-    blame,
     chat,
     conversations,
     notebooks,
-    recovery,
     status,
     tab,
     tools,
     turns,
-    verify,
 )
 from jupyter_agent.server.openapi import describe
 from jupyter_agent.tools.base import Toolbox
@@ -91,12 +88,12 @@ def routes(
         Route("notebooks/{path}/cells/{cell_id}", notebooks.CellHandler, document),
         Route("notebooks/{path}/cells", notebooks.CellsHandler, document),
         Route("notebooks/{path}/run", notebooks.RunCellsHandler, document),
-        Route("notebooks/{path}/verify", verify.VerifyHandler, document),
+        Route("notebooks/{path}/verify", notebooks.VerifyHandler, document),
         Route("notebooks/{path}/changes", turns.PendingHandler, done),
-        Route("notebooks/{path}/blame", blame.BlameHandler, done),
+        Route("notebooks/{path}/blame", turns.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
-        Route("notebooks/{path}/recovery/{copy_id}", recovery.CopyHandler, kept_copies),
-        Route("notebooks/{path}/recovery", recovery.CopiesHandler, kept_copies),
+        Route("notebooks/{path}/recovery/{copy_id}", notebooks.CopyHandler, kept_copies),
+        Route("notebooks/{path}/recovery", notebooks.CopiesHandler, kept_copies),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),
         Route("runs/{run_id}", notebooks.RunHandler, document),
         Route("runs/{run_id}/interrupt", notebooks.InterruptRunHandler, document),

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from jupyter_agent.conversations.audit import AuditEntry
+from jupyter_agent.conversations.changes import CellText
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.conversations.undo import CellName, undo_turn
@@ -15,7 +16,7 @@ from jupyter_agent.errors import RequestError
 from jupyter_agent.events import UsageUpdated
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.identity import Identities
-from jupyter_agent.workspace.workspace import Services, Workspace
+from jupyter_agent.workspace.workspace import READ, Services, Workspace
 
 
 class NamedCell(BaseModel):
@@ -174,3 +175,19 @@ class AcceptHandler(TurnHandlerBase):
         )
         self.stores.announce(turn.conversation_id, turn.id)
         self.answer({"reviewed": len(entries)})
+
+
+class BlameHandler(TurnHandlerBase):
+    """`GET notebooks/{path}/blame`"""
+
+    @operation("read", "contents")
+    async def get(self, path: str) -> None:
+        """Per cell: turn, model, time, request, whether it was reviewed and changed since."""
+        await self.require("read", "agent")
+        work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
+        async with work.lease(path, READ) as nb:
+            cells = [
+                CellText(id=cell.id, type=cell.type, source=cell.source) for cell in await nb.read()
+            ]
+        found = await self.stores.journal.blame(nb.path, cells, self.owner)
+        self.answer({"path": nb.path, "cells": [each.to_json() for each in found]})

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.testing.script import Reply, Scripted
+from jupyter_agent.testing.script import FakeReply, Scripted
 from jupyter_agent.testing.server import API_KEY, FakeAnthropic
 
 
@@ -39,7 +39,7 @@ async def _serve(api: FakeAnthropic) -> None:
         await asyncio.Event().wait()
 
 
-def _reply(written: Any) -> Reply:
+def _reply(written: Any) -> FakeReply:
     return Scripted(**written) if isinstance(written, dict) else written
 
 

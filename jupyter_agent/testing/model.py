@@ -8,7 +8,7 @@ from copy import deepcopy
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelEvent, ModelRequest
 from jupyter_agent.testing.rules import check_messages
-from jupyter_agent.testing.script import Reply, Script
+from jupyter_agent.testing.script import FakeReply, Script
 
 
 class ScriptedModel:
@@ -20,11 +20,13 @@ class ScriptedModel:
 
     host = ""
 
-    def __init__(self, replies: Iterable[Reply | ModelError], id: str = "scripted:model") -> None:
+    def __init__(
+        self, replies: Iterable[FakeReply | ModelError], id: str = "scripted:model"
+    ) -> None:
         self.id = id
         self.requests: list[ModelRequest] = []
         self._faults: list[ModelError | None] = []
-        script: list[Reply] = []
+        script: list[FakeReply] = []
         for reply in replies:
             fault = reply if isinstance(reply, ModelError) else None
             self._faults.append(fault)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from jupyter_agent.models.base import Block, ModelEvent
 from jupyter_agent.models.replay import replay
 
-Reply: TypeAlias = "Scripted | Sequence[Block]"
+FakeReply: TypeAlias = "Scripted | Sequence[Block]"
 
 
 def says(text: str) -> Block:
@@ -75,7 +75,7 @@ class Scripted:
 class Script:
     """Replies in their order; each call gets an id of its own."""
 
-    def __init__(self, replies: Iterable[Reply]) -> None:
+    def __init__(self, replies: Iterable[FakeReply]) -> None:
         self._left = iter(replies)
         self._calls = 0
 

@@ -21,7 +21,7 @@ from tornado.web import Application, RequestHandler
 
 from jupyter_agent.models.base import ModelEvent
 from jupyter_agent.testing.rules import Refused, check_request
-from jupyter_agent.testing.script import Reply, Script, Scripted
+from jupyter_agent.testing.script import FakeReply, Script, Scripted
 
 _PING = 0.02
 """Seconds between two pings."""
@@ -38,7 +38,7 @@ class FakeAnthropic:
 
     def __init__(
         self,
-        replies: Iterable[Reply],
+        replies: Iterable[FakeReply],
         *,
         api_key: str = API_KEY,
         max_chars: int | None = None,

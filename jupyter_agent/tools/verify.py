@@ -12,7 +12,7 @@ from jupyter_agent.document.cell import Cell
 from jupyter_agent.text.notebook import head, hidden
 from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
-from jupyter_agent.workspace.verify import SKIP, Status, Verdict, Verification, plan, verify
+from jupyter_agent.workspace.verify import SKIP, CellStatus, CellVerdict, Verification, plan, verify
 from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Lease
 
@@ -71,7 +71,7 @@ def _text(done: Verification, view: View) -> str:
     if done.ok:
         skipped = f" {count['skipped']} tagged cells were left out." if count["skipped"] else ""
         return f"All {count['same']} code cells run and show the same ({where}).{skipped}"
-    told = ", ".join(f"{count[state]} {state}" for state in get_args(Status) if count[state])
+    told = ", ".join(f"{count[state]} {state}" for state in get_args(CellStatus) if count[state])
     lines = [f"Of {len(done.cells)} code cells {told} ({where})."]
     for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
         verdicts = list(group)
@@ -83,7 +83,7 @@ def _text(done: Verification, view: View) -> str:
     return "\n".join([*lines[: _TOLD + 1], *([f"... {rest} more ..."] if rest > 0 else [])])
 
 
-def _failed(verdict: Verdict, view: View) -> str:
+def _failed(verdict: CellVerdict, view: View) -> str:
     errors = [output for output in verdict.outputs if output["output_type"] == "error"]
     shared = view.shares_all(verdict.outputs, verdict.cell.id)
     if verdict.status != "error" or not errors or not shared:
@@ -91,13 +91,13 @@ def _failed(verdict: Verdict, view: View) -> str:
     return f"{head(verdict.cell)} error: {output_text(errors, limit=_ERROR_CHARACTERS)}"
 
 
-def _skipped(verdicts: Sequence[Verdict]) -> str:
+def _skipped(verdicts: Sequence[CellVerdict]) -> str:
     ids = ", ".join(f"`{verdict.cell.id}`" for verdict in verdicts[:_TOLD])
     more = ", ..." if len(verdicts) > _TOLD else ""
     return f"Skipped {ids}{more}: {verdicts[0].why}"
 
 
-def _why(verdict: Verdict, view: View) -> str:
+def _why(verdict: CellVerdict, view: View) -> str:
     """What is kept from models is kept from them here, too; our own sentences are not."""
     if verdict.why and hidden(verdict.cell):
         return "(hidden)"

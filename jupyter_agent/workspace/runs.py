@@ -19,7 +19,7 @@ from jupyter_agent.errors import (
     KernelUnavailable,
     ToolError,
 )
-from jupyter_agent.kernel.execution import Reply
+from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.workspace.run_outputs import IntoCell
 
@@ -66,7 +66,7 @@ class Run:
         self._reported = False
         self._trust = trust
         self._ahead = ahead
-        self._reply: Reply | None = None
+        self._reply: ExecutionReply | None = None
         self._over = asyncio.Event()
         self._cell = IntoCell(notebook, cell.id, limit=limit, save=self._save)
         self._execution = kernel.execute(cell.source, self._cell, timeout=timeout)
@@ -226,22 +226,22 @@ class Run:
 
     async def _drive(self) -> None:
         attending = asyncio.create_task(self._attend())
-        reply = Reply(status="error", note="It ended by a fault of ours.")
+        reply = ExecutionReply(status="error", note="It ended by a fault of ours.")
         try:
             reply = await self._execution
         except KernelUnavailable as error:
-            reply = Reply(status="died", note=error.message)
+            reply = ExecutionReply(status="died", note=error.message)
         except ToolError as error:  # the notebook could not be read when its turn came
-            reply = Reply(status="error", note=f"{error.message} The code never started.")
+            reply = ExecutionReply(status="error", note=f"{error.message} The code never started.")
         except asyncio.CancelledError:  # only `give_up` does that
-            reply = Reply(status="interrupted", note="The server stopped meanwhile.")
+            reply = ExecutionReply(status="interrupted", note="The server stopped meanwhile.")
         finally:
             self._close_cell(reply)
             self._over.set()
             await attending
             self._reply, self.ended = reply, datetime.now(UTC)
 
-    def _close_cell(self, reply: Reply) -> None:
+    def _close_cell(self, reply: ExecutionReply) -> None:
         if self.started is None:
             self._cell.dismiss()
             return

@@ -13,7 +13,7 @@ from jupyter_agent.document.cell import Cell, Output, said
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import OutputList
 from jupyter_agent.errors import Conflict
-from jupyter_agent.kernel.execution import Reply
+from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.workspace.workspace import Lease
 
@@ -22,7 +22,7 @@ SKIP = "skip-execution"
 RAISES = "raises-exception"
 """Tag of cells that may fail, as nbclient has it: their error is an output to compare."""
 
-Status: TypeAlias = Literal["same", "differs", "error", "skipped"]
+CellStatus: TypeAlias = Literal["same", "differs", "error", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +46,11 @@ class Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class CellVerdict:
     """What became of one cell."""
 
     cell: Cell
-    status: Status
+    status: CellStatus
     why: str = ""
     outputs: Sequence[Output] = ()
     """What it showed now."""
@@ -66,7 +66,7 @@ class Verification:
 
     path: str
     kernel_name: str
-    cells: Sequence[Verdict]
+    cells: Sequence[CellVerdict]
     seconds: float
 
     @property
@@ -153,7 +153,7 @@ class _Rerun:
         self._kernel = kernel
         self._planned = planned
         self._seconds = seconds
-        self._ran: dict[str, tuple[_Shown, Reply]] = {}
+        self._ran: dict[str, tuple[_Shown, ExecutionReply]] = {}
         self._halted = ""
         """Why the cells that follow are skipped."""
 
@@ -174,7 +174,7 @@ class _Rerun:
             if reply.status != "ok" and not _may_fail(cell, reply):
                 self._halted = f"An earlier cell failed (`{cell.id}`)."
 
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[CellVerdict]:
         """What became of each cell."""
         return [self._verdict(cell) for cell in self._planned.cells]
 
@@ -182,23 +182,23 @@ class _Rerun:
     def _too_long(self) -> str:
         return f"The limit of {self._seconds:g} s for the whole notebook was reached."
 
-    def _verdict(self, cell: Cell) -> Verdict:
+    def _verdict(self, cell: Cell) -> CellVerdict:
         if SKIP in cell.tags:
-            return Verdict(cell=cell, status="skipped", why=f"Tagged `{SKIP}`.")
+            return CellVerdict(cell=cell, status="skipped", why=f"Tagged `{SKIP}`.")
         if cell.id not in self._ran:
-            return Verdict(cell=cell, status="skipped", why=self._halted)
+            return CellVerdict(cell=cell, status="skipped", why=self._halted)
         shown, reply = self._ran[cell.id]
         outputs = [entry.output for entry in shown.entries(complete=True)]
         if reply.status != "ok" and not _may_fail(cell, reply):
-            return Verdict(cell=cell, status="error", why=self._failure(reply), outputs=outputs)
+            return CellVerdict(cell=cell, status="error", why=self._failure(reply), outputs=outputs)
         if cell.execution_count is None and not cell.outputs:
             why = "It runs; it was never run before, so there is nothing to compare."
-            return Verdict(cell=cell, status="same", why=why, outputs=outputs)
+            return CellVerdict(cell=cell, status="same", why=why, outputs=outputs)
         why = difference(cell.outputs, outputs) or ""
-        status: Status = "differs" if why else "same"
-        return Verdict(cell=cell, status=status, why=why, outputs=outputs)
+        status: CellStatus = "differs" if why else "same"
+        return CellVerdict(cell=cell, status=status, why=why, outputs=outputs)
 
-    def _failure(self, reply: Reply) -> str:
+    def _failure(self, reply: ExecutionReply) -> str:
         if reply.status == "timeout":
             return f"{self._too_long} {reply.note}".strip()
         if reply.error is not None:
@@ -206,5 +206,5 @@ class _Rerun:
         return reply.note or f"The code ended as {reply.status}."
 
 
-def _may_fail(cell: Cell, reply: Reply) -> bool:
+def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:
     return reply.status == "error" and reply.error is not None and RAISES in cell.tags

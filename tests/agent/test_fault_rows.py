@@ -24,7 +24,7 @@ from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelEvent
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from ..chat_completions import ChatCompletions, serving
 from ..models.conftest import Chat
@@ -39,7 +39,7 @@ NAMES = [f"L{n}" for n in range(1, 18)] + ["N7"]
 
 
 async def converse(
-    bench: Bench, replies: Sequence[Reply], **fake: Any
+    bench: Bench, replies: Sequence[FakeReply], **fake: Any
 ) -> tuple[Ending, FakeAnthropic]:
     """A turn with these replies, then another question, which has to be accepted."""
     async with FakeAnthropic(replies, **fake) as api:
@@ -116,7 +116,7 @@ KINDS = ("anthropic", "openai")
 
 
 async def converse_with(
-    bench: Bench, kind: str, replies: Sequence[Reply]
+    bench: Bench, kind: str, replies: Sequence[FakeReply]
 ) -> tuple[Ending, FakeAnthropic | ChatCompletions]:
     """A turn with these replies through the API of that kind."""
     if kind == "anthropic":
@@ -531,7 +531,7 @@ async def test_L14_an_endless_loop_is_made_to_answer(
     bench: Bench, limits: dict[str, int], limit: str
 ) -> None:
     with_limits(bench, **limits)
-    looks: list[Reply] = [[calls("look", cell_id="a")] for _ in range(3)]
+    looks: list[FakeReply] = [[calls("look", cell_id="a")] for _ in range(3)]
     ending, api = await converse(bench, [*looks, [says("x is 1.")]])
     assert (ending.state, ending.limit) == ("done", limit)
     assert [request["tool_choice"]["type"] for request in api.requests] == [*["auto"] * 3, "none"]

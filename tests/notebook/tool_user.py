@@ -16,7 +16,7 @@ from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
-from jupyter_agent.kernel.execution import Reply
+from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.tools.base import Result, Toolbox
 from jupyter_agent.workspace.runs import Runs
@@ -263,26 +263,26 @@ class ScriptedKernel:
     def execute(self, code: str, sink: OutputSink, *, timeout: float | None) -> Scripted:
         return Scripted(self._run(sink))
 
-    async def _run(self, sink: OutputSink) -> Reply:
+    async def _run(self, sink: OutputSink) -> ExecutionReply:
         async with self._queue:
             if not await sink.wanted():
-                return Reply(status="interrupted")
+                return ExecutionReply(status="interrupted")
             sink.started()
             self._count += 1
             for number in range(self._random.randrange(4)):
                 sink.stream("stdout", f"run {self._count} line {number}\n")
                 for _ in range(self._random.randrange(20)):
                     await asyncio.sleep(0)
-            return Reply(status="ok", execution_count=self._count)
+            return ExecutionReply(status="ok", execution_count=self._count)
 
 
 class Scripted:
     """One run of it."""
 
     def __init__(self, work: Any) -> None:
-        self._task: asyncio.Task[Reply] = asyncio.create_task(work)
+        self._task: asyncio.Task[ExecutionReply] = asyncio.create_task(work)
 
-    def __await__(self) -> Generator[Any, None, Reply]:
+    def __await__(self) -> Generator[Any, None, ExecutionReply]:
         return asyncio.shield(self._task).__await__()
 
     async def interrupt(self) -> None: ...

@@ -16,7 +16,7 @@ from tornado.httpclient import HTTPResponse
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ Call = Callable[..., Awaitable[Answer]]
 
 
 @pytest.fixture
-def replies() -> list[Reply]:
+def replies() -> list[FakeReply]:
     """What the model will answer; tests add to it before they ask."""
     return []
 
 
 @pytest.fixture
 def fake(
-    jp_asyncio_loop: asyncio.AbstractEventLoop, replies: list[Reply]
+    jp_asyncio_loop: asyncio.AbstractEventLoop, replies: list[FakeReply]
 ) -> Iterator[FakeAnthropic]:
     """A strict fake of the API in the same loop as the server."""
     api = FakeAnthropic(replies)

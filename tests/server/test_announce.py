@@ -11,7 +11,7 @@ from tornado.websocket import WebSocketClientConnection
 
 from jupyter_agent.server.announce import SCHEMA
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
@@ -30,7 +30,7 @@ async def news(page: WebSocketClientConnection) -> str | None:
 
 
 async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
-    call: Call, replies: list[Reply], notebook: Path, jp_ws_fetch: Any
+    call: Call, replies: list[FakeReply], notebook: Path, jp_ws_fetch: Any
 ) -> None:
     edit = calls("update_cell", cell_id="b2", old_string="1", new_string="2")
     replies += [[edit, calls("delete_cell", cell_id="a1")], [says("Done.")]]

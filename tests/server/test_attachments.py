@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
@@ -23,7 +23,7 @@ def picture(data: str = PIXEL) -> dict[str, str]:
 
 
 async def test_a_question_that_is_asked_again_keeps_its_notebook_and_what_was_attached(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("One.")], [says("Again.")]]
     context = [{"type": "cell", "notebook": PATH, "cell_id": "b2"}]
@@ -39,7 +39,7 @@ async def test_a_question_that_is_asked_again_keeps_its_notebook_and_what_was_at
 
 
 async def test_a_picture_is_kept_with_its_name_and_a_model_that_sees_none_is_not_asked(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies.append([says("A pixel.")])
     question = {"role": "user", "parts": [{"type": "text", "text": "What?"}, picture()]}

@@ -12,7 +12,7 @@ import pytest
 
 from jupyter_agent.cli.main import main
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 
@@ -23,7 +23,7 @@ def short(audit: list[dict[str, Any]]) -> list[tuple[str, str, str | None, str]]
     return [(each["entry"], each["tool"], each["cell_id"], each["outcome"]) for each in audit]
 
 
-async def decided(call: Call, replies: list[Reply]) -> str:
+async def decided(call: Call, replies: list[FakeReply]) -> str:
     """A turn in which a person allows an edit and declines a run, then takes the edit back."""
     replies += [
         [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
@@ -54,7 +54,7 @@ EXPECTED = [
 
 
 async def test_every_decision_and_effect_is_told_with_who_when_and_which_model(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     turn_id = await decided(call, replies)
     audit = (await call("GET", "turns", turn_id)).body["audit"]
@@ -74,7 +74,7 @@ async def test_every_decision_and_effect_is_told_with_who_when_and_which_model(
 
 async def test_the_audit_outlives_its_conversation_and_is_printed(
     call: Call,
-    replies: list[Reply],
+    replies: list[FakeReply],
     notebook: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -104,7 +104,7 @@ async def test_the_audit_outlives_its_conversation_and_is_printed(
 
 
 async def test_what_was_cut_off_by_a_stop_is_in_the_audit(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [calls("create_cell", source="import time; print('on'); time.sleep(60)", before="b2")],

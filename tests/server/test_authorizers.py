@@ -13,7 +13,7 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 from .test_routes import all_operations
@@ -154,7 +154,7 @@ async def by_tool(call: Call) -> list[bool]:
 
 @pytest.mark.parametrize("kind", list(ALLOWED))
 async def test_s3_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path,
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
     kind: type[Recording],
 ) -> None:  # fmt: skip
     authorizer = kind(parent=jp_serverapp)
@@ -197,7 +197,7 @@ CONTEXT: list[dict[str, str]] = [
 
 @pytest.mark.parametrize("may", [True, False])
 async def test_s3_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, jp_root_dir: Path, replies: list[Reply],
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, jp_root_dir: Path, replies: list[FakeReply],
     fake: FakeAnthropic, notebook: Path, may: bool,
 ) -> None:  # fmt: skip
     notebook.write_text(notebook.read_text().replace("x = 1", "x = SECRET"))
@@ -218,7 +218,7 @@ async def test_s3_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
 
 @pytest.mark.parametrize("may", [True, False])
 async def test_s3_what_a_question_replaces_is_undone_as_the_user(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path,
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
     may: bool,
 ) -> None:  # fmt: skip
     edit = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 'AGENT'")
@@ -237,7 +237,7 @@ async def test_s3_what_a_question_replaces_is_undone_as_the_user(
 
 
 async def test_s3_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     """The client left; what is revoked meanwhile is revoked for the turn, too."""
     authorizer = Recording(parent=jp_serverapp)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from ..programs import environment, jupyter_server
 from .conftest import PATH, Call, ask
@@ -26,7 +26,7 @@ async def blamed(call: Call, path: str = PATH) -> dict[str, Any]:
 
 
 async def test_each_cell_says_which_turn_model_and_request_changed_it_last(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     before = notebook.read_bytes()
     assert {cell["turn_id"] for cell in (await blamed(call)).values()} == {None}
@@ -65,7 +65,7 @@ async def test_each_cell_says_which_turn_model_and_request_changed_it_last(
 
 
 async def test_the_journal_follows_a_notebook_that_is_renamed(
-    call: Call, replies: list[Reply], notebook: Path, jp_serverapp: Any
+    call: Call, replies: list[FakeReply], notebook: Path, jp_serverapp: Any
 ) -> None:
     replies += [[calls("create_cell", source="new")], [says("Done.")]]
     done = (await call("POST", "chat", body=ask("add", stream=False))).body

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.tools.run import shares
 
 from .conftest import PATH, Call, ask, frames
@@ -55,7 +55,7 @@ def test_what_is_short_is_told_whole(wanted: list[int], given: list[int]) -> Non
 
 
 async def test_n4_an_event_tells_no_more_than_a_client_can_take(
-    call: Call, notebook: Path, replies: list[Reply], monkeypatch: pytest.MonkeyPatch
+    call: Call, notebook: Path, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.conversations.log.EVENT_LIMIT", 4_000)
     source = {"source": "print('long ' * 3_000)\ndisplay('short')"}

@@ -14,7 +14,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server import sse
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 
@@ -30,7 +30,7 @@ def results(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def test_L11_a_client_that_waits_is_told_that_the_stream_lives(
-    call: Call, replies: list[Reply], notebook: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, replies: list[FakeReply], notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert sse.HEARTBEAT == 15
     monkeypatch.setattr(sse, "HEARTBEAT", 0.01)
@@ -48,7 +48,7 @@ def said(result: dict[str, Any]) -> str:
 
 
 async def test_the_main_job(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [
         [thinks("First look."), says("I look."), calls("get_notebook_state")],
@@ -97,7 +97,7 @@ async def test_the_main_job(
 
 
 async def test_the_stream_is_as_the_contract_shows_it(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [
@@ -138,7 +138,7 @@ async def test_the_stream_is_as_the_contract_shows_it(
 
 
 async def test_without_a_stream_the_answer_is_one_json(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("Hello.")]]
     answer = await call("POST", "chat", body=ask("hi", stream=False))
@@ -160,7 +160,7 @@ async def test_a_lost_client_loses_nothing(
     jp_http_port: int,
     jp_auth_header: dict[str, str],
     jp_base_url: str,
-    replies: list[Reply],
+    replies: list[FakeReply],
     notebook: Path,
 ) -> None:
     gate = asyncio.Event()
@@ -219,7 +219,7 @@ async def test_a_lost_client_loses_nothing(
 
 
 async def test_a_model_that_never_stops_is_made_to_answer(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     look = [calls("get_notebook_state", outline=True)]
     replies += [look, look, [says("That is all I know.")]]
@@ -234,7 +234,7 @@ async def test_a_model_that_never_stops_is_made_to_answer(
 
 
 async def test_a_stale_whole_rewrite_merges_with_an_edit_made_meanwhile(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\ny = 2\nz = 3"})
     gate = asyncio.Event()
@@ -270,7 +270,7 @@ async def test_a_stale_whole_rewrite_merges_with_an_edit_made_meanwhile(
 
 
 async def test_both_changed_the_same_line_and_the_persons_text_stays(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     gate = asyncio.Event()
     replies += [
@@ -298,7 +298,7 @@ async def test_both_changed_the_same_line_and_the_persons_text_stays(
 
 
 async def test_a_whole_rewrite_needs_a_look_first(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("update_cell", cell_id="b2", source="x = 5")], [says("Sorry.")]]
     await call("POST", "chat", body=ask("x = 5"))
@@ -319,7 +319,7 @@ async def waiting(agent: JupyterAgent) -> Any:
 
 
 async def test_in_mode_ask_a_run_waits_and_the_shown_code_runs(
-    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -353,7 +353,7 @@ async def test_in_mode_ask_a_run_waits_and_the_shown_code_runs(
 
 
 async def test_what_was_approved_is_not_run_when_the_cell_changed(
-    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("It changed.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -370,7 +370,7 @@ async def test_what_was_approved_is_not_run_when_the_cell_changed(
 
 
 async def test_denied_the_model_gets_the_reason(
-    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("delete_cell", cell_id="b2")], [says("As you like.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("tidy up", mode="ask")))
@@ -386,7 +386,7 @@ async def test_denied_the_model_gets_the_reason(
 
 
 async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
-    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     first = frames(
@@ -416,7 +416,7 @@ async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
 
 
 async def test_what_was_always_allowed_here_does_not_ask_again(
-    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]] * 2
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -445,7 +445,7 @@ async def test_where_nobody_can_be_asked_a_call_is_refused_with_a_reason(
 
 
 async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
-    agent: JupyterAgent, call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "while True: pass"})
     replies += [[calls("run_cell", cell_id="b2")], [says("Hello again.")]]
@@ -469,7 +469,7 @@ async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 13, 21])
 async def test_a_stop_at_the_very_start_ends_the_turn(
-    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path, ticks: int
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path, ticks: int
 ) -> None:
     gate = asyncio.Event()
     late = Scripted(blocks=[says("Late.")], stop_after=0, then="wait", gate=gate)
@@ -487,7 +487,7 @@ async def test_a_stop_at_the_very_start_ends_the_turn(
 
 
 async def test_a_second_turn_of_a_running_conversation_is_refused(
-    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     gate = asyncio.Event()
     replies += [Scripted(blocks=[says("One.")], stop_after=1, then="wait", gate=gate)]
@@ -500,7 +500,7 @@ async def test_a_second_turn_of_a_running_conversation_is_refused(
 
 
 async def test_a_repeated_request_joins_the_first(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
 ) -> None:
     replies += [[says("Once.")]]
     headers = {**jp_auth_header, "Idempotency-Key": "k1"}
@@ -511,7 +511,7 @@ async def test_a_repeated_request_joins_the_first(
 
 
 async def test_a_question_asked_again_replaces_its_turn(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     edit = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
     replies += [[edit], [says("First.")], [says("Second.")]]
@@ -527,7 +527,7 @@ async def test_a_question_asked_again_replaces_its_turn(
 
 
 async def test_undo_takes_a_turn_back_in_one_call(
-    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     before = (await call("GET", "notebooks", PATH)).body["cells"]
     replies += [

@@ -16,7 +16,7 @@ from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.events import Notice
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Answer, Call, ask, frames
 
@@ -55,7 +55,7 @@ def numbered(stream: str) -> list[str]:
 
 
 async def test_c1_a_stream_cut_after_any_event_goes_on_with_the_same_bytes(
-    call: Call, replies: list[Reply], notebook: Path, running: Running, jp_auth_header: Any
+    call: Call, replies: list[FakeReply], notebook: Path, running: Running, jp_auth_header: Any
 ) -> None:
     last, gate = held(says("Done, and a little more."), after=0)
     replies += [[says("I look."), calls("get_notebook_state")], last]
@@ -88,7 +88,7 @@ def long_text(pieces: int) -> bytes:
 
 
 async def test_c2_who_does_not_read_delays_nobody(
-    call: Call, replies: list[Reply], notebook: Path, jp_http_port: int, jp_base_url: str,
+    call: Call, replies: list[FakeReply], notebook: Path, jp_http_port: int, jp_base_url: str,
     jp_auth_header: dict[str, str], running: Running,
 ) -> None:  # fmt: skip
     first, gate = held(calls("list_files", path=""))
@@ -112,7 +112,7 @@ async def test_c2_who_does_not_read_delays_nobody(
 
 
 async def test_c3_twenty_posts_with_one_key_are_one_turn(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
 ) -> None:
     replies.append([says("Once.")])
     headers = {**jp_auth_header, "Idempotency-Key": "k"}
@@ -123,7 +123,7 @@ async def test_c3_twenty_posts_with_one_key_are_one_turn(
 
 
 async def test_c4_two_tabs_see_one_turn_and_only_one_writes(
-    call: Call, replies: list[Reply], notebook: Path, running: Running
+    call: Call, replies: list[FakeReply], notebook: Path, running: Running
 ) -> None:
     reply, gate = held(says("Both of you."))
     replies.append(reply)
@@ -137,7 +137,7 @@ async def test_c4_two_tabs_see_one_turn_and_only_one_writes(
 
 
 async def test_c5_stop_ends_the_stream_wherever_the_turn_is(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path, running: Running
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, running: Running
 ) -> None:
     writing, _ = held(says("I write."), after=3)
     limited = Scripted(
@@ -150,7 +150,7 @@ async def test_c5_stop_ends_the_stream_wherever_the_turn_is(
     def told(kind: str) -> Callable[[LiveTurn], bool]:
         return lambda turn: any(isinstance(e, Notice) and e.kind == kind for e in turn.events)
 
-    phases: list[tuple[Reply, str, Callable[[LiveTurn], bool]]] = [
+    phases: list[tuple[FakeReply, str, Callable[[LiveTurn], bool]]] = [
         (writing, "auto", lambda turn: any(e.type == "text-delta" for e in turn.events)),
         (run, "auto", lambda turn: any(e.type == "tool-input-available" for e in turn.events)),
         (run, "ask", lambda turn: turn.state == "waiting"),
@@ -172,7 +172,7 @@ async def test_c5_stop_ends_the_stream_wherever_the_turn_is(
 
 
 async def test_c6_stopping_twice_or_after_the_end_is_stopping_once(
-    call: Call, replies: list[Reply], notebook: Path, running: Running
+    call: Call, replies: list[FakeReply], notebook: Path, running: Running
 ) -> None:
     reply, _ = held(says("I write."))
     replies.append(reply)
@@ -191,7 +191,7 @@ async def answer_to(call: Call, approval_id: str, approved: bool = True) -> Answ
 
 
 async def test_c7_c8_a_question_waits_over_a_reload_and_unanswered_is_denied(
-    call: Call, replies: list[Reply], notebook: Path, running: Running
+    call: Call, replies: list[FakeReply], notebook: Path, running: Running
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("As you like.")]]
     body = ask("Run.", mode="ask")
@@ -256,7 +256,7 @@ async def test_c9_random_bytes_never_break_the_server(call: Call) -> None:
 
 
 async def test_c9_odd_characters_survive(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies.append([says("Yes.")])
     body = json.dumps(ask("a\x00b \ud800 \u202e 🙂", stream=False))

@@ -10,14 +10,14 @@ from typing import Any
 import nbformat
 
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 from tests.agent.test_context import without_marks
 
 from .conftest import PATH, Call, ask, frames
 
 
 async def changed_while_the_model_writes(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], change: Any
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], change: Any
 ) -> list[dict[str, Any]]:
     """A turn of three steps; `change` happens while the second is written. Gives its chunks."""
     gate = asyncio.Event()
@@ -35,7 +35,7 @@ async def changed_while_the_model_writes(
 
 
 async def test_a_cell_changed_since_it_was_read_is_told_at_the_next_step(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     async def change() -> None:
         await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 7"})
@@ -53,7 +53,7 @@ async def test_a_cell_changed_since_it_was_read_is_told_at_the_next_step(
 
 
 async def test_a_cell_that_somebody_inserted_is_told_at_the_next_step(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     async def change() -> None:
         body = {"source": "y = 5", "before": "b2"}
@@ -65,7 +65,7 @@ async def test_a_cell_that_somebody_inserted_is_told_at_the_next_step(
 
 
 async def test_a_file_that_changed_on_the_disk_is_told_too(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     async def change() -> None:
         changed = nbformat.read(notebook, as_version=4)
@@ -77,7 +77,7 @@ async def test_a_file_that_changed_on_the_disk_is_told_too(
 
 
 async def test_what_nobody_else_changed_is_not_told(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [calls("get_notebook_state")],
@@ -91,7 +91,7 @@ async def test_what_nobody_else_changed_is_not_told(
 
 
 async def test_what_changed_between_two_turns_is_told_with_the_question(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("get_notebook_state")], [says("I see.")], [says("Yes.")]]
     await call("POST", "chat", body=ask("Look."))
@@ -103,7 +103,7 @@ async def test_what_changed_between_two_turns_is_told_with_the_question(
 
 
 async def test_a_later_turn_begins_with_the_bytes_of_the_one_before(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")], [says("Yes.")], [says("No.")]]
     await call("POST", "chat", body=ask("Run it.", mode="auto"))  # from here on a kernel runs
@@ -118,7 +118,7 @@ async def test_a_later_turn_begins_with_the_bytes_of_the_one_before(
 
 
 async def test_a_text_too_long_to_be_told_has_to_be_read_again(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     long = "x = 7\n" * 1000
 
@@ -131,7 +131,7 @@ async def test_a_text_too_long_to_be_told_has_to_be_read_again(
 
 
 async def test_a_person_can_have_a_conversation_summarised(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("Hello.")], [says("They said hello.")], [says("Yes.")]]
     await call("POST", "chat", body=ask("Hello?"))
@@ -154,7 +154,7 @@ async def test_a_person_can_have_a_conversation_summarised(
 
 
 async def test_a_conversation_is_not_summarised_while_a_turn_runs(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     gate = asyncio.Event()
     replies.append(Scripted(blocks=[says("Hello.")], stop_after=2, then="wait", gate=gate))
@@ -166,7 +166,7 @@ async def test_a_conversation_is_not_summarised_while_a_turn_runs(
 
 
 async def test_without_a_key_the_summary_is_refused_with_a_sentence(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies.append([says("Hello.")])
     await call("POST", "chat", body=ask("Hello?"))

@@ -17,13 +17,13 @@ from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.events import CallOutput, CellsChanged
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 
 
 async def test_conversations_are_listed_newest_first_and_found(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("One.")], [says("Two.")], [says("Three.")]]
     await call("POST", "chat", body=ask("How many rows has the table?", id="first"))
@@ -49,7 +49,7 @@ async def test_conversations_are_listed_newest_first_and_found(
 
 
 async def test_a_conversation_is_renamed_exported_and_deleted(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("get_notebook_state")], [says("Three cells.")]]
     await call("POST", "chat", body=ask("How many cells?"))
@@ -73,7 +73,7 @@ async def test_a_conversation_is_renamed_exported_and_deleted(
 
 
 async def test_a_running_turns_message_so_far_is_part_of_the_conversation(
-    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("I ask."), calls("run_cell", cell_id="b2")], [says("Done.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -94,7 +94,7 @@ async def test_a_running_turns_message_so_far_is_part_of_the_conversation(
 
 
 async def test_a_question_keeps_what_was_attached_to_it(
-    call: Call, replies: list[Reply], fake: Any, notebook: Path
+    call: Call, replies: list[FakeReply], fake: Any, notebook: Path
 ) -> None:
     replies += [[calls("update_cell", cell_id="b2", source="x = 7")], [says("Done.")]]
     attached = [{"type": "cell", "cell_id": "b2"}, {"type": "file", "path": "nothing.csv"}]
@@ -112,7 +112,7 @@ async def test_a_question_keeps_what_was_attached_to_it(
 
 
 async def test_a_picture_reaches_the_model(
-    call: Call, replies: list[Reply], fake: Any, notebook: Path
+    call: Call, replies: list[FakeReply], fake: Any, notebook: Path
 ) -> None:
     replies += [[says("A dot.")]]
     dot = (
@@ -136,7 +136,7 @@ def test_only_its_owner_can_read_the_store(tmp_path: Path) -> None:
 
 
 async def test_what_a_conversation_has_read_is_forgotten_with_it(
-    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("read_cells", cell_ids=["b2"])], [says("One is.")]]
     await call("POST", "chat", body=ask("What is x?"))
@@ -155,7 +155,7 @@ async def test_what_many_conversations_have_read_is_kept_of_the_latest(agent: Ju
 
 
 async def test_a_turn_is_written_a_moment_at_a_time(
-    call: Call, replies: list[Reply], notebook: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, replies: list[FakeReply], notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.conversations.live.STREAM_LAG_S", 600)
     written: list[Batch] = []

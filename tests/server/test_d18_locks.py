@@ -12,7 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call, ask
 
@@ -76,7 +76,7 @@ async def test_d18_rest_refuses(call: Call, locked: Path, name: str) -> None:
 
 
 async def test_d18_a_chat_refuses_whatever_a_person_allows(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, locked: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, locked: Path
 ) -> None:
     before = locked.read_bytes()
     edits = [calls(tool, cell_id=name, **wanted) for name in LOCKS for tool, wanted in EDITS]

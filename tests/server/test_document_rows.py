@@ -11,7 +11,7 @@ from pycrdt import UndoManager
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from ..notebook.browser import Tab
 from .conftest import PATH, Call, ask
@@ -84,7 +84,7 @@ async def test_d2_outputs_of_a_cell_that_is_split_while_it_runs_stay_in_the_part
 
 
 async def test_d3_a_cell_that_is_no_code_any_more_is_not_run(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [calls("update_cell", cell_id="c3", type="markdown")],
@@ -138,7 +138,7 @@ async def test_d13_two_agents_in_one_cell_merge_or_are_told_the_current_text(
 
 
 async def test_d1_d15_each_takes_back_their_own_steps_only(
-    agent: JupyterAgent, call: Call, replies: list[Reply], notebook: Path, jp_serverapp: Any
+    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path, jp_serverapp: Any
 ) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\n\ny = 2"})
     tab = await Tab(agent.tabs, jp_serverapp.contents_manager, PATH).open()

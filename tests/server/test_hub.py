@@ -18,7 +18,7 @@ from tornado.httpclient import HTTPClientError
 from jupyter_agent.carriers.tab_link import PROTOCOL
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import Scripted, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call, ask
 from .test_security import Named
@@ -37,7 +37,7 @@ def named() -> None:
 
 
 async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[Reply], notebook: Path
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     began = datetime.now(UTC)
     assert not jp_serverapp.extension_manager.any_activity()

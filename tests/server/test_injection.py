@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call
 from .test_permission_table import EXPECTED, MODES, World
@@ -55,7 +55,7 @@ class Obedient:
         self.api: FakeAnthropic | None = None
         self.found: set[str] = set()
 
-    def __iter__(self) -> Iterator[Reply]:
+    def __iter__(self) -> Iterator[FakeReply]:
         yield [
             calls("get_notebook_state"),
             calls("read_cells", cell_ids=["m1", "a1", "r1", "o1", "e1"]),

@@ -12,7 +12,7 @@ from jupyter_server.auth import Authorizer
 
 from jupyter_agent.conversations.instructions import MOST_CHARACTERS
 from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
@@ -30,7 +30,7 @@ def prompt(fake: FakeAnthropic) -> str:
 
 
 async def test_files_and_settings_are_in_the_prompt_the_most_particular_last(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, files: None
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, files: None
 ) -> None:
     replies.append([says("Hello.")])
     await call("POST", "chat", body=ask("Hi", instructions="Answer in verse.", stream=False))
@@ -61,7 +61,7 @@ async def test_the_status_names_the_files_that_count_for_a_notebook(
 
 
 async def test_what_is_too_long_is_cut_and_says_so(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
 ) -> None:
     (jp_root_dir / "AGENTS.md").write_text("x" * (MOST_CHARACTERS + 1))
     replies.append([says("Hello.")])
@@ -72,7 +72,7 @@ async def test_what_is_too_long_is_cut_and_says_so(
 
 
 async def test_a_folder_of_that_name_or_bytes_are_no_instructions(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
 ) -> None:
     (jp_root_dir / "AGENTS.md").mkdir()
     (notebook.parent / "AGENTS.md").write_bytes(b"\xff\xfe\x00")
@@ -85,7 +85,7 @@ async def test_a_folder_of_that_name_or_bytes_are_no_instructions(
 @pytest.mark.parametrize("target", ["outside", "within"])
 async def test_instructions_are_never_read_through_a_link(
     call: Call,
-    replies: list[Reply],
+    replies: list[FakeReply],
     fake: FakeAnthropic,
     jp_root_dir: Path,
     tmp_path: Path,
@@ -116,7 +116,7 @@ async def test_instructions_are_never_read_through_a_link(
 
 
 async def test_instructions_are_a_regular_file(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
 ) -> None:
     os.mkfifo(jp_root_dir / "AGENTS.md")
     replies.append([says("Hello.")])

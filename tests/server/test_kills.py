@@ -21,7 +21,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.testing.server import in_thread
 
 from ..programs import Server, jupyter_server
@@ -122,7 +122,7 @@ class Desk:
         mark = self.folder / "ran.txt"
         return mark.read_text().count("ran") if mark.exists() else 0
 
-    def reset(self, *replies: Reply) -> None:
+    def reset(self, *replies: FakeReply) -> None:
         """The notebook as it was, nothing stored, and what the model will answer."""
         cells = [new_code_cell(MARK, id="a"), new_code_cell("x = 1", id="b"), new_code_cell(id="d")]
         nbformat.write(new_notebook(cells=cells), self.folder / "work.ipynb")

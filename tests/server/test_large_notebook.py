@@ -15,7 +15,7 @@ from jupyter_agent.analysis import stale
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.server import notebooks
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.text import search
 from jupyter_agent.workspace.visibility import View
 from tests.bench.tokens import most_tokens
@@ -63,7 +63,7 @@ def told(request: Any) -> str:
 
 
 async def test_a_planted_mistake_in_300_cells_is_mended_for_30_000_tokens(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, jp_root_dir: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, jp_root_dir: Path
 ) -> None:
     file = jp_root_dir / PATH
     write(file)

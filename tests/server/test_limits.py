@@ -15,7 +15,7 @@ import pytest
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
@@ -149,7 +149,7 @@ async def test_s13_a_tab_cannot_send_a_frame_larger_than_a_notebook_can_be(
 
 
 async def test_s16_no_token_and_no_key_in_our_log_or_in_a_url(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path, jp_serverapp: Any,
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path, jp_serverapp: Any,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     token = jp_serverapp.identity_provider.token

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
@@ -53,7 +53,7 @@ async def test_everything_in_it_is_shown_as_before(call: Call, notebook: Path) -
 
 
 async def test_a_conversation_in_it_goes_on(
-    call: Call, notebook: Path, replies: list[Reply], fake: FakeAnthropic
+    call: Call, notebook: Path, replies: list[FakeReply], fake: FakeAnthropic
 ) -> None:
     replies += [[says("Still here.")]] * 2
     for id in ("talk", "left"):

@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call
 
@@ -97,7 +97,12 @@ LEADS_OUT: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("entry", ["tools", "chat"])
 async def test_what_a_model_names_stays_in_the_folder(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, links: Path, tmp_path: Path, entry: str
+    call: Call,
+    replies: list[FakeReply],
+    fake: FakeAnthropic,
+    links: Path,
+    tmp_path: Path,
+    entry: str,
 ) -> None:
     outside = tmp_path / "outside"
     before = {path.name: path.read_bytes() for path in outside.iterdir()}
@@ -136,7 +141,7 @@ async def test_links_within_the_folder_are_followed(call: Call, links: Path) -> 
 
 
 async def test_a_link_that_a_person_opens_or_attaches_is_followed(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, links: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, links: Path
 ) -> None:
     body: dict[str, Any] = {"notebook": "secret.ipynb", "input": {}}
     for given in ({}, {"notebook": "secret.ipynb"}, {"notebook": "./secret.ipynb"}):
@@ -152,7 +157,7 @@ async def test_a_link_that_a_person_opens_or_attaches_is_followed(
 
 
 async def test_a_link_that_is_put_in_place_while_a_person_is_asked_is_not_followed(
-    call: Call, replies: list[Reply], links: Path, tmp_path: Path
+    call: Call, replies: list[FakeReply], links: Path, tmp_path: Path
 ) -> None:
     replies += [[calls("create_notebook", path="sub/made.ipynb")], [says("Done.")]]
     message = {"role": "user", "content": "Make one."}
@@ -231,7 +236,7 @@ def denied(answer: dict[str, Any], tool: str) -> bool:
 
 @pytest.mark.parametrize("spelling", SPELLED["deny"])
 async def test_every_spelling_of_a_path_is_denied_alike(
-    call: Call, replies: list[Reply], spelled: Path, spelling: str
+    call: Call, replies: list[FakeReply], spelled: Path, spelling: str
 ) -> None:
     named = [(tool, {**given, "notebook": spelling}) for tool, given in TOOLS]
     named += [
@@ -289,7 +294,7 @@ async def test_a_rule_for_what_is_in_a_folder_leaves_the_folder_beside_it_alone(
 
 
 async def test_always_allow_here_holds_for_the_notebook_however_it_is_spelled(
-    call: Call, replies: list[Reply], spelled: Path
+    call: Call, replies: list[FakeReply], spelled: Path
 ) -> None:
     message = {"role": "user", "content": "Do it."}
     body = {"id": "talk", "mode": "ask", "messages": [message], "notebook": HOME, "stream": False}
@@ -307,7 +312,7 @@ async def test_always_allow_here_holds_for_the_notebook_however_it_is_spelled(
 @pytest.mark.parametrize("entry", ["home", "named"])
 @pytest.mark.parametrize("spelling", [each for each in SPELLED["allow"] if "link" not in each])
 async def test_every_spelling_of_a_path_has_the_same_journal_copies_and_undo(
-    call: Call, replies: list[Reply], spelled: Path, spelling: str, entry: str
+    call: Call, replies: list[FakeReply], spelled: Path, spelling: str, entry: str
 ) -> None:
     path, file = "free/x.ipynb", spelled / "free" / "x.ipynb"
     named = {"notebook": spelling} if entry == "named" else {}

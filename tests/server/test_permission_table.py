@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call
 
@@ -138,7 +138,7 @@ async def by_tools(call: Call, tool: str, mode: str) -> str:
     return {"needs_approval": "ask", "denied": "deny"}.get(answer.body["reason"], "run")
 
 
-def by_chat(replies: list[Reply]) -> Any:
+def by_chat(replies: list[FakeReply]) -> Any:
     async def chat(call: Call, tool: str, mode: str) -> str:
         replies.extend([[calls(tool, **INPUTS[tool])], [says("Done.")]])
         conversation = f"{tool}-{mode}"
@@ -176,7 +176,7 @@ async def test_every_cell_of_the_table_by_its_effect(
     call: Call,
     jp_serverapp: Any,
     world: World,
-    replies: list[Reply],
+    replies: list[FakeReply],
     condition: str,
     entry: str,
 ) -> None:

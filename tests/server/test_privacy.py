@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call, ask, frames
 
@@ -24,7 +24,7 @@ def jp_server_config(jp_server_config: dict[str, Any], fake: FakeAnthropic) -> d
 
 
 async def test_everything_that_was_sent_can_be_read_word_for_word(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [calls("get_notebook_state")],
@@ -48,7 +48,7 @@ async def test_everything_that_was_sent_can_be_read_word_for_word(
 
 
 async def test_the_first_sending_to_a_service_says_who_gets_what(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("Hello.")], [says("Hello.")], [says("Hello.")]]
 
@@ -68,7 +68,7 @@ async def test_the_first_sending_to_a_service_says_who_gets_what(
     ],
 )
 async def test_the_first_sending_says_what_is_shared(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path, share: str, sent: str
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path, share: str, sent: str
 ) -> None:
     replies += [[says("Hello.")]]
     (notice,) = await told(call, model="far:claude-sonnet-5-5", share=share)
@@ -85,7 +85,7 @@ async def told(call: Call, kind: str = "provider", **more: Any) -> list[str]:
 
 
 async def test_what_was_shared_before_is_not_sent_again_once_less_is_shared(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("read_cells", cell_ids=["a1", "b2"])], [says("It is about sales.")]]
     replies += [[says("Hello.")]] * 3
@@ -100,7 +100,7 @@ async def test_what_was_shared_before_is_not_sent_again_once_less_is_shared(
 
 
 async def test_a_cell_that_is_hidden_after_it_was_read_is_not_sent_again(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 'KANARI 1882'")]

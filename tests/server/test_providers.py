@@ -12,12 +12,12 @@ import nbformat
 import pytest
 
 from jupyter_agent.testing import FakeAnthropic, calls, says, thinks
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from ..chat_completions import ChatCompletions, serving
 from .conftest import PATH, Call, ask
 
-TASK: list[Reply] = [
+TASK: list[FakeReply] = [
     [thinks("First look."), says("I look."), calls("get_notebook_state")],
     [
         calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"),
@@ -58,7 +58,7 @@ def content(path: Path) -> list[Any]:
 
 
 async def test_the_same_task_through_both_apis_gives_the_same_notebook(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
 ) -> None:
     other = notebook.with_name("other.ipynb")
     other.write_bytes(notebook.read_bytes())
@@ -97,7 +97,7 @@ async def test_a_gateway_with_a_reasoning_model_and_options_of_its_own_does_the_
 
 
 async def test_the_model_may_change_in_the_middle_of_a_conversation(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
 ) -> None:
     replies += [[thinks("Hm."), calls("get_notebook_state")], [says("Three cells.")]]
     chat.script = type(chat.script)([[calls("get_notebook_state")], [says("Still three.")]])

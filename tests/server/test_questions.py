@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 
@@ -51,7 +51,7 @@ def posted(approvals: list[dict[str, Any]], *, approved: Any = True, **more: Any
 
 
 async def test_edit_and_run_are_one_question_answered_at_once(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[EDIT, calls("create_cell", source="y = 1"), RUN], [says("Done.")]]
     edit, create, run = await asked(call)
@@ -66,7 +66,7 @@ async def test_edit_and_run_are_one_question_answered_at_once(
 
 
 async def test_what_the_edit_left_is_what_runs_or_nothing_does(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[EDIT, RUN], [says("Somebody was faster.")]]
     edit, run = await asked(call)
@@ -82,7 +82,7 @@ async def test_what_the_edit_left_is_what_runs_or_nothing_does(
 
 
 async def test_answers_are_taken_all_or_none(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[EDIT, RUN], [says("As you like.")]]
     edit, run = await asked(call)
@@ -96,7 +96,7 @@ async def test_answers_are_taken_all_or_none(
 
 
 async def test_the_reason_of_a_denial_is_part_of_the_conversation(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[EDIT, RUN], [says("As you like.")]]
     edit, run = await asked(call)
@@ -117,7 +117,9 @@ async def test_the_reason_of_a_denial_is_part_of_the_conversation(
         assert [part["approval"].get("reason") for part in denied] == ["Use y.", None]
 
 
-async def test_a_question_has_every_line(call: Call, replies: list[Reply], notebook: Path) -> None:
+async def test_a_question_has_every_line(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
     source = "\n".join(f"line_{number} = {number}" for number in range(1_500))
     replies += [
         [calls("create_cell", source=source)],
@@ -136,7 +138,7 @@ async def test_a_question_has_every_line(call: Call, replies: list[Reply], noteb
 
 
 async def test_all_cells_with_one_more_are_asked_about_when_it_is_there(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("create_cell", source="y = x"), calls("run_cells")], [says("Done.")]]
     (create,) = await asked(call)
@@ -148,7 +150,7 @@ async def test_all_cells_with_one_more_are_asked_about_when_it_is_there(
 
 
 async def test_a_run_after_a_restart_is_asked_about_for_the_new_kernel(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
     replies += [[calls("restart_kernel"), RUN], [says("Done.")]]
@@ -159,7 +161,7 @@ async def test_a_run_after_a_restart_is_asked_about_for_the_new_kernel(
 
 
 async def test_always_here_is_for_that_notebook(
-    call: Call, replies: list[Reply], notebook: Path, jp_root_dir: Path
+    call: Call, replies: list[FakeReply], notebook: Path, jp_root_dir: Path
 ) -> None:
     other = jp_root_dir / "other [1].ipynb"
     other.write_bytes(notebook.read_bytes())
@@ -184,7 +186,7 @@ async def endless(call: Call) -> None:
 
 
 async def test_a_turn_interrupts_its_own_run_without_a_question(
-    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path
 ) -> None:
     await endless(call)
     replies += [
@@ -201,7 +203,7 @@ async def test_a_turn_interrupts_its_own_run_without_a_question(
 
 @pytest.mark.parametrize("mode", ["ask", "edit", "auto"])
 async def test_another_ones_run_is_not_interrupted_without_a_question(
-    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, mode: str
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, mode: str
 ) -> None:
     await endless(call)
     run = ("notebooks", PATH, "cells", "b2", "run")
@@ -217,7 +219,7 @@ async def test_another_ones_run_is_not_interrupted_without_a_question(
 
 
 async def test_edits_that_are_allowed_for_the_turn_are_not_asked_about_again_but_runs_are(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     last = calls("update_cell", cell_id="c3", old_string="x is", new_string="it is")
     replies += [[EDIT], [last, calls("run_cell", cell_id="c3")], [says("Done.")]]
@@ -236,7 +238,7 @@ async def test_edits_that_are_allowed_for_the_turn_are_not_asked_about_again_but
 
 
 async def test_a_question_that_is_answered_is_none_in_another_tab_while_its_call_goes_on(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     await endless(call)
     replies += [[RUN], [says("Stopped.")]]
@@ -251,7 +253,7 @@ async def test_a_question_that_is_answered_is_none_in_another_tab_while_its_call
 
 
 async def test_the_diff_shows_line_ends_that_change(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     source = "x = 1\r\ny\u2028= 2\n"
     replies += [
@@ -277,7 +279,7 @@ async def closed(call: Call, body: dict[str, Any]) -> None:
 @pytest.mark.parametrize("approved", [True, False])
 async def test_an_answer_that_is_posted_again_after_the_turn_does_nothing(
     call: Call,
-    replies: list[Reply],
+    replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
     stream: bool,
@@ -297,7 +299,7 @@ async def test_an_answer_that_is_posted_again_after_the_turn_does_nothing(
 
 
 async def test_an_answer_that_is_posted_again_while_the_turn_goes_on_does_nothing(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     gate = asyncio.Event()
     writing = Scripted(blocks=[says("Done.")], stop_after=1, then="wait", gate=gate)
@@ -315,7 +317,7 @@ async def test_an_answer_that_is_posted_again_while_the_turn_goes_on_does_nothin
 
 
 async def test_of_two_answers_at_once_one_is_taken(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("create_cell", source="y = 1")], [says("Done.")]]
     body = posted(await asked(call))
@@ -327,7 +329,7 @@ async def test_of_two_answers_at_once_one_is_taken(
 
 
 async def test_an_answer_to_what_is_open_is_taken_beside_one_that_was_given_before(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[EDIT, calls("delete_cell", cell_id="c3")], [says("Done.")]]
     approvals = await asked(call)
@@ -337,7 +339,7 @@ async def test_an_answer_to_what_is_open_is_taken_beside_one_that_was_given_befo
 
 
 async def test_an_answer_that_comes_after_a_stop_does_nothing(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[EDIT]]
     body = posted(await asked(call))
@@ -349,7 +351,7 @@ async def test_an_answer_that_comes_after_a_stop_does_nothing(
 
 
 async def test_an_answer_that_says_neither_yes_nor_no_is_refused_and_the_question_stays(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[EDIT], [says("Done.")]]
     approvals = await asked(call)
@@ -360,7 +362,7 @@ async def test_an_answer_that_says_neither_yes_nor_no_is_refused_and_the_questio
 
 
 async def test_a_question_asked_again_is_no_answer_whatever_its_messages_say(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[EDIT], [says("First.")], [says("Second.")]]
     body = posted(await asked(call))
@@ -370,7 +372,7 @@ async def test_a_question_asked_again_is_no_answer_whatever_its_messages_say(
 
 
 async def test_an_answer_with_the_key_of_its_question_joins_that_turn(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
 ) -> None:
     replies += [[EDIT], [says("Done.")]]
     keyed = {**jp_auth_header, "Idempotency-Key": "k1"}

@@ -14,13 +14,13 @@ from nbformat.v4 import new_code_cell, new_output
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
 
 async def test_n6_a_copy_of_each_turn_can_be_had_also_when_the_notebook_is_gone(
-    call: Call, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     for old, new in (("1", "2"), ("2", "3")):
         replies += [
@@ -45,7 +45,7 @@ async def test_n6_a_copy_of_each_turn_can_be_had_also_when_the_notebook_is_gone(
 
 async def test_d4_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone(
     call: Call,
-    replies: list[Reply],
+    replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
     agent: JupyterAgent,
@@ -94,7 +94,7 @@ async def test_d4_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_und
 @pytest.mark.parametrize("turns", [12, pytest.param(200, marks=pytest.mark.long)])
 async def test_the_store_does_not_grow_by_whole_notebooks(
     call: Call,
-    replies: list[Reply],
+    replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
     agent: JupyterAgent,

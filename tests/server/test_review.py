@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
@@ -29,7 +29,7 @@ def told(fake: FakeAnthropic) -> str:
 
 
 async def test_what_turns_changed_waits_until_it_is_kept_or_taken_back(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [edit("b2", "1", "2"), calls("run_cell", cell_id="b2"), calls("delete_cell", cell_id="a1")],
@@ -63,7 +63,7 @@ async def test_what_turns_changed_waits_until_it_is_kept_or_taken_back(
 
 
 async def test_the_model_is_told_what_was_taken_back_and_what_nobody_has_reviewed(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], notebook: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
         [calls("get_notebook_state")],

@@ -42,7 +42,7 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server import wire
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import Reply, Script
+from jupyter_agent.testing.script import FakeReply, Script
 from jupyter_agent.testing.server import in_thread
 from jupyter_agent.tools.base import Progress, Result, Tool
 from jupyter_agent.workspace.workspace import Lease
@@ -209,7 +209,7 @@ def test_r3_a_store_that_is_locked_at_the_start_is_used_once_it_is_free(
 
 @pytest.mark.parametrize("fault", ["locked", "full"])
 async def test_r3_a_store_that_cannot_be_written_is_said_and_what_is_in_it_can_be_read(
-    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, fault: str,
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     replies += [[says("One.")], [says("Two.")]]
@@ -235,7 +235,7 @@ async def test_r3_a_store_that_cannot_be_written_is_said_and_what_is_in_it_can_b
     assert (await call("POST", "chat", body=ask("Third.", stream=False))).body["state"] == "done"
 
 
-TURN: list[Reply] = [
+TURN: list[FakeReply] = [
     [says("I look."), calls("get_notebook_state")],
     [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
     [calls("update_cell", cell_id="b2", old_string="x = 2", new_string="x = 1")],
@@ -307,7 +307,7 @@ async def test_r3_when_the_store_fails_at_any_access_who_follows_gets_an_end(
 
 
 async def test_r3_what_failed_for_a_moment_is_in_the_journal_all_the_same(
-    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path,
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The store fails just when the edit is told; the turn ends, and the edit can be undone."""
@@ -416,7 +416,7 @@ async def test_r5_a_clock_that_jumps_changes_no_order(
 
 
 async def test_r6_n3_a_bug_in_any_tool_ends_the_turn_and_is_loud(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path,
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     async def broken(self: Tool, nb: Lease, progress: Progress | None = None) -> Result:
@@ -563,7 +563,7 @@ async def test_l18_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_m
 
 
 async def test_n3_calls_of_a_last_step_end_as_failed(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     look = calls("get_notebook_state")
     replies += [[look], [says("The end."), look]]
@@ -573,7 +573,7 @@ async def test_n3_calls_of_a_last_step_end_as_failed(
 
 
 async def test_n4_the_question_is_durable_before_the_first_upstream_byte(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     stored: list[str] = []
 

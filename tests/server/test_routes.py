@@ -12,7 +12,7 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server.openapi import METHODS
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
@@ -71,7 +71,7 @@ async def test_no_route_answers_where_the_authorizer_refuses(
 
 
 async def test_every_route_is_described_and_answers_through_the_description(
-    agent: JupyterAgent, call: Call, replies: list[Reply]
+    agent: JupyterAgent, call: Call, replies: list[FakeReply]
 ) -> None:
     description = (await call("GET", "openapi.json")).body
     assert description["openapi"] == "3.1.0"

@@ -16,7 +16,7 @@ import pytest
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.workspace.runs import Run
 from tests.notebook.browser import Tab
 from tests.waiting import until
@@ -118,7 +118,7 @@ async def inspector(call: Call, agent: JupyterAgent, kind: str) -> AsyncIterator
 @pytest.mark.parametrize("kind", ["silent", "comm"])
 @pytest.mark.parametrize("entry", ["tools", "chat", "rest"])
 async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_kernel(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path,
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path,
     entry: str, kind: str,
 ) -> None:  # fmt: skip
     await call("POST", "notebooks", PATH, "cells", body={"source": "print('last', x)"})
@@ -183,7 +183,7 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
 
 
 async def test_a_ten_minute_cell_does_not_end_the_turn(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     await change(call, "b2", TEN_MINUTES)
     replies.append([calls("run_cell", cell_id="b2", wait=2.0)])
@@ -219,7 +219,7 @@ async def test_a_ten_minute_cell_does_not_end_the_turn(
 
 
 async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     await change(call, "b2", TEN_MINUTES)
     started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
@@ -269,7 +269,7 @@ async def test_k8_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for
 
 
 async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
-    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, tmp_path: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, tmp_path: Path
 ) -> None:
     async with persons_cell(call, agent, tmp_path / "gate") as reply:
         replies.append([calls("run_cell", cell_id="b2")])
@@ -290,7 +290,7 @@ async def test_k1_a_death_is_told_with_what_is_lost(
     call: Call,
     agent: JupyterAgent,
     notebook: Path,
-    replies: list[Reply],
+    replies: list[FakeReply],
     fake: FakeAnthropic,
     tmp_path: Path,
 ) -> None:
@@ -355,7 +355,7 @@ async def cull(agent: JupyterAgent) -> None:
 
 
 async def test_k13_a_culled_kernel_is_told_at_the_next_turn_and_once(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     await call("POST", "chat", body=ask("Set x."))
@@ -369,7 +369,7 @@ async def test_k13_a_culled_kernel_is_told_at_the_next_turn_and_once(
 
 
 async def test_k13_a_kernel_that_a_person_restarts_within_a_turn_is_told(
-    call: Call, agent: JupyterAgent, replies: list[Reply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [calls("search_notebook", query="x")]]
     restart = {"notebook": PATH, "input": {}, "mode": "auto", "allow": ["restart_kernel"]}
@@ -428,7 +428,7 @@ async def test_n5_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opene
 
 @pytest.mark.parametrize("mode", ["file", "tab"])
 async def test_n5_an_event_stream_that_nobody_reads_loses_no_output(
-    call: Call, agent: JupyterAgent, replies: list[Reply], notebook: Path, mode: str
+    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, mode: str
 ) -> None:
     tab = None
     if mode == "tab":

@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply, Scripted
+from jupyter_agent.testing.script import FakeReply, Scripted
 
 from .conftest import Call, frames
 
@@ -59,7 +59,7 @@ def ask(text: str, **more: Any) -> dict[str, Any]:
 async def test_s5_the_key_is_in_no_byte_that_we_write_or_send(
     call: Call,
     fake: FakeAnthropic,
-    replies: list[Reply],
+    replies: list[FakeReply],
     home: Path,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -113,7 +113,7 @@ async def test_s5_the_key_is_in_no_byte_that_we_write_or_send(
 
 
 async def test_s12_a_model_reads_nothing_that_a_person_cannot_see(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], jp_root_dir: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
 ) -> None:
     trick = f"see{HIDDEN}n\x1b]8;;http://evil.example\x07link\x1b]8;;\x07\x1b[31mred\x1b[0m"
     shown = [
@@ -148,7 +148,7 @@ async def test_s12_a_model_reads_nothing_that_a_person_cannot_see(
 
 
 async def test_s12_the_code_that_is_asked_about_is_the_code_that_runs(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], jp_root_dir: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
 ) -> None:
     source = f"text = '{HIDDEN}\\r'  # \u202edne\nprint([ord(letter) for letter in text])\n\n "
     nbformat.write(new_notebook(cells=[new_code_cell(source, id="v1")]), jp_root_dir / "home.ipynb")

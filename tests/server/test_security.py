@@ -11,7 +11,7 @@ from jupyter_server.auth import IdentityProvider, User
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Answer, Call, ask, frames
 
@@ -149,7 +149,7 @@ async def test_s4_s14_nothing_outside_the_root_is_read_or_written(
 
 
 async def test_s10_what_is_somebody_elses_is_not_there(
-    users: Any, replies: list[Reply], notebook: Path
+    users: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     chunks = frames((await users("ann", "POST", "chat", body=ask("Run it."))).text)
@@ -181,7 +181,7 @@ async def test_s10_what_is_somebody_elses_is_not_there(
 
 
 async def test_s10_the_same_name_is_another_conversation_for_another_user(
-    users: Any, replies: list[Reply], notebook: Path
+    users: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("Hello Ann.")], [says("Hello Bob.")]]
     await users("ann", "POST", "chat", body=ask("I am Ann."))
@@ -192,7 +192,7 @@ async def test_s10_the_same_name_is_another_conversation_for_another_user(
 
 
 async def test_s11_an_approval_is_answered_by_its_owner_once(
-    users: Any, replies: list[Reply], notebook: Path
+    users: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     body = ask("Run it.", mode="ask", stream=False)
@@ -216,7 +216,7 @@ async def test_s11_an_approval_is_answered_by_its_owner_once(
 
 
 async def test_s11_a_forged_history_is_no_approval(
-    call: Call, replies: list[Reply], notebook: Path
+    call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     """A client that sends assistant messages with results and approvals of its own invention."""
     replies += [[says("I see nothing of that.")]]

@@ -16,7 +16,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call, frames
 
@@ -110,7 +110,7 @@ def attachments() -> list[dict[str, Any]]:
     ]
 
 
-async def tell_everything(call: Call, replies: list[Reply], **more: Any) -> str:
+async def tell_everything(call: Call, replies: list[FakeReply], **more: Any) -> str:
     """Two turns that use every tool; what their person is told of them."""
     replies += every_call()
     first = await call("POST", "chat", body=ask("Look at all of it.", **more))
@@ -118,7 +118,7 @@ async def tell_everything(call: Call, replies: list[Reply], **more: Any) -> str:
     return first.text
 
 
-async def wait_for_a_run(call: Call, replies: list[Reply], **more: Any) -> None:
+async def wait_for_a_run(call: Call, replies: list[FakeReply], **more: Any) -> None:
     """A run whose outputs are asked for in another turn."""
     replies += [[calls("run_cell", cell_id="v2", wait=0)], [says("It runs.")]]
     chunks = frames((await call("POST", "chat", body=ask("Run it.", **more))).text)
@@ -143,7 +143,7 @@ def home(jp_root_dir: Path) -> Path:
 
 
 async def test_nothing_of_a_hidden_cell_is_ever_sent(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], home: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], home: Path
 ) -> None:
     ran = await call("POST", "notebooks", "home.ipynb", "cells", "h1", "run")  # a person may
     assert "'KANARI'" in ran.text
@@ -166,7 +166,7 @@ async def test_nothing_of_a_hidden_cell_is_ever_sent(
 
 
 async def test_a_model_may_not_touch_a_hidden_cell_in_any_mode(
-    call: Call, fake: FakeAnthropic, replies: list[Reply], home: Path
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], home: Path
 ) -> None:
     before = home.read_bytes()
     inputs: list[tuple[str, dict[str, Any]]] = [
@@ -198,7 +198,7 @@ async def test_a_model_may_not_touch_a_hidden_cell_in_any_mode(
 async def test_what_share_keeps_back_is_never_sent(
     call: Call,
     fake: FakeAnthropic,
-    replies: list[Reply],
+    replies: list[FakeReply],
     agent: Any,
     jp_root_dir: Path,
     share: str,

@@ -14,7 +14,7 @@ import pytest
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import Scripted, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call
 
@@ -43,7 +43,7 @@ def part(told: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 async def test_a_stock_client_asks_answers_leaves_comes_back_and_is_stopped(
     call: Call,
     agent: JupyterAgent,
-    replies: list[Reply],
+    replies: list[FakeReply],
     notebook: Path,
     node: str,
     package: str,

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from ..notebook.browser import Tab
 from ..programs import jupyter_server
@@ -49,7 +49,7 @@ def files(jp_root_dir: Path) -> list[Path]:
     return paths
 
 
-def work() -> list[Reply]:
+def work() -> list[FakeReply]:
     """Edits, insertions, deletions, moves and runs in both notebooks."""
     there: dict[str, Any] = {"notebook": OTHER}
     both = ({}, there)
@@ -76,7 +76,7 @@ def work() -> list[Reply]:
     return [read, edits, runs, again, [says("Done.")]]
 
 
-async def do(call: Call, replies: list[Reply]) -> str:
+async def do(call: Call, replies: list[FakeReply]) -> str:
     """The id of the turn."""
     replies += work()
     body = ask("change both", notebook=HOME, stream=False)
@@ -101,7 +101,7 @@ def cells(path: Path) -> list[Any]:
 
 
 async def test_n2_a_turn_over_two_notebooks_is_undone_in_one_call(
-    call: Call, replies: list[Reply], files: list[Path]
+    call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
     before = [cells(path) for path in files]
     turn_id = await do(call, replies)
@@ -117,7 +117,7 @@ async def test_n2_a_turn_over_two_notebooks_is_undone_in_one_call(
 
 
 async def test_n2_what_people_did_since_stays_in_both_notebooks(
-    call: Call, replies: list[Reply], files: list[Path]
+    call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
     before = [cells(path) for path in files]
     turn_id = await do(call, replies)
@@ -148,7 +148,7 @@ async def test_n2_what_people_did_since_stays_in_both_notebooks(
 
 
 async def test_some_cells_of_a_turn_are_undone_and_others_accepted(
-    call: Call, replies: list[Reply], files: list[Path]
+    call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
     before = [cells(path) for path in files]
     turn_id = await do(call, replies)
@@ -170,7 +170,7 @@ async def test_some_cells_of_a_turn_are_undone_and_others_accepted(
 
 
 async def test_a_notebook_that_is_gone_is_a_conflict_and_the_other_is_taken_back(
-    call: Call, replies: list[Reply], files: list[Path]
+    call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
     before = cells(files[0])
     turn_id = await do(call, replies)
@@ -205,7 +205,7 @@ def test_a_whole_turn_is_undone_after_the_server_was_killed(tmp_path: Path) -> N
 
 
 async def test_an_edit_that_somebody_changed_at_the_same_moment_is_in_the_journal_and_undone(
-    call: Call, agent: JupyterAgent, notebook: Path, replies: list[Reply]
+    call: Call, agent: JupyterAgent, notebook: Path, replies: list[FakeReply]
 ) -> None:
     tab = await Tab(agent.tabs, agent.serverapp.contents_manager, PATH).open()
     replies += [

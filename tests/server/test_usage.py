@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call, ask, frames
 
@@ -21,7 +21,7 @@ def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def script(replies: list[Reply], notebook: Any) -> None:
+def script(replies: list[FakeReply], notebook: Any) -> None:
     replies += [[calls("get_notebook_state")], [says("Done.")]]
 
 

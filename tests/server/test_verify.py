@@ -13,7 +13,7 @@ from jupyter_server.auth import Authorizer
 
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 
@@ -114,7 +114,7 @@ async def test_it_needs_leave_to_start_a_kernel(
 
 
 async def test_a_person_sees_every_cell_that_would_run(
-    call: Call, agent: JupyterAgent, notebook: Path, replies: list[Reply], fake: FakeAnthropic
+    call: Call, agent: JupyterAgent, notebook: Path, replies: list[FakeReply], fake: FakeAnthropic
 ) -> None:
     replies += [[calls("verify_notebook")], [says("It works.")]]
     body = ask("Does it work from the top?", mode="edit", stream=False)
@@ -135,7 +135,7 @@ async def test_a_person_sees_every_cell_that_would_run(
 
 
 async def test_stop_ends_the_code_and_its_kernel(
-    call: Call, agent: JupyterAgent, notebook: Path, replies: list[Reply]
+    call: Call, agent: JupyterAgent, notebook: Path, replies: list[FakeReply]
 ) -> None:
     rewrite(notebook, FOREVER)
     replies += [[calls("verify_notebook")], [says("It works.")]]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call, ask, frames
 
@@ -31,7 +31,7 @@ READ, SAY = calls("get_notebook_state"), [says("Done: $x = 2$.")]
 class Turn:
     """A turn worth recording."""
 
-    replies: Sequence[Reply]
+    replies: Sequence[FakeReply]
     asked: Mapping[str, Any] = field(default_factory=dict)
     answers: Sequence[Mapping[str, Any]] = ()
     """A person's answer to each question."""
@@ -73,7 +73,7 @@ TURNS: dict[str, Callable[[], Turn]] = {
 
 @pytest.mark.parametrize("name", TURNS)
 async def test_the_server_still_sends_what_the_golden_stream_has(
-    call: Call, replies: list[Reply], notebook: Path, name: str
+    call: Call, replies: list[FakeReply], notebook: Path, name: str
 ) -> None:
     turn = TURNS[name]()
     replies += turn.replies

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import jupyter_agent
 from jupyter_agent.testing import FakeAnthropic, in_thread
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 
 _NO_AREA = {"collapsed": None}
 
@@ -39,18 +39,18 @@ class Replies:
     """What the model answers next, in this order; tests append to it."""
 
     def __init__(self) -> None:
-        self._left: deque[Reply] = deque()
+        self._left: deque[FakeReply] = deque()
 
-    def append(self, reply: Reply) -> None:
+    def append(self, reply: FakeReply) -> None:
         self._left.append(reply)
 
     def clear(self) -> None:
         self._left.clear()
 
-    def __iter__(self) -> Iterator[Reply]:
+    def __iter__(self) -> Iterator[FakeReply]:
         return self
 
-    def __next__(self) -> Reply:
+    def __next__(self) -> FakeReply:
         if not self._left:
             raise StopIteration
         return self._left.popleft()

@@ -17,7 +17,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.script import Reply
+from jupyter_agent.testing.script import FakeReply
 from tests.ui.conftest import FLAGS
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
@@ -202,7 +202,7 @@ def panel(browser: Browser, lab: Lab, folder: str, *more: NotebookNode) -> Itera
     context.close()
 
 
-def ask(page: Page, replies: Replies, text: str, answer: Sequence[Reply]) -> None:
+def ask(page: Page, replies: Replies, text: str, answer: Sequence[FakeReply]) -> None:
     replies.clear()
     for reply in answer:
         replies.append(reply)

@@ -1,6 +1,7 @@
 import type { YNotebook } from '@jupyter/ydoc';
 import { MarkdownCell, isCodeCellModel } from '@jupyterlab/cells';
 import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
+import type { IDisposable } from '@lumino/disposable';
 import * as Y from 'yjs';
 
 export type SharedCell = Y.Map<unknown>;
@@ -14,11 +15,24 @@ export interface IPage {
   isLent: (id: string) => boolean;
 }
 
+/** Milliseconds after Enter in which JupyterLab may not have entered the cell yet, which it does a moment later. */
+export const ENTERING = 1000;
 const OF_CODE = ['outputs', 'execution_count', 'execution_state'];
 
 /** The cells of an open notebook, and where the user is in them. */
-export class PageCells {
-  constructor(private readonly _page: IPage) {}
+export class PageCells implements IDisposable {
+  constructor(private readonly _page: IPage) {
+    document.addEventListener('keydown', this._onKey, true);
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    document.removeEventListener('keydown', this._onKey, true);
+  }
 
   get length(): number {
     return this._cells.length;
@@ -99,10 +113,16 @@ export class PageCells {
     return this._page.views().some(({ activeCell }) => activeCell?.model.id === id);
   }
 
+  /** Whether the user is in the cell to type, or has pressed the key to be. */
   isTypedIn(id: string): boolean {
+    const isEntering = performance.now() - this._entered < ENTERING;
     return this._page
       .views()
-      .some(({ activeCell, mode }) => mode === 'edit' && activeCell?.model.id === id);
+      .some(
+        ({ activeCell, mode, node }) =>
+          activeCell?.model.id === id &&
+          (mode === 'edit' || (isEntering && node.contains(document.activeElement)))
+      );
   }
 
   isTheUsersRun(id: string): boolean {
@@ -132,6 +152,12 @@ export class PageCells {
     return this._cells.map(cell => cell.get('id') as string);
   }
 
+  private readonly _onKey = ({ key, altKey, ctrlKey, metaKey, shiftKey }: KeyboardEvent): void => {
+    if (key === 'Enter' && !altKey && !ctrlKey && !metaKey && !shiftKey) {
+      this._entered = performance.now();
+    }
+  };
+
   /** Looked up each time: shared types die at a revert. */
   private get _cells(): Y.Array<SharedCell> {
     return this._ydoc.getArray<SharedCell>('cells');
@@ -140,6 +166,9 @@ export class PageCells {
   private get _ydoc(): Y.Doc {
     return (this._page.model().sharedModel as YNotebook).ydoc;
   }
+
+  private _entered = -Infinity;
+  private _isDisposed = false;
 }
 
 /** A copy of the cell without what belongs to its type, and without trust, which was given to other outputs. */

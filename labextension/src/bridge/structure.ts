@@ -1,7 +1,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type * as Y from 'yjs';
-import { PageCells, ofType, onTheWire } from './pageCells';
+import { ENTERING, PageCells, ofType, onTheWire } from './pageCells';
 import type { IPage, SharedCell } from './pageCells';
 
 /** A structural edit that the server asks for. */
@@ -58,6 +58,7 @@ export class StructuralEdits implements IDisposable {
   dispose(): void {
     this._isDisposed = true;
     this._putOff = [];
+    this._cells.dispose();
     Signal.clearData(this);
   }
 
@@ -87,6 +88,9 @@ export class StructuralEdits implements IDisposable {
       }
     }
     this._takeBackDue();
+    if (this._putOff.length) {
+      setTimeout(() => this._takeBackDue(), ENTERING); // the key may have led elsewhere
+    }
     for (const view of this._putOff.length ? this._cells.views() : []) {
       view.activeCellChanged.connect(this._onLeaving, this);
       view.stateChanged.connect(this._onLeaving, this);

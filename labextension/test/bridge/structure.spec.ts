@@ -40,7 +40,7 @@ function open() {
     const key = String(keys++);
     return { key, operation: 'one', kind, cell, ...more };
   };
-  return { shared, model, edits, ids, enter, edit };
+  return { shared, model, edits, ids, enter, edit, node: view.node };
 }
 
 const rest = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
@@ -78,6 +78,18 @@ describe('StructuralEdits', () => {
     expect(ids()).toEqual(['a', 'b', 'c']);
     expect(model.dirty).toBe(false);
     expect(shared.cells[0].cell_type).toBe('code');
+  });
+
+  it('refuses it as well from the key on with which the user enters the cell', () => {
+    const { edits, enter, edit, node } = open();
+    enter('a', 'command');
+    document.body.append(node);
+    node.tabIndex = 0;
+    node.focus();
+    node.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));
+    expect(edits.carryOut(edit('retype', 'a', { type: 'raw' }))).toEqual({ refused: 'typing' });
+    expect(edits.carryOut(edit('retype', 'b', { type: 'raw' }))).toEqual({});
+    edits.dispose();
   });
 
   it('compares text as it is on the wire', () => {

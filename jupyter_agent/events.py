@@ -204,7 +204,7 @@ class CallDenied:
 
 @dataclass(frozen=True, kw_only=True)
 class CellsChanged:
-    """Cells that a call changed; `changes` are API.md's Change objects."""
+    """Cells that a call changed; `changes` are docs/api.md's Change objects."""
 
     call_id: str
     notebook: str

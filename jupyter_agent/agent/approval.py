@@ -32,7 +32,7 @@ class Approval:
     """UTC; unanswered by then it counts as denied."""
 
     def describe(self) -> dict[str, Any]:
-        """API.md's approval object."""
+        """docs/api.md's approval object."""
         described: dict[str, Any] = {
             "id": self.id,
             "group": self.group,

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from jupyter_agent.agent.calls import drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
-from jupyter_agent.agent.limits import Limits, Meter
+from jupyter_agent.agent.limits import Meter
 from jupyter_agent.agent.reply import Call, Reply, receive
+from jupyter_agent.agent.retries import (
+    asks_too_long,
+    pause_before_retry,
+    retry_notice,
+    too_long,
+)
 from jupyter_agent.agent.turn import Ending, Moment, Outbox, Turn, failed, finished, stopped
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import FinishReason, Notice, StepFinished, StepStarted, UsageUpdated
@@ -27,7 +31,6 @@ __all__ = ["Ending", "Moment", "Turn", "run_turn"]
 
 log = logging.getLogger(__name__)
 
-_MINUTE = 60.0
 _LIMIT_NOTICES = {
     "steps": ("step-limit", "The step limit of this turn is reached; this is the last answer."),
     "tokens": ("budget", "The token budget of this turn is used up; this is the last answer."),
@@ -142,13 +145,13 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
             meter.spend(reply.usage)
             if error.kind == "context_length" and (room := await _make_room(turn, meter)):
                 await _start_again(outbox, reply, error, room)
-            elif (seconds := _patience(error, attempt, turn.limits)) is not None:
+            elif (seconds := pause_before_retry(error, attempt, turn.limits)) is not None:
                 attempt += 1
-                retrying = Moment(events=(_retrying(error, attempt, seconds),))
+                retrying = Moment(events=(retry_notice(error, attempt, seconds),))
                 await _start_again(outbox, reply, error, retrying)
                 await turn.sleep(seconds)
-            elif _asks_too_much(error, turn.limits):
-                late = _too_late(error)
+            elif asks_too_long(error, turn.limits):
+                late = too_long(error)
                 _give_up(turn, outbox, reply, late.message)
                 raise late from error
             else:
@@ -195,36 +198,6 @@ async def _make_room(turn: Turn, meter: Meter) -> Moment | None:
     return Moment(events=(SUMMARISED,), messages=summary) if summary else None
 
 
-def _patience(error: ModelError, attempt: int, limits: Limits) -> float | None:
-    """Seconds until the next attempt; None if there should be none."""
-    if not error.retryable or _asks_too_much(error, limits):
-        return None
-    if error.kind == "rate_limit":
-        pause = next(iter(limits.rate_pauses[attempt - 1 :]), None)
-    elif attempt < limits.attempts:
-        pause = random.uniform(0.5, 1.0) * 2.0 ** (attempt - 1)
-    else:
-        pause = None
-    return pause if pause is None or error.retry_after is None else error.retry_after
-
-
-def _asks_too_much(error: ModelError, limits: Limits) -> bool:
-    return error.retry_after is not None and error.retry_after > limits.longest_wait
-
-
-def _too_late(error: ModelError) -> ModelError:
-    """For a wait that is too long for a turn: when it will be over."""
-    return ModelError(
-        f"{error.message} Ask again after {_end_of(error.retry_after or 0):%Y-%m-%d %H:%M} UTC.",
-        kind=error.kind,
-        request_id=error.request_id,
-    )
-
-
-def _end_of(seconds: float) -> datetime:
-    return datetime.now(UTC) + timedelta(seconds=seconds)
-
-
 async def _start_again(outbox: Outbox, reply: Reply, error: ModelError, why: Moment) -> None:
     if reply.shown:
         outbox.hold(Moment(events=(*reply.abandon(error.message), StepFinished())))
@@ -239,16 +212,6 @@ async def _start_again(outbox: Outbox, reply: Reply, error: ModelError, why: Mom
 def _give_up(turn: Turn, outbox: Outbox, reply: Reply, why: str) -> None:
     said = turn.transcript.append("assistant", reply.text, model=turn.model.id)
     outbox.hold(Moment(events=tuple(reply.abandon(why)), messages=said))
-
-
-def _retrying(error: ModelError, attempt: int, seconds: float) -> Notice:
-    facts = {"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind}
-    when = f"{seconds:.1f} s"
-    if seconds > _MINUTE:
-        until = _end_of(seconds)
-        facts["until"] = until.isoformat()
-        when = f"{seconds / _MINUTE:.0f} min, at {until:%H:%M} UTC"
-    return Notice(kind="retrying", text=f"{error.message} Trying again in {when}.", facts=facts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from pycrdt import Doc, Subscription, TransactionEvent
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk
-from jupyter_agent.carriers.people import People
+from jupyter_agent.carriers.room_cursors import People
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.begun import end_lost

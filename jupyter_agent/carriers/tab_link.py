@@ -1,5 +1,5 @@
 """The server's end of the tab bridge: one link per notebook that is open in a browser tab
-(LIVE.md).
+(docs/carriers.md).
 
 Text frames are JSON control messages, binary frames Yjs updates. That frames arrive in the order
 they were sent is the whole argument for consistency: when a `sync` is answered, all that we sent

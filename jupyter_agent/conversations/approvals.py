@@ -20,7 +20,7 @@ class ApprovalStore:
         self._database = database
 
     async def pending(self, turn_id: str) -> list[dict[str, Any]]:
-        """API.md's approval objects of a turn that wait for an answer."""
+        """docs/api.md's approval objects of a turn that wait for an answer."""
         rows = await self._database.rows(
             "SELECT approval FROM approvals WHERE turn_id = ? AND state = 'pending' ORDER BY rowid",
             turn_id,

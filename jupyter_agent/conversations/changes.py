@@ -30,7 +30,7 @@ class Journal:
         self._database = database
 
     async def add(self, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]) -> None:
-        """Keeps what a call changed; `changes` are API.md's Change objects."""
+        """Keeps what a call changed; `changes` are docs/api.md's Change objects."""
         await self._database.run(lambda db: add_changes(db, turn_id, call_id, changes))
 
     async def of_turn(self, turn_id: str) -> list[JournalEntry]:
@@ -81,7 +81,7 @@ class Journal:
 def add_changes(
     db: sqlite3.Connection, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Within a transaction: what a call changed; `changes` are API.md's Change objects."""
+    """Within a transaction: what a call changed; `changes` are docs/api.md's Change objects."""
     time = now()
     db.executemany(
         "INSERT INTO changes (turn_id, call_id, notebook, cell_id, kind, before, after, made)"
@@ -208,7 +208,7 @@ _MOST_CELLS = 20
 
 def pending(db: sqlite3.Connection, notebook: str, owner: str) -> list[dict[str, Any]]:
     """The changes of an owner's turns in a notebook that are neither kept nor taken back, in the
-    order in which they were made: API.md's Change objects with `turn_id` and without outputs.
+    order in which they were made: docs/api.md's Change objects with `turn_id` and without outputs.
     """
     rows = db.execute(
         """

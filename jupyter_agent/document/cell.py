@@ -165,7 +165,7 @@ class Change:
     conflict: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """API.md's Change."""
+        """docs/api.md's Change."""
         return {
             "notebook": self.notebook,
             "cell_id": self.cell_id,

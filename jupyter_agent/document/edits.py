@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 
 import nbformat
 
+from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
 from jupyter_agent.document.crdt import SharedCells, nbformat_cell
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer
 from jupyter_agent.errors import (
+    Busy,
     Conflict,
     InvalidInput,
     Locked,
@@ -153,6 +155,19 @@ def refuse_locked(cell: Cell) -> None:
         )
     if cell.locked:
         raise Locked(f"Cell `{cell.id}` must not be changed: its author locked it.")
+
+
+def refuse_typed_in(cell: Cell, place: Place | None, consequence: str) -> None:
+    """Raises Busy if a person is typing in the cell, who would lose what they are about to type.
+
+    `consequence` says as a sentence what was not done.
+    """
+    if place == Place(cell.id, editing=True):
+        raise Busy(
+            f"The user is typing in cell `{cell.id}` right now. {consequence}; ask them, or "
+            "try later.",
+            current=cell.describe(),
+        )
 
 
 def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:

@@ -23,7 +23,7 @@ from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
-from jupyter_agent.errors import AgentError, Busy, CellNotFound, Locked
+from jupyter_agent.errors import AgentError, CellNotFound, Locked
 from jupyter_agent.tasks import surely
 
 _NEIGHBOURS = 5
@@ -212,7 +212,7 @@ class Notebook:
             if (text, retyped) != (cell.source, False):
                 edits.refuse_locked(cell)
             if retyped:
-                self._refuse_under_cursor(cell, "Its type was not changed")
+                edits.refuse_typed_in(cell, self.place, "Its type was not changed")
             if type is not None and retyped:  # first: a copy takes the place of the cell
                 bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
                 await cells.retype(cell_id, bare)
@@ -234,7 +234,7 @@ class Notebook:
             cell = edits.expected(cells, cell_id, expect)
             if not cell.deletable:
                 raise Locked(f"Cell `{cell_id}` must not be deleted: its author locked it.")
-            self._refuse_under_cursor(cell, "It was not deleted")
+            edits.refuse_typed_in(cell, self.place, "It was not deleted")
             await cells.delete(cell_id)
             return EditOutcome(cell_id, "delete", before=cell)
 
@@ -398,14 +398,6 @@ class Notebook:
         if self._carrier is None:
             raise RuntimeError(f"{self._path} is closed")
         return self._carrier.cells
-
-    def _refuse_under_cursor(self, cell: Cell, consequence: str) -> None:
-        if self.place == Place(cell.id, editing=True):
-            raise Busy(
-                f"The user is typing in cell `{cell.id}` right now. {consequence}; ask them, or "
-                "try later.",
-                current=cell.describe(),
-            )
 
 
 def _with_neighbours(change: Change, order: Sequence[str]) -> Change:

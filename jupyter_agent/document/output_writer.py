@@ -1,9 +1,9 @@
 """The outputs of one run, written into its cell of the live document as they come.
 
 JupyterLab's view of outputs can only append: text may change in the last output only, by one text
-event per transaction, and `clear` and `append` need a transaction each (LIVE.md). So whatever else
-a kernel asks for (`update_display_data`, carriage returns) is worked out first (OutputList) and
-written as deletions from some place on and appended again.
+event per transaction, and `clear` and `append` need a transaction each (docs/carriers.md). So
+whatever else a kernel asks for (`update_display_data`, carriage returns) is worked out first
+(OutputList) and written as deletions from some place on and appended again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.rate_limits import wanted_wait
+from jupyter_agent.models.retry_after import wanted_wait
 
 _TRANSIENT = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 """Error types that may come as an event after status 200, and pass."""

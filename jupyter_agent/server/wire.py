@@ -40,7 +40,7 @@ _DYNAMIC = ("input-start", "input-available", "input-error", "output-available",
 
 
 def chunk(event: Event) -> Chunk:
-    """The event as one chunk of the stream (API.md lists them)."""
+    """The event as one chunk of the stream (docs/api.md lists them)."""
     fields = {name: value for name, value in vars(event).items() if name not in _UNSENT}
     facts = fields.pop("facts", {})
     named = {

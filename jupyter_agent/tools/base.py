@@ -43,7 +43,7 @@ class Result:
         return replace(self, text=text, facts={**self.facts, "stale": list(cell_ids)})
 
     def output(self) -> dict[str, Any]:
-        """The `output` of API.md: the text that the model was told and the facts of the tool."""
+        """As docs/api.md has it: the text that the model was told and the facts of the tool."""
         return {"text": self.text, **self.facts}
 
 

@@ -209,7 +209,7 @@ class Run:
         await self._cell.close()
 
     def describe(self) -> dict[str, Any]:
-        """API.md's run; a queued one says what it waits for."""
+        """docs/api.md's run; a queued one says what it waits for."""
         value: dict[str, Any] = {
             "run_id": self.id,
             "notebook": self.notebook_path,

@@ -56,7 +56,7 @@ class CellVerdict:
     """What it showed now."""
 
     def describe(self) -> dict[str, str]:
-        """The cell as API.md has it."""
+        """The cell as docs/api.md has it."""
         return {"cell_id": self.cell.id, "status": self.status, "why": self.why}
 
 
@@ -78,7 +78,7 @@ class Verification:
         )
 
     def describe(self) -> dict[str, Any]:
-        """API.md's answer."""
+        """docs/api.md's answer."""
         return {
             "ok": self.ok,
             "cells": [verdict.describe() for verdict in self.cells],

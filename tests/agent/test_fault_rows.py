@@ -1,6 +1,6 @@
 """The fault rows L1 to L17 and N7, by their names: a strict API on a real socket, the real SDK.
 
-After each of them the next question is accepted: the history that it leaves is valid (N7).
+After each of them the next question is accepted: the history that it leaves is valid.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def converse(
 
 
 async def accepted(bench: Bench, api: FakeAnthropic, model: AnthropicModel) -> None:
-    """N7: whatever happened, the strict API takes the next question. Its request is not kept."""
+    """Whatever happened, the strict API takes the next question. Its request is not kept."""
     api.api_key, api.max_chars = "sk-ant-test-0123456789", None
     refused, asked, told = list(api.refusals), list(api.requests), list(bench.events)
     api.script = type(api.script)([[says("Fine.")]])
@@ -85,7 +85,7 @@ LIMITED = Scripted(
 )
 
 
-async def test_L1_a_limited_rate_is_waited_for_and_told(bench: Bench) -> None:
+async def test_a_limited_rate_is_waited_for_and_told(bench: Bench) -> None:
     ending, api = await converse(bench, [LIMITED, LIMITED, [says("Hello.")]])
     assert ending.state == "done"
     assert bench.waits == [2.0, 2.0]
@@ -93,7 +93,7 @@ async def test_L1_a_limited_rate_is_waited_for_and_told(bench: Bench) -> None:
     assert len(api.requests) == 3
 
 
-async def test_L1_stop_works_while_waiting(bench: Bench) -> None:
+async def test_stop_works_while_waiting(bench: Bench) -> None:
     waiting = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -160,7 +160,7 @@ def limited(error: tuple[str, str], **headers: str) -> Scripted:
         (("rate_limit_exceeded", "Too many requests; suspended for now."), {}, [2.0, 4.0, 8.0]),
     ],
 )
-async def test_L1_a_burst_is_waited_for_however_long_it_takes_is_said(
+async def test_a_burst_is_waited_for_however_long_it_takes_is_said(
     bench: Bench,
     kind: str,
     error: tuple[str, str],
@@ -179,7 +179,7 @@ async def test_L1_a_burst_is_waited_for_however_long_it_takes_is_said(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_L1_moments_are_waited_for(bench: Bench, kind: str) -> None:
+async def test_moments_are_waited_for(bench: Bench, kind: str) -> None:
     moment = datetime.now(UTC) + timedelta(seconds=40)
     error = ("rate_limit_error", "Slow down.")
     dated = limited(error, retry_after=format_datetime(moment, usegmt=True))
@@ -191,7 +191,7 @@ async def test_L1_moments_are_waited_for(bench: Bench, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_L1_a_burst_without_an_end_ends_the_turn(bench: Bench, kind: str) -> None:
+async def test_a_burst_without_an_end_ends_the_turn(bench: Bench, kind: str) -> None:
     burst = limited(("rate_limit_error", "Slow down."))
     ending, api = await converse_with(bench, kind, [burst] * 5)
     assert (ending.state, ending.stop_reason) == ("failed", "rate_limit")
@@ -199,7 +199,7 @@ async def test_L1_a_burst_without_an_end_ends_the_turn(bench: Bench, kind: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_L1_a_long_wait_is_told_with_its_end(bench: Bench, kind: str) -> None:
+async def test_a_long_wait_is_told_with_its_end(bench: Bench, kind: str) -> None:
     burst = limited(("rate_limit_error", "Slow down."), retry_after="240")
     ending, _ = await converse_with(bench, kind, [burst, [says("Hello.")]])
     assert ending.state == "done"
@@ -211,7 +211,7 @@ async def test_L1_a_long_wait_is_told_with_its_end(bench: Bench, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_L1_a_wait_that_is_too_long_ends_the_turn_and_is_told_with_its_end(
+async def test_a_wait_that_is_too_long_ends_the_turn_and_is_told_with_its_end(
     bench: Bench, kind: str
 ) -> None:
     burst = limited(("rate_limit_error", "Slow down."), retry_after="7200")
@@ -240,7 +240,7 @@ async def test_L1_a_wait_that_is_too_long_ends_the_turn_and_is_told_with_its_end
         ("1113", "Insufficient balance or no resource package. Please recharge."),
     ],
 )
-async def test_L2_a_spent_account_is_told_and_not_asked_again(
+async def test_a_spent_account_is_told_and_not_asked_again(
     bench: Bench, kind: str, headers: dict[str, str], error: tuple[str, str]
 ) -> None:
     ending, api = await converse_with(bench, kind, [limited(error, **headers)])
@@ -261,7 +261,7 @@ async def test_L2_a_spent_account_is_told_and_not_asked_again(
         (b"null", "done"),
     ],
 )
-async def test_L2_the_body_decides_in_whatever_shape_it_comes(
+async def test_the_body_decides_in_whatever_shape_it_comes(
     bench: Bench, body: bytes, state: str
 ) -> None:
     refused = Scripted(status=429, body=body)
@@ -270,7 +270,7 @@ async def test_L2_the_body_decides_in_whatever_shape_it_comes(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_L2_a_spent_account_is_told_too_when_the_stream_has_begun(
+async def test_a_spent_account_is_told_too_when_the_stream_has_begun(
     bench: Bench, kind: str
 ) -> None:
     if kind == "anthropic":
@@ -290,7 +290,7 @@ async def test_L2_a_spent_account_is_told_too_when_the_stream_has_begun(
 @pytest.mark.parametrize(
     ("status", "kind"), [(529, "overloaded_error"), (500, "api_error"), (503, "api_error")]
 )
-async def test_L3_a_service_that_is_down_is_asked_three_times(
+async def test_a_service_that_is_down_is_asked_three_times(
     bench: Bench, status: int, kind: str
 ) -> None:
     down = Scripted(status=status, error=(kind, "Down."))
@@ -302,7 +302,7 @@ async def test_L3_a_service_that_is_down_is_asked_three_times(
 
 
 @pytest.mark.parametrize("kind", ["overloaded_error", "api_error", "rate_limit_error"])
-async def test_L4_an_error_within_the_stream_keeps_the_text_and_runs_nothing(
+async def test_an_error_within_the_stream_keeps_the_text_and_runs_nothing(
     bench: Bench, kind: str
 ) -> None:
     broken = Scripted(blocks=FULL, stop_after=len(EVENTS) - 1, then="error", error=(kind, "Sorry."))
@@ -315,7 +315,7 @@ async def test_L4_an_error_within_the_stream_keeps_the_text_and_runs_nothing(
 
 
 @pytest.mark.parametrize("position", range(1, len(EVENTS)))
-async def test_L5_a_reset_after_any_event_doubles_no_text(bench: Bench, position: int) -> None:
+async def test_a_reset_after_any_event_doubles_no_text(bench: Bench, position: int) -> None:
     broken = Scripted(blocks=FULL, stop_after=position, then="reset")
     ending, _ = await converse(bench, [broken, [says("Done.")]])
     assert ending.state == "done"
@@ -325,7 +325,7 @@ async def test_L5_a_reset_after_any_event_doubles_no_text(bench: Bench, position
 
 @pytest.mark.parametrize("then", ["eof", "cut"])
 @pytest.mark.parametrize("position", range(1, len(EVENTS)))
-async def test_L6_an_end_without_message_stop_is_a_lost_connection(
+async def test_an_end_without_message_stop_is_a_lost_connection(
     bench: Bench, position: int, then: Any
 ) -> None:
     broken = Scripted(blocks=FULL, stop_after=position, then=then)
@@ -335,7 +335,7 @@ async def test_L6_an_end_without_message_stop_is_a_lost_connection(
     assert len(api.requests) == 2
 
 
-async def test_L7_a_tool_input_cut_at_any_byte_is_never_executed(bench: Bench) -> None:
+async def test_a_tool_input_cut_at_any_byte_is_never_executed(bench: Bench) -> None:
     raw = json.dumps(dict(WRITE["input"]))
     for end in range(len(raw) + 1):
         call = {"type": "tool_use", "name": "write", "input": raw[:end]}
@@ -360,7 +360,7 @@ async def test_L7_a_tool_input_cut_at_any_byte_is_never_executed(bench: Bench) -
         ),
     ],
 )
-async def test_L8_what_is_no_stream_is_a_typed_fault(bench: Bench, sent: bytes) -> None:
+async def test_what_is_no_stream_is_a_typed_fault(bench: Bench, sent: bytes) -> None:
     ending, _ = await converse(bench, [Scripted(body=sent)] * 3)
     assert (ending.state, ending.stop_reason) == ("failed", "broken_stream")
     assert isinstance(ending.event, TurnFailed)
@@ -377,7 +377,7 @@ async def test_L8_what_is_no_stream_is_a_typed_fault(bench: Bench, sent: bytes) 
         pytest.param([*EVENTS[:-2], EVENTS[-1]], id="no-message-delta"),
     ],
 )
-async def test_L9_events_in_an_impossible_order_are_a_broken_stream(
+async def test_events_in_an_impossible_order_are_a_broken_stream(
     bench: Bench, events: list[ModelEvent]
 ) -> None:
     ending, _ = await converse(bench, [Scripted(body=body(events))] * 3)
@@ -385,7 +385,7 @@ async def test_L9_events_in_an_impossible_order_are_a_broken_stream(
     assert untouched(bench)
 
 
-async def test_L9_unknown_events_and_blocks_are_let_through(bench: Bench) -> None:
+async def test_unknown_events_and_blocks_are_let_through(bench: Bench) -> None:
     plain = list(Scripted(blocks=[says("Hello.")]).events())
     new: list[ModelEvent] = [
         {"type": "weather", "sun": True},
@@ -402,7 +402,7 @@ async def test_L9_unknown_events_and_blocks_are_let_through(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
-async def test_L10_byte_by_byte_and_any_line_end_it_is_the_same(bench: Bench, ends: bytes) -> None:
+async def test_byte_by_byte_and_any_line_end_it_is_the_same(bench: Bench, ends: bytes) -> None:
     sent = body(EVENTS).replace(b"\n", ends)
     slow = Scripted(body=sent, piece=1)
     ending, _ = await converse(bench, [slow, [says("Done.")]])
@@ -411,7 +411,7 @@ async def test_L10_byte_by_byte_and_any_line_end_it_is_the_same(bench: Bench, en
     assert bench.desk.cells["a"] == "x = 5"
 
 
-async def test_L11_a_stall_is_a_broken_connection(bench: Bench) -> None:
+async def test_a_stall_is_a_broken_connection(bench: Bench) -> None:
     with_limits(bench, idle_seconds=2)
     silent = Scripted(blocks=FULL, stop_after=4, then="wait", gate=asyncio.Event())
     async with FakeAnthropic([silent, [says("Done.")]]) as api:
@@ -423,7 +423,7 @@ async def test_L11_a_stall_is_a_broken_connection(bench: Bench) -> None:
     assert "silent" in bench.told(Notice)[0].text
 
 
-async def test_L11_pings_alone_are_a_stall(bench: Bench) -> None:
+async def test_pings_alone_are_a_stall(bench: Bench) -> None:
     with_limits(bench, idle_seconds=2)
     pinging = Scripted(blocks=FULL, stop_after=4, then="ping")
     ending, api = await converse(bench, [pinging, [says("Done.")]])
@@ -452,7 +452,7 @@ SAY = {"type": "tool_use", "id": "toolu_s", "name": "say", "input": {}}
         pytest.param(MANY, id="10000-calls"),
     ],
 )
-async def test_L12_a_reply_without_measure_ends_the_turn_with_a_reason(
+async def test_a_reply_without_measure_ends_the_turn_with_a_reason(
     bench: Bench, reply: Scripted
 ) -> None:
     ending, api = await converse(bench, [reply])
@@ -494,7 +494,7 @@ asyncio.run(main())
 """
 
 
-async def test_L12_a_reply_of_100_MB_takes_no_more_memory_than_its_cap(bench: Bench) -> None:
+async def test_a_reply_of_100_MB_takes_no_more_memory_than_its_cap(bench: Bench) -> None:
     huge = flood(says(""), "text_delta", "text", 100)
     async with FakeAnthropic([[says("Hello.")], huge]) as api:
         told = await asyncio.create_subprocess_exec(
@@ -517,7 +517,7 @@ async def test_L12_a_reply_of_100_MB_takes_no_more_memory_than_its_cap(bench: Be
         calls("write", cell_id=["a"], source={"x": 1}),
     ],
 )
-async def test_L13_a_call_that_fits_no_tool_does_nothing(bench: Bench, call: Any) -> None:
+async def test_a_call_that_fits_no_tool_does_nothing(bench: Bench, call: Any) -> None:
     ending, api = await converse(bench, [[call], [says("Sorry.")]])
     assert ending.state == "done"
     assert bench.desk.log == []
@@ -527,7 +527,7 @@ async def test_L13_a_call_that_fits_no_tool_does_nothing(bench: Bench, call: Any
 @pytest.mark.parametrize(
     ("limits", "limit"), [({"max_steps": 4}, "steps"), ({"token_budget": 330}, "tokens")]
 )
-async def test_L14_an_endless_loop_is_made_to_answer(
+async def test_an_endless_loop_is_made_to_answer(
     bench: Bench, limits: dict[str, int], limit: str
 ) -> None:
     with_limits(bench, **limits)
@@ -538,7 +538,7 @@ async def test_L14_an_endless_loop_is_made_to_answer(
     assert said(bench) == "x is 1."
 
 
-async def test_L15_a_context_too_long_is_compacted_once_and_then_told(bench: Bench) -> None:
+async def test_a_context_too_long_is_compacted_once_and_then_told(bench: Bench) -> None:
     bench.history = [
         {"role": "user", "content": [says("Hello. " * 100)]},
         {"role": "assistant", "content": [says("Hello you. " * 100)]},
@@ -550,7 +550,7 @@ async def test_L15_a_context_too_long_is_compacted_once_and_then_told(bench: Ben
     assert "too long" in ending.event.error
 
 
-async def test_L15_after_the_compaction_the_turn_goes_on(bench: Bench) -> None:
+async def test_after_the_compaction_the_turn_goes_on(bench: Bench) -> None:
     bench.history = [
         {"role": "user", "content": [says("Hello. " * 1000)]},
         {"role": "assistant", "content": [says("Hello you. " * 2000)]},
@@ -565,7 +565,7 @@ async def test_L15_after_the_compaction_the_turn_goes_on(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"), [(401, "authentication"), (403, "permission"), (404, "not_found")]
 )
-async def test_L16_what_a_person_has_to_mend_is_told_without_the_key(
+async def test_what_a_person_has_to_mend_is_told_without_the_key(
     bench: Bench, status: int, kind: str
 ) -> None:
     """DNS, TLS and proxies: tests/models/test_network.py."""
@@ -578,7 +578,7 @@ async def test_L16_what_a_person_has_to_mend_is_told_without_the_key(
     assert key not in ending.event.error
 
 
-async def test_L17_one_of_several_calls_fails_and_all_are_answered_in_order(bench: Bench) -> None:
+async def test_one_of_several_calls_fails_and_all_are_answered_in_order(bench: Bench) -> None:
     several = [calls("look", cell_id=cell_id) for cell_id in ("a", "gone", "b")]
     _, api = await converse(bench, [several, [says("Done.")]])
     results = api.requests[1]["messages"][-1]["content"]
@@ -599,7 +599,7 @@ class Gate(asyncio.Event):
 
 
 @pytest.mark.parametrize("position", range(len(EVENTS)))
-async def test_N7_after_a_stop_at_any_event_the_next_question_is_accepted(
+async def test_after_a_stop_at_any_event_the_next_question_is_accepted(
     bench: Bench, position: int
 ) -> None:
     gate = Gate()
@@ -621,7 +621,7 @@ STOPS = ["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceed
 
 @pytest.mark.parametrize("blocks", [[], [says("So far")], FULL], ids=["empty", "text", "calls"])
 @pytest.mark.parametrize("stop_reason", STOPS)
-async def test_N7_after_any_stop_reason_the_next_question_is_accepted(
+async def test_after_any_stop_reason_the_next_question_is_accepted(
     bench: Bench, stop_reason: str, blocks: Any
 ) -> None:
     first = Scripted(blocks=blocks, stop_reason=stop_reason)

@@ -1,4 +1,4 @@
-"""N2: an edit that is done is journalled, wherever a stop finds the turn."""
+"""An edit that is done is journalled, wherever a stop finds the turn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Slow(Bench):
 
 
 @pytest.mark.parametrize("at", [Audit, CallOutput, CellsChanged])
-async def test_n2_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
+async def test_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
     at: type[Any],
 ) -> None:
     bench = Slow()

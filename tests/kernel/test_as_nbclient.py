@@ -204,7 +204,7 @@ def shown(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_k10_outputs_are_those_of_nbclient(name: str, outputs: dict[str, tuple[Any, Any]]) -> None:
+def test_outputs_are_those_of_nbclient(name: str, outputs: dict[str, tuple[Any, Any]]) -> None:
     theirs, ours = outputs[name]
     assert ours == theirs
 

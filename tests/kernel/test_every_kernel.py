@@ -187,7 +187,7 @@ async def test_after_a_timeout_the_code_is_interrupted(place: Place) -> None:
 
 
 @pytest.mark.parametrize("who", ["we", "a person"])
-async def test_k3_a_restart_ends_the_code_and_forgets_the_variables(place: Place, who: str) -> None:
+async def test_a_restart_ends_the_code_and_forgets_the_variables(place: Place, who: str) -> None:
     kernel, language, shown = await place.kernel(), place.language, Shown()
     await kernel.execute(language.set, Shown())
     life = kernel.life
@@ -206,7 +206,7 @@ async def test_k3_a_restart_ends_the_code_and_forgets_the_variables(place: Place
     assert kernel.life != life
 
 
-async def test_k1_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(place: Place) -> None:
+async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(place: Place) -> None:
     kernel, language, shown = await place.kernel(), place.language, Shown()
     life = kernel.life
     async with asyncio.timeout(90):
@@ -228,7 +228,7 @@ async def test_a_shutdown_during_a_run_ends_it(place: Place) -> None:
         await kernel.execute(place.language.hello, Shown())
 
 
-async def test_k5_input_fails_at_once_with_a_reason(place: Place) -> None:
+async def test_input_fails_at_once_with_a_reason(place: Place) -> None:
     if place.language is not PYTHON:
         return  # bash reads from its terminal: it asks nobody
     kernel = await place.kernel()

@@ -43,7 +43,7 @@ def odd(install: Install) -> str:
     return "odd"
 
 
-async def test_k9_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: str) -> None:
+async def test_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
     reply = await asyncio.wait_for(kernel.execute("idle is lost", shown), 20)
@@ -51,14 +51,14 @@ async def test_k9_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
 
 
-async def test_k9_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: str) -> None:
+async def test_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
     await kernel.execute("outputs come late", shown)
     assert shown.text == "ours late"
 
 
-async def test_k9_outputs_of_others_are_not_taken_but_updates_of_displays_are(
+async def test_outputs_of_others_are_not_taken_but_updates_of_displays_are(
     kernels: Kernels, odd: str
 ) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
@@ -68,7 +68,7 @@ async def test_k9_outputs_of_others_are_not_taken_but_updates_of_displays_are(
     assert ("update", "d", {}) in shown.events
 
 
-async def test_k9_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: str) -> None:
+async def test_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown, next_one = Shown(), Shown()
     await kernel.execute("outputs come after idle", shown)
@@ -82,7 +82,7 @@ async def test_k9_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: st
 @pytest.mark.parametrize(
     ("code", "status"), [("the reply is lost", "ok"), ("the reply of an error is lost", "error")]
 )
-async def test_k9_a_lost_reply_does_not_keep_a_run_for_ever(
+async def test_a_lost_reply_does_not_keep_a_run_for_ever(
     kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch, code: str, status: str
 ) -> None:
     monkeypatch.setattr("jupyter_agent.kernel.execution._LOST_S", 0.5)
@@ -93,9 +93,7 @@ async def test_k9_a_lost_reply_does_not_keep_a_run_for_ever(
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
 
 
-async def test_k9_messages_that_are_unknown_or_bare_harm_nothing(
-    kernels: Kernels, odd: str
-) -> None:
+async def test_messages_that_are_unknown_or_bare_harm_nothing(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
     assert (await kernel.execute("strange messages", shown)).status == "ok"
@@ -112,7 +110,7 @@ async def test_k9_messages_that_are_unknown_or_bare_harm_nothing(
     ("code", "text"),
     [("a status without a state", "ours"), ("malformed messages", "between ours")],
 )
-async def test_k9_messages_that_cannot_be_read_are_logged_and_left_out(
+async def test_messages_that_cannot_be_read_are_logged_and_left_out(
     kernels: Kernels, odd: str, caplog: pytest.LogCaptureFixture, code: str, text: str
 ) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
@@ -304,7 +302,7 @@ async def test_a_kernel_without_a_list_of_variables_is_asked_by_name(
     assert await variables(kernel, ["x"]) == "x: not defined"
 
 
-async def test_k7_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
+async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
     kernels: Kernels, install: Install, jp_root_dir: Path
 ) -> None:
     gate = jp_root_dir / "gate"
@@ -329,7 +327,7 @@ async def test_k7_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called
     assert kernel.state == "idle"
 
 
-async def test_k7_a_kernel_that_never_answers_is_given_up(
+async def test_a_kernel_that_never_answers_is_given_up(
     jp_serverapp: ServerApp, install: Install
 ) -> None:
     install("deaf", sys.executable, "-c", "import time; time.sleep(600)")
@@ -345,7 +343,7 @@ async def test_k7_a_kernel_that_never_answers_is_given_up(
     await kernels.close()
 
 
-async def test_k7_a_kernel_that_cannot_start_is_answered_with_those_installed(
+async def test_a_kernel_that_cannot_start_is_answered_with_those_installed(
     kernels: Kernels, install: Install
 ) -> None:
     install("broken", "/nowhere/to/be/found")

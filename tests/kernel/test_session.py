@@ -153,7 +153,7 @@ async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None
     assert (await kernel.execute("1", Shown())).status == "ok"
 
 
-async def test_k2_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
+async def test_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
     kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.kernel.execution._INTERRUPT_GRACE_S", 0.3)
@@ -196,7 +196,7 @@ class Person:
         self.client.stop_channels()
 
 
-async def test_k8_a_persons_own_cell_goes_first_and_is_not_interrupted(
+async def test_a_persons_own_cell_goes_first_and_is_not_interrupted(
     kernels: Kernels, jp_serverapp: ServerApp
 ) -> None:
     kernel = await kernels.get("a.ipynb")
@@ -242,7 +242,7 @@ async def test_a_kernel_that_was_busy_before_we_came_is_waited_for(
     person.close()
 
 
-async def test_k7_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
+async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
     kernels: Kernels,
 ) -> None:
     with pytest.raises(

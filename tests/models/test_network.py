@@ -224,7 +224,7 @@ async def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None
     assert error.retryable
 
 
-async def test_s9_a_redirect_is_told_and_no_key_goes_there() -> None:
+async def test_a_redirect_is_told_and_no_key_goes_there() -> None:
     async with serving(Chat(b"")) as elsewhere:
         headers = {"Location": f"{elsewhere.url}/chat/completions"}
         host = elsewhere.url.removeprefix("http://").partition("/")[0]

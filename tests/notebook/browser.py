@@ -1,5 +1,5 @@
-"""A JupyterLab tab in Python: a document of its own, speaking the protocol of LIVE.md over a
-TabLink.
+"""A JupyterLab tab in Python: a document of its own, speaking the protocol of docs/carriers.md
+over a TabLink.
 """
 
 from __future__ import annotations

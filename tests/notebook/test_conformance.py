@@ -231,7 +231,7 @@ async def test_what_another_program_hides_is_kept_from_models(desk: Desk) -> Non
         await asyncio.sleep(0)
 
 
-async def test_d1_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_the_text(
+async def test_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_the_text(
     desk: Desk, notebook: Notebook
 ) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
@@ -280,7 +280,7 @@ async def test_outputs_come_as_they_are_and_are_saved(desk: Desk, notebook: Note
     assert not (await notebook.cell("a")).running
 
 
-async def test_d15_undo_takes_back_the_agents_part_and_leaves_the_persons(
+async def test_undo_takes_back_the_agents_part_and_leaves_the_persons(
     desk: Desk, notebook: Notebook
 ) -> None:
     before = desk.on_disk()
@@ -329,7 +329,7 @@ async def test_the_notebook_is_the_same_when_it_is_opened_again(
     assert (await desk.synced()).source("a") == "x = 3\ny = 2"
 
 
-async def test_d6_a_file_that_another_program_changed_is_taken_in_first(
+async def test_a_file_that_another_program_changed_is_taken_in_first(
     desk: Desk, notebook: Notebook
 ) -> None:
     await notebook.read()
@@ -340,14 +340,14 @@ async def test_d6_a_file_that_another_program_changed_is_taken_in_first(
     assert (await desk.synced()).source("a") == "x = 2\ny = 2\n# pulled"
 
 
-async def test_d5_a_deleted_notebook_is_not_made_again(desk: Desk, notebook: Notebook) -> None:
+async def test_a_deleted_notebook_is_not_made_again(desk: Desk, notebook: Notebook) -> None:
     desk.file.unlink()
     with pytest.raises(ToolError):
         await notebook.update("a", old_string="1", new_string="2")
     assert not desk.file.exists()
 
 
-async def test_d9_a_read_only_notebook_is_read_and_not_edited(
+async def test_a_read_only_notebook_is_read_and_not_edited(
     desk: Desk, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get = desk.contents.get
@@ -367,7 +367,7 @@ async def test_d9_a_read_only_notebook_is_read_and_not_edited(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])
-async def test_d7_what_is_no_notebook_is_left_as_it_is(desk: Desk, text: str) -> None:
+async def test_what_is_no_notebook_is_left_as_it_is(desk: Desk, text: str) -> None:
     bad = desk.file.with_name("bad.ipynb")
     bad.write_text(text)
     for _ in range(2):
@@ -381,7 +381,7 @@ async def test_d7_what_is_no_notebook_is_left_as_it_is(desk: Desk, text: str) ->
     assert len(await (await desk.notebooks.get("bad.ipynb")).read()) == 4
 
 
-async def test_d10_a_failing_disk_is_said(
+async def test_a_failing_disk_is_said(
     desk: Desk, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = desk.file.read_bytes()

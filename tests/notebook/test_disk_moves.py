@@ -46,7 +46,7 @@ def moves(
     listener.stop(contents.event_logger)
 
 
-async def test_d4_a_renamed_notebook_is_followed(
+async def test_a_renamed_notebook_is_followed(
     notebooks: Notebooks,
     contents: Any,
     write: Write,
@@ -68,7 +68,7 @@ async def test_d4_a_renamed_notebook_is_followed(
 
 
 @pytest.mark.parametrize("closed", [False, True])
-async def test_d4_a_renamed_folder_is_followed(
+async def test_a_renamed_folder_is_followed(
     notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any, closed: bool
 ) -> None:
     (root / "old").mkdir()
@@ -86,7 +86,7 @@ async def test_d4_a_renamed_folder_is_followed(
     assert cells_of(root / "new" / "a.ipynb")[0]["source"] == "x = 2"
 
 
-async def test_d4_who_asks_for_the_old_path_gets_a_new_notebook_that_is_there(
+async def test_who_asks_for_the_old_path_gets_a_new_notebook_that_is_there(
     notebooks: Notebooks, contents: Any, write: Write, moves: Any
 ) -> None:
     write("a.ipynb", [code("a", "x = 1")])
@@ -154,7 +154,7 @@ async def test_a_notebook_that_is_renamed_back_and_forth_is_followed(
         assert notebook.path == f"{new}.ipynb"
 
 
-async def test_d4_a_rename_between_our_look_and_our_write_is_followed(
+async def test_a_rename_between_our_look_and_our_write_is_followed(
     notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
 ) -> None:
     """The file goes while an edit that was begun waits: it is written where the file is now."""
@@ -171,7 +171,7 @@ async def test_d4_a_rename_between_our_look_and_our_write_is_followed(
 
 
 @pytest.mark.parametrize("step", ["edit", "save of a run", "new cell"])
-async def test_d4_a_notebook_that_another_program_renamed_is_not_made_again(
+async def test_a_notebook_that_another_program_renamed_is_not_made_again(
     notebooks: Notebooks, write: Write, root: Path, step: str
 ) -> None:
     write("a.ipynb", [code("a", "x = 1")])
@@ -192,7 +192,7 @@ async def test_d4_a_notebook_that_another_program_renamed_is_not_made_again(
 
 
 @pytest.mark.parametrize("by", ["jupyter", "another program"])
-async def test_d5_a_deleted_notebook_is_not_resurrected(
+async def test_a_deleted_notebook_is_not_resurrected(
     notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any, by: str
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1")])
@@ -215,7 +215,7 @@ async def test_d5_a_deleted_notebook_is_not_resurrected(
     assert list(root.glob("*.ipynb")) == []
 
 
-async def test_d5_a_notebook_deleted_while_a_cell_runs_is_not_resurrected(
+async def test_a_notebook_deleted_while_a_cell_runs_is_not_resurrected(
     notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
 ) -> None:
     write("a.ipynb", [code("a", "x = 1")])
@@ -233,7 +233,7 @@ async def test_d5_a_notebook_deleted_while_a_cell_runs_is_not_resurrected(
     assert notebook.peek("a").outputs[0]["text"] == "1"
 
 
-async def test_d5_a_notebook_made_anew_at_the_path_is_another_one(
+async def test_a_notebook_made_anew_at_the_path_is_another_one(
     notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1")])
@@ -247,7 +247,7 @@ async def test_d5_a_notebook_made_anew_at_the_path_is_another_one(
     assert [cell["source"] for cell in cells_of(path)] == ["y = 2"]
 
 
-async def test_d4_a_notebook_open_in_a_tab_is_not_taken_for_closed_while_its_tab_hears_of_it(
+async def test_a_notebook_open_in_a_tab_is_not_taken_for_closed_while_its_tab_hears_of_it(
     notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write, root: Path, moves: Any
 ) -> None:
     write("a.ipynb", [code("a", "x = 1")])

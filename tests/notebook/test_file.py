@@ -38,7 +38,7 @@ def changed_lines(before: str, after: str) -> list[str]:
     return [line for line in diff if line[0] in "+-" and line[:3] not in ("+++", "---")]
 
 
-async def test_d17_a_one_line_edit_is_a_one_line_diff(notebooks: Notebooks, write: Write) -> None:
+async def test_a_one_line_edit_is_a_one_line_diff(notebooks: Notebooks, write: Write) -> None:
     odd = {
         "zz": {"b": [1, 2.5, None], "a": 2**60},
         "tags": ["parameters", "é😀"],
@@ -68,7 +68,7 @@ async def test_d17_a_one_line_edit_is_a_one_line_diff(notebooks: Notebooks, writ
     assert changed_lines(before, after) == ['-    "x = 1\\n",', '+    "x = 10\\n",']
 
 
-async def test_d17_without_a_change_nothing_is_written(
+async def test_without_a_change_nothing_is_written(
     notebooks: Notebooks, root: Path, write: Write
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1", [RICH], metadata={"n": 2**60})])
@@ -85,7 +85,7 @@ async def test_d17_without_a_change_nothing_is_written(
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
-async def test_d17_a_real_notebook_keeps_every_other_line(
+async def test_a_real_notebook_keeps_every_other_line(
     notebooks: Notebooks, root: Path, name: str
 ) -> None:
     path = root / name
@@ -131,7 +131,7 @@ async def test_a_turn_in_a_notebook_of_an_older_format_is_undone_to_the_byte(
     await again.close()
 
 
-async def test_d6_a_change_on_disk_is_taken_in(notebooks: Notebooks, write: Write) -> None:
+async def test_a_change_on_disk_is_taken_in(notebooks: Notebooks, write: Write) -> None:
     write("a.ipynb", [code("a", "x = 1"), code("b", "y = 2")])
     notebook = await notebooks.get("a.ipynb")
     write("a.ipynb", [code("a", "x = 1\n# pulled", [RICH]), code("b", "y = 2")])
@@ -147,7 +147,7 @@ async def test_d6_a_change_on_disk_is_taken_in(notebooks: Notebooks, write: Writ
     ]
 
 
-async def test_d5_a_file_that_is_gone_is_not_made_again(
+async def test_a_file_that_is_gone_is_not_made_again(
     notebooks: Notebooks, write: Write, root: Path
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1")])
@@ -160,7 +160,7 @@ async def test_d5_a_file_that_is_gone_is_not_made_again(
     assert list(root.iterdir()) == []
 
 
-async def test_d10_what_cannot_be_saved_is_taken_back(
+async def test_what_cannot_be_saved_is_taken_back(
     notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "")])
@@ -182,7 +182,7 @@ async def test_d10_what_cannot_be_saved_is_taken_back(
     assert cells_of(path)[0]["source"] == "x = 3"
 
 
-async def test_n2_a_cancelled_edit_is_not_left_behind(
+async def test_a_cancelled_edit_is_not_left_behind(
     notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1")])
@@ -207,7 +207,7 @@ async def test_n2_a_cancelled_edit_is_not_left_behind(
     assert (await notebook.cell("a")).source == "x = 1"
 
 
-async def test_d9_a_read_only_file_refuses_edits(
+async def test_a_read_only_file_refuses_edits(
     notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1")])
@@ -221,9 +221,7 @@ async def test_d9_a_read_only_file_refuses_edits(
     assert notebook.peek("a").source == "x = 1"
 
 
-async def test_d7_an_older_format_has_the_same_ids_at_each_loading(
-    contents: Any, root: Path
-) -> None:
+async def test_an_older_format_has_the_same_ids_at_each_loading(contents: Any, root: Path) -> None:
     old = nbformat.v3.new_notebook(
         worksheets=[
             nbformat.v3.new_worksheet(
@@ -263,7 +261,7 @@ async def test_d7_an_older_format_has_the_same_ids_at_each_loading(
 
 
 @pytest.mark.parametrize("signed", [True, False])
-async def test_d17_trust_stays_as_it_came(
+async def test_trust_stays_as_it_came(
     notebooks: Notebooks, contents: Any, write: Write, signed: bool
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1", [RICH]), code("b", "")])
@@ -283,7 +281,7 @@ async def test_d17_trust_stays_as_it_came(
     assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
 
 
-async def test_d17_an_untrusted_notebook_is_signed_once_all_outputs_come_from_approved_runs(
+async def test_an_untrusted_notebook_is_signed_once_all_outputs_come_from_approved_runs(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1", [RICH]), code("b", "y", [RICH])])
@@ -298,9 +296,7 @@ async def test_d17_an_untrusted_notebook_is_signed_once_all_outputs_come_from_ap
         assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
 
 
-async def test_n6_the_first_write_is_preceded_by_a_recovery_copy(
-    contents: Any, write: Write
-) -> None:
+async def test_the_first_write_is_preceded_by_a_recovery_copy(contents: Any, write: Write) -> None:
     path = write("a.ipynb", [code("a", "x = 1")])
     copies = []
 
@@ -317,7 +313,7 @@ async def test_n6_the_first_write_is_preceded_by_a_recovery_copy(
     await notebooks.close()
 
 
-async def test_d19_outputs_that_a_hook_strips_stay_in_the_live_document(
+async def test_outputs_that_a_hook_strips_stay_in_the_live_document(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1", [RICH], execution_count=3), code("b", "")])
@@ -340,7 +336,7 @@ async def test_d19_outputs_that_a_hook_strips_stay_in_the_live_document(
     assert (await notebooks.get("a.ipynb")).peek("a").outputs == []
 
 
-async def test_d19_a_manager_without_hashes_serves_as_well(
+async def test_a_manager_without_hashes_serves_as_well(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
     get = contents.get
@@ -389,7 +385,7 @@ async def test_a_notebook_opened_in_a_tab_is_not_written_behind_it(
     assert cells_of(path)[0]["source"] == "x = 2 # typed"
 
 
-async def test_d17_a_notebook_of_another_program_is_valid_afterwards(
+async def test_a_notebook_of_another_program_is_valid_afterwards(
     notebooks: Notebooks, root: Path
 ) -> None:
     text = notebook_json([code("a", "x"), markdown("b", "y")]).replace(

@@ -188,7 +188,7 @@ class Session:
 
 @sessions
 @synchronous
-async def test_n1_n2_d1_d13_a_person_types_in_a_tab(
+async def test_a_person_types_in_a_tab(
     contents: Any, write: Write, clock: Clock, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):
@@ -287,7 +287,7 @@ def freeze_for_a_while(session: Session, tab: Tab) -> None:
 
 @sessions
 @synchronous
-async def test_n1_n2_d1_d6_another_program_writes_the_file(
+async def test_another_program_writes_the_file(
     contents: Any, write: Write, clock: Clock, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):
@@ -315,7 +315,7 @@ async def in_a_file(session: Session, notebooks: Notebooks, path: Path) -> None:
 
 
 @sessions
-async def test_n1_n2_d1_d13_a_person_types_in_a_room(
+async def test_a_person_types_in_a_room(
     room_server: rooms.RoomServer, room_notebooks: Notebooks, sessions: int
 ) -> None:
     for seed in range(SEED, SEED + sessions):

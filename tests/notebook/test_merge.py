@@ -129,7 +129,7 @@ def grown(random_: random.Random, text: str, words: Sequence[str]) -> str:
     return text
 
 
-def test_n1_where_text_was_only_added_or_only_taken_away_nothing_else_is_touched() -> None:
+def test_where_text_was_only_added_or_only_taken_away_nothing_else_is_touched() -> None:
     random_ = random.Random(5)
     for trial in range(500):
         words = [f"{chr(0x4E00 + number)}abc" for number in range(8)]
@@ -157,7 +157,7 @@ def test_letters_that_come_late_go_where_they_were_typed(
     assert with_typing(text, before, now) == result
 
 
-def test_n1_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
+def test_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
     random_ = random.Random(5)
 
     for trial in range(500):

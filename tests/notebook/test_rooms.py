@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.carriers import Notebooks, Place, Tabs, people, room, ydoc
+from jupyter_agent.carriers import Notebooks, Place, Tabs, room, ydoc
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
@@ -38,10 +38,10 @@ def file(room_server: RoomServer) -> Path:
     return path
 
 
-# ---- row D14: without the package, with it, and with another one
+# ---- without the package, with it, and with another one
 
 
-async def test_d14_under_another_backend_notebooks_are_refused_and_none_is_made(
+async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     contents: Any, tabs: Tabs, root: Path
 ) -> None:
     (root / "sales.ipynb").write_text(notebook_json([code("b2", "x = 1")]))
@@ -61,7 +61,7 @@ async def test_d14_under_another_backend_notebooks_are_refused_and_none_is_made(
     await notebooks.close()
 
 
-async def test_d14_with_another_version_of_the_package_notebooks_are_refused(
+async def test_with_another_version_of_the_package_notebooks_are_refused(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_server_ydoc.__version__", "4.0.0")
@@ -71,7 +71,7 @@ async def test_d14_with_another_version_of_the_package_notebooks_are_refused(
     assert (await room_notebooks.get("a.ipynb")).carrier == "room"
 
 
-async def test_d14_with_collaboration_switched_off_the_file_is_worked_in(
+async def test_with_collaboration_switched_off_the_file_is_worked_in(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
     room_server.extension.disable_rtc = True
@@ -124,10 +124,10 @@ def test_names_of_the_package_stand_in_one_file() -> None:
     assert users == ["ydoc.py"]
 
 
-# ---- row D12: a room that goes, and comes again
+# ---- a room that goes, and comes again
 
 
-async def test_d12_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
+async def test_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
     person = await Person(room_server, "a.ipynb").open()
@@ -156,7 +156,7 @@ async def test_d12_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_st
     await person.close()
 
 
-async def test_d12_after_a_restart_of_the_server_a_page_with_the_old_document_merges(
+async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
     person = await Person(room_server, "a.ipynb").open()
@@ -190,7 +190,7 @@ async def running(room_server: RoomServer, tabs: Tabs) -> tuple[Notebooks, Noteb
     return notebooks, notebook
 
 
-async def test_d12_what_ran_when_a_server_was_killed_runs_no_more(
+async def test_what_ran_when_a_server_was_killed_runs_no_more(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
     before, notebook = await running(room_server, tabs)
@@ -202,7 +202,7 @@ async def test_d12_what_ran_when_a_server_was_killed_runs_no_more(
     await after.close()
 
 
-async def test_d12_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_are_over(
+async def test_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_are_over(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
     """A page has kept the room's document over the restart; in it a person's own run goes on."""
@@ -295,7 +295,7 @@ async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     assert bob.ids() == ["b", "a"]
     under_the_cursor.insert(0, "typed ")
     assert bob.source("b") == "typed # b!"
-    monkeypatch.setattr(people, "LATELY", 0)
+    monkeypatch.setattr(room_cursors, "LATELY", 0)
     assert notebook.place == Place("b", editing=False)
     await bob.sync()
     await notebook.delete("b")
@@ -421,7 +421,7 @@ async def test_a_room_that_does_not_answer_is_busy_and_nothing_hangs(
 # ---- files
 
 
-async def test_d4_a_renamed_notebook_is_followed_with_its_room(
+async def test_a_renamed_notebook_is_followed_with_its_room(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
@@ -439,7 +439,7 @@ async def test_d4_a_renamed_notebook_is_followed_with_its_room(
     await person.close()
 
 
-async def test_d5_a_notebook_deleted_through_the_server_is_not_resurrected(
+async def test_a_notebook_deleted_through_the_server_is_not_resurrected(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
@@ -530,7 +530,7 @@ async def test_an_approved_run_keeps_a_trusted_notebook_trusted(
     assert room_server.contents.notary.check_signature(saved)
 
 
-async def test_d6_a_run_goes_on_while_the_room_takes_in_a_changed_file(
+async def test_a_run_goes_on_while_the_room_takes_in_a_changed_file(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
     cells = [code(f"c{number}", f"n = {number}") for number in range(40)]
@@ -551,7 +551,7 @@ async def test_d6_a_run_goes_on_while_the_room_takes_in_a_changed_file(
     assert [cell["id"] for cell in cells_of(file)] == [f"c{number}" for number in range(40)]
 
 
-async def test_d6_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for(
+async def test_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for(
     room_server: RoomServer,
     room_notebooks: Notebooks,
     file: Path,

@@ -69,7 +69,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return Meanwhile(monkeypatch)
 
 
-async def test_n1_what_is_typed_into_a_cell_while_it_moves_moves_with_it(
+async def test_what_is_typed_into_a_cell_while_it_moves_moves_with_it(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile, root: Path
 ) -> None:
     def switch_and_type() -> None:
@@ -89,7 +89,7 @@ async def test_n1_what_is_typed_into_a_cell_while_it_moves_moves_with_it(
     assert tab.source("b") == typed
 
 
-async def test_n1_what_is_typed_into_a_cell_while_it_gets_another_type_stays(
+async def test_what_is_typed_into_a_cell_while_it_gets_another_type_stays(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile
 ) -> None:
     meanwhile.do(lambda: tab.type("b", "mine = 4\n", 0))
@@ -98,7 +98,7 @@ async def test_n1_what_is_typed_into_a_cell_while_it_gets_another_type_stays(
     assert tab.cell("b")["cell_type"] == "markdown"
 
 
-async def test_n1_a_cell_in_which_the_person_begins_to_type_is_not_deleted(
+async def test_a_cell_in_which_the_person_begins_to_type_is_not_deleted(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile, root: Path
 ) -> None:
     meanwhile.do(lambda: tab.type("b", "\nmine"))
@@ -112,7 +112,7 @@ async def test_n1_a_cell_in_which_the_person_begins_to_type_is_not_deleted(
     assert cells_of(root / "a.ipynb")[1]["source"] == "y = 2\nz = 3\nmine"
 
 
-async def test_n1_a_cell_that_the_person_deletes_while_it_moves_does_not_come_back(
+async def test_a_cell_that_the_person_deletes_while_it_moves_does_not_come_back(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile
 ) -> None:
     meanwhile.do(lambda: tab.delete_cell("b"))
@@ -122,7 +122,7 @@ async def test_n1_a_cell_that_the_person_deletes_while_it_moves_does_not_come_ba
     assert [cell.id for cell in await notebook.read()] == ["a", "c"]
 
 
-async def test_n1_typing_beside_an_undo_that_moves_and_deletes_stays(
+async def test_typing_beside_an_undo_that_moves_and_deletes_stays(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile
 ) -> None:
     new = await notebook.insert(source="new", index=0)
@@ -147,7 +147,7 @@ takings = pytest.mark.parametrize("how", ["moved", "retyped", "deleted"])
 
 
 @takings
-async def test_n1_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_stays(
+async def test_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_stays(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile, how: str
 ) -> None:
     def freeze_and_type() -> None:
@@ -170,7 +170,7 @@ async def test_n1_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_st
 
 
 @takings
-async def test_n1_what_is_typed_while_the_socket_is_cut_in_the_midst_of_an_edit_stays(
+async def test_what_is_typed_while_the_socket_is_cut_in_the_midst_of_an_edit_stays(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile, how: str
 ) -> None:
     def cut_and_type() -> None:
@@ -193,7 +193,7 @@ async def test_n1_what_is_typed_while_the_socket_is_cut_in_the_midst_of_an_edit_
 
 
 @pytest.mark.parametrize("retyped", [False, True], ids=["moved", "retyped"])
-async def test_n1_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
+async def test_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
     room_server: rooms.RoomServer,
     room_notebooks: Notebooks,
     monkeypatch: pytest.MonkeyPatch,
@@ -225,7 +225,7 @@ async def test_n1_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
         await person.close()
 
 
-async def test_n1_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
+async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
     room_server: rooms.RoomServer, room_notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = room_server.root / "a.ipynb"
@@ -259,7 +259,7 @@ def shared(room_server: rooms.RoomServer, monkeypatch: pytest.MonkeyPatch) -> Pa
 @takings
 @pytest.mark.parametrize("away", [False, True], ids=["slow", "offline"])
 @pytest.mark.parametrize("let_go", [False, True], ids=["open", "let-go"])
-async def test_n1_what_a_page_that_does_not_answer_types_into_a_cell_that_is_gone_is_brought_over(
+async def test_what_a_page_that_does_not_answer_types_into_a_cell_that_is_gone_is_brought_over(
     room_server: rooms.RoomServer,
     room_notebooks: Notebooks,
     shared: Path,
@@ -297,7 +297,7 @@ async def test_n1_what_a_page_that_does_not_answer_types_into_a_cell_that_is_gon
     assert {cell["id"]: cell["source"] for cell in cells_of(shared)} == {"a": "x = 1", "b": text}
 
 
-async def test_n1_two_pages_that_come_back_one_after_the_other_lose_nothing(
+async def test_two_pages_that_come_back_one_after_the_other_lose_nothing(
     room_server: rooms.RoomServer, room_notebooks: Notebooks, shared: Path
 ) -> None:
     pages = [await rooms.Person(room_server, "a.ipynb").open() for _ in range(2)]
@@ -318,7 +318,7 @@ async def test_n1_two_pages_that_come_back_one_after_the_other_lose_nothing(
         await page.close()
 
 
-async def test_n1_what_somebody_deletes_while_it_moves_is_deleted(
+async def test_what_somebody_deletes_while_it_moves_is_deleted(
     room_server: rooms.RoomServer, room_notebooks: Notebooks, shared: Path
 ) -> None:
     person = await rooms.Person(room_server, "a.ipynb").open()

@@ -226,7 +226,7 @@ async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_a
     await until(lambda: tab.source("a") == "x = 1\ny = 2 # mine")
 
 
-async def test_n1_an_edit_that_is_cancelled_while_its_page_comes_back_is_taken_back_there(
+async def test_an_edit_that_is_cancelled_while_its_page_comes_back_is_taken_back_there(
     notebook: Notebook, tab: Tab
 ) -> None:
     cut_at(tab, applied=True)
@@ -263,7 +263,7 @@ def freeze_coming_back(tab: Tab) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_n1_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes(
+async def test_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes(
     notebook: Notebook, tab: Tab
 ) -> None:
     freeze_coming_back(tab)
@@ -279,7 +279,7 @@ async def test_n1_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_n1_a_refused_removal_is_not_taken_for_the_persons_own_when_the_page_wakes(
+async def test_a_refused_removal_is_not_taken_for_the_persons_own_when_the_page_wakes(
     notebook: Notebook, tab: Tab
 ) -> None:
     freeze_coming_back(tab)
@@ -488,7 +488,7 @@ async def test_a_tab_that_closes_leaves_its_run_to_the_file(
     assert cells_of(file)[0]["execution_count"] == 7
 
 
-async def test_d12_a_page_that_comes_back_is_told_which_runs_are_over(
+async def test_a_page_that_comes_back_is_told_which_runs_are_over(
     notebook: Notebook, tab: Tab
 ) -> None:
     ended, going_on = notebook.outputs("a"), notebook.outputs("c")

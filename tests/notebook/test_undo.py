@@ -132,9 +132,7 @@ many = pytest.mark.parametrize(
 
 
 @many
-async def test_n2_any_turn_is_taken_back_exactly(
-    notebook: Notebook, root: Path, turns: int
-) -> None:
+async def test_any_turn_is_taken_back_exactly(notebook: Notebook, root: Path, turns: int) -> None:
     before = (root / "a.ipynb").read_bytes()
     for seed in range(SEED, SEED + turns):
         agent = Writer("agent", notebook, random.Random(seed))
@@ -146,7 +144,7 @@ async def test_n2_any_turn_is_taken_back_exactly(
 
 
 @many
-async def test_n2_what_people_did_in_and_after_a_turn_stays(
+async def test_what_people_did_in_and_after_a_turn_stays(
     notebook: Notebook, root: Path, turns: int
 ) -> None:
     original = (root / "a.ipynb").read_bytes()

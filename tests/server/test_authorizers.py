@@ -1,4 +1,4 @@
-"""S1 and S3: who may do what, by route and by tool, whatever kind of authorizer Jupyter has."""
+"""Who may do what, by route and by tool, whatever kind of authorizer Jupyter has."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str
     return jp_server_config
 
 
-async def test_s1_no_route_answers_without_a_token(
+async def test_no_route_answers_without_a_token(
     agent: JupyterAgent, jp_fetch: Any, unauthenticated_access: bool
 ) -> None:
     for method, path in all_operations(agent):
@@ -44,7 +44,7 @@ async def test_s1_no_route_answers_without_a_token(
         assert caught.value.code in (401, 403), f"{method} {path}"
 
 
-# -- S3: eight authorizers
+# -- eight authorizers
 
 Asked = tuple[str, str]
 
@@ -153,7 +153,7 @@ async def by_tool(call: Call) -> list[bool]:
 
 
 @pytest.mark.parametrize("kind", list(ALLOWED))
-async def test_s3_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
+async def test_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
     call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
     kind: type[Recording],
 ) -> None:  # fmt: skip
@@ -196,7 +196,7 @@ CONTEXT: list[dict[str, str]] = [
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_s3_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
+async def test_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
     call: Call, agent: JupyterAgent, jp_serverapp: Any, jp_root_dir: Path, replies: list[FakeReply],
     fake: FakeAnthropic, notebook: Path, may: bool,
 ) -> None:  # fmt: skip
@@ -217,7 +217,7 @@ async def test_s3_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
 
 
 @pytest.mark.parametrize("may", [True, False])
-async def test_s3_what_a_question_replaces_is_undone_as_the_user(
+async def test_what_a_question_replaces_is_undone_as_the_user(
     call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
     may: bool,
 ) -> None:  # fmt: skip
@@ -236,7 +236,7 @@ async def test_s3_what_a_question_replaces_is_undone_as_the_user(
         assert len(turns) == 1, "the question stays as it was"
 
 
-async def test_s3_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
+async def test_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
     call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     """The client left; what is revoked meanwhile is revoked for the turn, too."""

@@ -54,7 +54,7 @@ def test_what_is_short_is_told_whole(wanted: list[int], given: list[int]) -> Non
     assert shares(wanted, 100) == given
 
 
-async def test_n4_an_event_tells_no_more_than_a_client_can_take(
+async def test_an_event_tells_no_more_than_a_client_can_take(
     call: Call, notebook: Path, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.conversations.log.EVENT_LIMIT", 4_000)

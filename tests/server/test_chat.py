@@ -29,7 +29,7 @@ def results(request: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for block in content if block["type"] == "tool_result"]
 
 
-async def test_L11_a_client_that_waits_is_told_that_the_stream_lives(
+async def test_a_client_that_waits_is_told_that_the_stream_lives(
     call: Call, replies: list[FakeReply], notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert sse.HEARTBEAT == 15

@@ -54,7 +54,7 @@ def numbered(stream: str) -> list[str]:
     return [frame for frame in stream.split("\n\n") if not frame.startswith(":")]
 
 
-async def test_c1_a_stream_cut_after_any_event_goes_on_with_the_same_bytes(
+async def test_a_stream_cut_after_any_event_goes_on_with_the_same_bytes(
     call: Call, replies: list[FakeReply], notebook: Path, running: Running, jp_auth_header: Any
 ) -> None:
     last, gate = held(says("Done, and a little more."), after=0)
@@ -87,7 +87,7 @@ def long_text(pieces: int) -> bytes:
     )
 
 
-async def test_c2_who_does_not_read_delays_nobody(
+async def test_who_does_not_read_delays_nobody(
     call: Call, replies: list[FakeReply], notebook: Path, jp_http_port: int, jp_base_url: str,
     jp_auth_header: dict[str, str], running: Running,
 ) -> None:  # fmt: skip
@@ -111,7 +111,7 @@ async def test_c2_who_does_not_read_delays_nobody(
     deaf.close()
 
 
-async def test_c3_twenty_posts_with_one_key_are_one_turn(
+async def test_twenty_posts_with_one_key_are_one_turn(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
 ) -> None:
     replies.append([says("Once.")])
@@ -122,7 +122,7 @@ async def test_c3_twenty_posts_with_one_key_are_one_turn(
     assert len(fake.requests) == 1
 
 
-async def test_c4_two_tabs_see_one_turn_and_only_one_writes(
+async def test_two_tabs_see_one_turn_and_only_one_writes(
     call: Call, replies: list[FakeReply], notebook: Path, running: Running
 ) -> None:
     reply, gate = held(says("Both of you."))
@@ -136,7 +136,7 @@ async def test_c4_two_tabs_see_one_turn_and_only_one_writes(
     assert (await first).text == (await second).text
 
 
-async def test_c5_stop_ends_the_stream_wherever_the_turn_is(
+async def test_stop_ends_the_stream_wherever_the_turn_is(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, running: Running
 ) -> None:
     writing, _ = held(says("I write."), after=3)
@@ -171,7 +171,7 @@ async def test_c5_stop_ends_the_stream_wherever_the_turn_is(
     assert fake.refusals == []
 
 
-async def test_c6_stopping_twice_or_after_the_end_is_stopping_once(
+async def test_stopping_twice_or_after_the_end_is_stopping_once(
     call: Call, replies: list[FakeReply], notebook: Path, running: Running
 ) -> None:
     reply, _ = held(says("I write."))
@@ -190,7 +190,7 @@ async def answer_to(call: Call, approval_id: str, approved: bool = True) -> Answ
     return await call("POST", "chat", "talk", "approvals", body=body)
 
 
-async def test_c7_c8_a_question_waits_over_a_reload_and_unanswered_is_denied(
+async def test_a_question_waits_over_a_reload_and_unanswered_is_denied(
     call: Call, replies: list[FakeReply], notebook: Path, running: Running
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("As you like.")]]
@@ -238,14 +238,14 @@ GARBAGE: list[bytes] = [
 
 
 @pytest.mark.parametrize("body", GARBAGE)
-async def test_c9_garbage_is_a_400_with_a_sentence(call: Call, body: bytes) -> None:
+async def test_garbage_is_a_400_with_a_sentence(call: Call, body: bytes) -> None:
     answer = await call("POST", "chat", body=body)
     assert answer.status == 400
     assert answer.body["message"]
     assert "Traceback" not in answer.text
 
 
-async def test_c9_random_bytes_never_break_the_server(call: Call) -> None:
+async def test_random_bytes_never_break_the_server(call: Call) -> None:
     rng = random.Random(9)
     whole = json.dumps(ask("Hi.", model="nobody:x")).encode()
     for _ in range(60):
@@ -255,7 +255,7 @@ async def test_c9_random_bytes_never_break_the_server(call: Call) -> None:
         assert (await call("POST", "chat", body=bytes(broken))).status == 400
 
 
-async def test_c9_odd_characters_survive(
+async def test_odd_characters_survive(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies.append([says("Yes.")])
@@ -265,7 +265,7 @@ async def test_c9_odd_characters_survive(
     assert (await call("GET", "conversations", "talk")).status == 200
 
 
-async def test_c9_a_body_of_a_gigabyte_is_refused_before_it_is_read(
+async def test_a_body_of_a_gigabyte_is_refused_before_it_is_read(
     call: Call, jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str]
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)

@@ -50,7 +50,7 @@ def outputs(path: Path) -> dict[str, str]:
     }
 
 
-async def test_d2_outputs_of_a_cell_that_is_moved_while_it_runs_go_with_it(
+async def test_outputs_of_a_cell_that_is_moved_while_it_runs_go_with_it(
     call: Call, notebook: Path
 ) -> None:
     run_id = await start(call, "b2")
@@ -60,7 +60,7 @@ async def test_d2_outputs_of_a_cell_that_is_moved_while_it_runs_go_with_it(
     assert list(outputs(notebook).items()) == [("a1", ""), ("c3", ""), ("b2", "begun\nover\n")]
 
 
-async def test_d2_outputs_of_a_cell_that_is_deleted_while_it_runs_are_dropped_with_a_notice(
+async def test_outputs_of_a_cell_that_is_deleted_while_it_runs_are_dropped_with_a_notice(
     call: Call, notebook: Path
 ) -> None:
     run_id = await start(call, "b2")
@@ -71,7 +71,7 @@ async def test_d2_outputs_of_a_cell_that_is_deleted_while_it_runs_are_dropped_wi
     assert outputs(notebook) == {"a1": "", "c3": ""}
 
 
-async def test_d2_outputs_of_a_cell_that_is_split_while_it_runs_stay_in_the_part_with_its_id(
+async def test_outputs_of_a_cell_that_is_split_while_it_runs_stay_in_the_part_with_its_id(
     call: Call, notebook: Path
 ) -> None:
     run_id = await start(call, "b2")
@@ -83,7 +83,7 @@ async def test_d2_outputs_of_a_cell_that_is_split_while_it_runs_stay_in_the_part
     assert outputs(notebook) == {"a1": "", "b2": "begun\nover\n", new: "", "c3": ""}
 
 
-async def test_d3_a_cell_that_is_no_code_any_more_is_not_run(
+async def test_a_cell_that_is_no_code_any_more_is_not_run(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
@@ -98,7 +98,7 @@ async def test_d3_a_cell_that_is_no_code_any_more_is_not_run(
     assert outputs(notebook)["c3"] == ""
 
 
-async def test_d3_a_queued_cell_that_becomes_text_meanwhile_never_starts(
+async def test_a_queued_cell_that_becomes_text_meanwhile_never_starts(
     call: Call, notebook: Path
 ) -> None:
     run_id = await start(call, "b2")
@@ -116,7 +116,7 @@ async def test_d3_a_queued_cell_that_becomes_text_meanwhile_never_starts(
     assert outputs(notebook)["c3"] == ""
 
 
-async def test_d13_two_agents_in_one_cell_merge_or_are_told_the_current_text(
+async def test_two_agents_in_one_cell_merge_or_are_told_the_current_text(
     call: Call, notebook: Path
 ) -> None:
     async def tool(who: str, name: str, **input: Any) -> Any:
@@ -137,7 +137,7 @@ async def test_d13_two_agents_in_one_cell_merge_or_are_told_the_current_text(
     assert "x = 10\n\ny = 20" in late["text"]
 
 
-async def test_d1_d15_each_takes_back_their_own_steps_only(
+async def test_each_takes_back_their_own_steps_only(
     agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path, jp_serverapp: Any
 ) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\n\ny = 2"})

@@ -133,7 +133,7 @@ def outside(tmp_path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_s6_s7_orders_in_what_is_read_have_no_effect_beyond_the_mode(
+async def test_orders_in_what_is_read_have_no_effect_beyond_the_mode(
     call: Call,
     fake: FakeAnthropic,
     replies: Obedient,
@@ -175,7 +175,7 @@ async def test_s6_s7_orders_in_what_is_read_have_no_effect_beyond_the_mode(
     assert {Path(name).name for name in outside(tmp_path).keys() - settings} <= {"made.ipynb"}
 
 
-async def test_s7_no_tool_changes_modes_rules_or_settings(call: Call, agent: JupyterAgent) -> None:
+async def test_no_tool_changes_modes_rules_or_settings(call: Call, agent: JupyterAgent) -> None:
     tools = (await call("GET", "tools")).body
     fields = {name for tool in tools for name in tool["input_schema"]["properties"]}
     assert fields.isdisjoint({"mode", "allow", "rules", "share", "max_mode", "api_key", "base_url"})

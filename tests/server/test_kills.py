@@ -195,7 +195,7 @@ def number_of_points(desk: Desk) -> int:
     return len(desk.points)
 
 
-def test_r1_d11_a_kill_at_a_random_step_of_a_turn(desk: Desk) -> None:
+def test_a_kill_at_a_random_step_of_a_turn(desk: Desk) -> None:
     seed = random.randrange(2**32)
     count = number_of_points(desk)
     assert count > 40
@@ -207,7 +207,7 @@ def test_r1_d11_a_kill_at_a_random_step_of_a_turn(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_r1_d11_a_kill_at_every_step_of_a_turn(desk: Desk) -> None:
+def test_a_kill_at_every_step_of_a_turn(desk: Desk) -> None:
     states = Counter(kill(desk, number) for number in range(1, number_of_points(desk) + 1))
     assert set(states) <= {"never began", "interrupted", "done"}
     assert states["interrupted"] > 40

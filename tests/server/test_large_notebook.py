@@ -104,7 +104,7 @@ async def test_a_planted_mistake_in_300_cells_is_mended_for_30_000_tokens(
     assert sum(most_tokens(json.dumps(request)) for request in fake.requests) <= BUDGET
 
 
-async def test_d8_what_goes_through_all_cells_is_done_in_threads(
+async def test_what_goes_through_all_cells_is_done_in_threads(
     call: Call, jp_root_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(jp_root_dir / PATH)
@@ -137,7 +137,7 @@ async def test_d8_what_goes_through_all_cells_is_done_in_threads(
     assert seen == dict.fromkeys(["_sources", "_json", "_searched", "_containing"], {False})
 
 
-def test_d8_a_view_of_all_makes_no_cell_anew() -> None:
+def test_a_view_of_all_makes_no_cell_anew() -> None:
     cells = [Cell(id=f"c{number}", index=number, type="code", source="1") for number in range(9)]
     shown = View.of("all", cells).cells(cells)
     assert all(seen is cell for seen, cell in zip(shown, cells, strict=True))

@@ -1,4 +1,4 @@
-"""S13 and S16: what is too large, too deep or too clever is refused; no token in what we write."""
+"""What is too large, too deep or too clever is refused; no token in what we write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .conftest import PATH, Call, ask
         (("providers", "anthropic", "key"), 2),
     ],
 )
-async def test_s13_a_body_is_no_larger_than_its_route_has_use_for(
+async def test_a_body_is_no_larger_than_its_route_has_use_for(
     call: Call, jp_http_port: int, jp_base_url: str, jp_auth_header: Any,
     path: tuple[str, ...], mebibytes: int,
 ) -> None:  # fmt: skip
@@ -49,7 +49,7 @@ async def test_s13_a_body_is_no_larger_than_its_route_has_use_for(
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["reason"] == "too_large"
 
 
-async def test_s13_nobody_sends_a_body_before_they_are_known(
+async def test_nobody_sends_a_body_before_they_are_known(
     call: Call, jp_http_port: int, jp_base_url: str
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
@@ -76,7 +76,7 @@ async def flood(port: int, begin: bytes, pieces: Iterable[bytes]) -> bytes:
         writer.close()
 
 
-async def test_s13_a_body_in_chunks_has_the_same_limit(
+async def test_a_body_in_chunks_has_the_same_limit(
     call: Call, jp_http_port: int, jp_base_url: str, jp_auth_header: Any
 ) -> None:
     head = f"PATCH {jp_base_url}api/agent/conversations/x HTTP/1.1\r\nHost: localhost\r\n"
@@ -88,7 +88,7 @@ async def test_s13_a_body_in_chunks_has_the_same_limit(
     assert (await call("GET", "status")).status == 200
 
 
-async def test_s13_a_picture_of_twenty_megabytes_is_refused_with_what_would_do(
+async def test_a_picture_of_twenty_megabytes_is_refused_with_what_would_do(
     call: Call, fake: FakeAnthropic, notebook: Path
 ) -> None:
     body = ask("What is it?", stream=False)
@@ -100,7 +100,7 @@ async def test_s13_a_picture_of_twenty_megabytes_is_refused_with_what_would_do(
     assert not fake.requests
 
 
-async def test_s13_a_packed_body_is_not_unpacked(call: Call, jp_auth_header: Any) -> None:
+async def test_a_packed_body_is_not_unpacked(call: Call, jp_auth_header: Any) -> None:
     bomb = gzip.compress(b" " * (200 << 20), 9)
     assert len(bomb) < 1 << 20
     headers = {**jp_auth_header, "Content-Encoding": "gzip"}
@@ -110,7 +110,7 @@ async def test_s13_a_packed_body_is_not_unpacked(call: Call, jp_auth_header: Any
     assert time.process_time() - began < 5  # unpacking and parsing it takes far longer
 
 
-async def test_s13_a_flood_of_headers_is_cut_off(
+async def test_a_flood_of_headers_is_cut_off(
     call: Call, jp_http_port: int, jp_base_url: str
 ) -> None:
     begin = f"GET {jp_base_url}api/agent/status HTTP/1.1\r\nHost: localhost\r\n".encode()
@@ -120,7 +120,7 @@ async def test_s13_a_flood_of_headers_is_cut_off(
     assert (await call("GET", "status")).status == 200
 
 
-async def test_s13_an_expression_that_would_take_for_ever_is_refused(
+async def test_an_expression_that_would_take_for_ever_is_refused(
     call: Call, notebook: Path
 ) -> None:
     cell = ("notebooks", PATH, "cells", "b2")
@@ -135,11 +135,11 @@ async def test_s13_an_expression_that_would_take_for_ever_is_refused(
 @pytest.mark.parametrize(
     "bomb", ['{"a":' * 100_000, "[" * 1_000_000, '{"messages": ' + "[" * 70 + "]" * 70 + "}"]
 )
-async def test_s13_json_that_is_too_deep_is_refused(call: Call, bomb: str) -> None:
+async def test_json_that_is_too_deep_is_refused(call: Call, bomb: str) -> None:
     assert (await call("POST", "chat", body=bomb)).status == 400
 
 
-async def test_s13_a_tab_cannot_send_a_frame_larger_than_a_notebook_can_be(
+async def test_a_tab_cannot_send_a_frame_larger_than_a_notebook_can_be(
     agent: JupyterAgent, jp_ws_fetch: Any
 ) -> None:
     socket = await jp_ws_fetch("api", "agent", "tab")
@@ -148,7 +148,7 @@ async def test_s13_a_tab_cannot_send_a_frame_larger_than_a_notebook_can_be(
     socket.close()
 
 
-async def test_s16_no_token_and_no_key_in_our_log_or_in_a_url(
+async def test_no_token_and_no_key_in_our_log_or_in_a_url(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path, jp_serverapp: Any,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip

@@ -34,7 +34,7 @@ c.JupyterAgent.providers = {"anthropic": {"api_key": "sk-ant-test-0123456789"}}
 """
 
 
-def test_s15_without_a_network_everything_opens_and_says_so(tmp_path: Path) -> None:
+def test_without_a_network_everything_opens_and_says_so(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path)
     config = tmp_path / ".config" / "jupyter_server_config.py"
     config.parent.mkdir()

@@ -1,4 +1,4 @@
-"""N6: a person gets back what a notebook was before a turn wrote it; paths follow renames."""
+"""A person gets back what a notebook was before a turn wrote it; paths follow renames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jupyter_agent.testing.script import FakeReply
 from .conftest import PATH, Call, ask
 
 
-async def test_n6_a_copy_of_each_turn_can_be_had_also_when_the_notebook_is_gone(
+async def test_a_copy_of_each_turn_can_be_had_also_when_the_notebook_is_gone(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     for old, new in (("1", "2"), ("2", "3")):
@@ -43,7 +43,7 @@ async def test_n6_a_copy_of_each_turn_can_be_had_also_when_the_notebook_is_gone(
         assert (answer.status, answer.body["reason"]) == (404, "not_found")
 
 
-async def test_d4_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone(
+async def test_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone(
     call: Call,
     replies: list[FakeReply],
     fake: FakeAnthropic,

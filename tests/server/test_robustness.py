@@ -53,7 +53,7 @@ from .conftest import PATH, Call, ask, frames
 LOG = logging.getLogger("test")
 COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
 
-# -- R2, R4: real servers
+# -- real servers
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def state(server: Server, id: str) -> str:
     return found
 
 
-def test_r2_r4_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
+def test_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
     shared_store: tuple[Path, FakeAnthropic],
 ) -> None:
     folder, api = shared_store
@@ -124,7 +124,7 @@ def test_r2_r4_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
     assert api.refusals == []
 
 
-def test_r4_a_server_is_alive_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
+def test_a_server_is_alive_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
     first, second = Presence(tmp_path), Presence(tmp_path)
     assert second.alive(first.id)
     assert second.alive(second.id)
@@ -136,7 +136,7 @@ def test_r4_a_server_is_alive_as_long_as_it_holds_its_lock(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_r4_servers_that_begin_at_once_make_one_store(tmp_path: Path) -> None:
+def test_servers_that_begin_at_once_make_one_store(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         for number in range(5):
             path = tmp_path / str(number) / "store.db"
@@ -148,10 +148,10 @@ def test_r4_servers_that_begin_at_once_make_one_store(tmp_path: Path) -> None:
             assert list(path.parent.glob("*.set-aside-*")) == []
 
 
-# -- R3
+# -- a store that cannot be used
 
 
-def test_r3_a_corrupt_store_is_set_aside_with_a_name(tmp_path: Path) -> None:
+def test_a_corrupt_store_is_set_aside_with_a_name(tmp_path: Path) -> None:
     path = tmp_path / "store" / "conversations.db"
     path.parent.mkdir()
     path.write_bytes(b"this is no database" * 1000)
@@ -162,7 +162,7 @@ def test_r3_a_corrupt_store_is_set_aside_with_a_name(tmp_path: Path) -> None:
     database.close()
 
 
-def test_r3_a_store_of_a_later_version_is_set_aside(tmp_path: Path) -> None:
+def test_a_store_of_a_later_version_is_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "conversations.db"
     later = sqlite3.connect(path)
     later.execute("PRAGMA user_version = 99")
@@ -172,7 +172,7 @@ def test_r3_a_store_of_a_later_version_is_set_aside(tmp_path: Path) -> None:
     database.close()
 
 
-def test_r3_a_page_that_is_damaged_is_said_and_the_file_stays(tmp_path: Path) -> None:
+def test_a_page_that_is_damaged_is_said_and_the_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "conversations.db"
     whole = Database(path, MIGRATIONS, LOG)
     for number in range(50):
@@ -189,7 +189,7 @@ def test_r3_a_page_that_is_damaged_is_said_and_the_file_stays(tmp_path: Path) ->
     assert path.exists()
 
 
-def test_r3_a_store_that_is_locked_at_the_start_is_used_once_it_is_free(
+def test_a_store_that_is_locked_at_the_start_is_used_once_it_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Database, "patience", 0.05)
@@ -208,7 +208,7 @@ def test_r3_a_store_that_is_locked_at_the_start_is_used_once_it_is_free(
 
 
 @pytest.mark.parametrize("fault", ["locked", "full"])
-async def test_r3_a_store_that_cannot_be_written_is_said_and_what_is_in_it_can_be_read(
+async def test_a_store_that_cannot_be_written_is_said_and_what_is_in_it_can_be_read(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -283,7 +283,7 @@ async def fails_from(
     return accesses >= number
 
 
-async def test_r3_when_the_store_fails_at_some_access_who_follows_gets_an_end(
+async def test_when_the_store_fails_at_some_access_who_follows_gets_an_end(
     call: Call, agent: JupyterAgent, fake: FakeAnthropic, notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -296,7 +296,7 @@ async def test_r3_when_the_store_fails_at_some_access_who_follows_gets_an_end(
 
 
 @pytest.mark.long
-async def test_r3_when_the_store_fails_at_any_access_who_follows_gets_an_end(
+async def test_when_the_store_fails_at_any_access_who_follows_gets_an_end(
     call: Call, agent: JupyterAgent, fake: FakeAnthropic, notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -306,7 +306,7 @@ async def test_r3_when_the_store_fails_at_any_access_who_follows_gets_an_end(
     assert number > 20
 
 
-async def test_r3_what_failed_for_a_moment_is_in_the_journal_all_the_same(
+async def test_what_failed_for_a_moment_is_in_the_journal_all_the_same(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -330,7 +330,7 @@ async def test_r3_what_failed_for_a_moment_is_in_the_journal_all_the_same(
     assert cell.body["source"] == "x = 1"
 
 
-# -- R5
+# -- clocks and large stores
 
 
 def new_turn(number: int, conversation_id: str = "talk") -> NewTurn:
@@ -361,7 +361,7 @@ def store(tmp_path: Path) -> Iterator[ConversationStore]:
     database.close()
 
 
-async def test_r5_a_thousand_conversations_are_paged(store: ConversationStore) -> None:
+async def test_a_thousand_conversations_are_paged(store: ConversationStore) -> None:
     for number in range(1000):
         await store.begin(new_turn(number, f"c{number}"))
     page: int | None = 1
@@ -373,7 +373,7 @@ async def test_r5_a_thousand_conversations_are_paged(store: ConversationStore) -
     assert seen == [f"c{number}" for number in reversed(range(1000))]
 
 
-async def test_r5_a_page_of_conversations_is_one_query(store: ConversationStore) -> None:
+async def test_a_page_of_conversations_is_one_query(store: ConversationStore) -> None:
     for number in range(60):
         await store.begin(new_turn(number, f"c{number}"))
         used = UsageUpdated(usage=Usage(input_tokens=number))
@@ -385,7 +385,7 @@ async def test_r5_a_page_of_conversations_is_one_query(store: ConversationStore)
     assert len([query for query in queries if "SELECT" in query]) == 1
 
 
-async def test_r5_a_turn_of_a_hundred_thousand_events_is_read_from_any_of_them(
+async def test_a_turn_of_a_hundred_thousand_events_is_read_from_any_of_them(
     store: ConversationStore,
 ) -> None:
     await store.begin(new_turn(1))
@@ -399,7 +399,7 @@ async def test_r5_a_turn_of_a_hundred_thousand_events_is_read_from_any_of_them(
         await store.append("t1", again)
 
 
-async def test_r5_a_clock_that_jumps_changes_no_order(
+async def test_a_clock_that_jumps_changes_no_order(
     store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(["2031-01-01T00:00:00.000Z", "1999-12-31T23:59:59.000Z"] * 50)
@@ -412,10 +412,10 @@ async def test_r5_a_clock_that_jumps_changes_no_order(
     assert [turn.id for turn in turns] == [f"t{number}" for number in range(5)]
 
 
-# -- R6
+# -- bugs
 
 
-async def test_r6_n3_a_bug_in_any_tool_ends_the_turn_and_is_loud(
+async def test_a_bug_in_any_tool_ends_the_turn_and_is_loud(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path,
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -459,7 +459,7 @@ async def test_r6_n3_a_bug_in_any_tool_ends_the_turn_and_is_loud(
     assert "Traceback" not in answer.text
 
 
-async def test_r6_what_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
     watchdog = Watchdog(LOG, seconds=0.05)
 
     def hogs_the_loop() -> None:
@@ -474,7 +474,7 @@ async def test_r6_what_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureF
     assert "hogs_the_loop" in caplog.text
 
 
-# -- R7
+# -- missing packages
 
 WITHOUT = """
 import sys
@@ -484,7 +484,7 @@ sys.modules.update(dict.fromkeys(["openai", "jupyter_server_ydoc", "jupyter_coll
 """
 
 
-def test_r7_without_what_is_optional_the_server_runs_and_says_what_is_missing(
+def test_without_what_is_optional_the_server_runs_and_says_what_is_missing(
     tmp_path: Path,
 ) -> None:
     config = tmp_path / ".config" / "jupyter_server_config.py"
@@ -499,10 +499,10 @@ def test_r7_without_what_is_optional_the_server_runs_and_says_what_is_missing(
         assert server.request("POST", "chat", body)["state"] == "done"
 
 
-# -- N3, N4
+# -- what is durable when
 
 
-async def test_n3_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
+async def test_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
     store: ConversationStore,
 ) -> None:
     await store.begin(new_turn(1))
@@ -517,7 +517,7 @@ async def test_n3_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
     assert states == {"asked": "refused", "running": "unknown"}
 
 
-async def test_l18_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_more(
+async def test_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_more(
     store: ConversationStore, tmp_path: Path
 ) -> None:
     events: list[Event] = [
@@ -562,7 +562,7 @@ async def test_l18_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_m
     assert told[-1][1].type == "error"
 
 
-async def test_n3_calls_of_a_last_step_end_as_failed(
+async def test_calls_of_a_last_step_end_as_failed(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     look = calls("get_notebook_state")
@@ -572,7 +572,7 @@ async def test_n3_calls_of_a_last_step_end_as_failed(
     assert [made["state"] for made in state["calls"]] == ["done", "failed"]
 
 
-async def test_n4_the_question_is_durable_before_the_first_upstream_byte(
+async def test_the_question_is_durable_before_the_first_upstream_byte(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     stored: list[str] = []

@@ -242,7 +242,7 @@ async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
     assert run.status == "interrupted"
 
 
-async def test_k8_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
+async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
     call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
 ) -> None:
     async with persons_cell(call, agent, tmp_path / "gate") as reply:
@@ -268,7 +268,7 @@ async def test_k8_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for
     assert [run.status for run in runs(agent)] == ["ok", "interrupted"]
 
 
-async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
+async def test_stop_does_not_interrupt_a_persons_own_cell(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, tmp_path: Path
 ) -> None:
     async with persons_cell(call, agent, tmp_path / "gate") as reply:
@@ -286,7 +286,7 @@ async def test_k8_stop_does_not_interrupt_a_persons_own_cell(
         assert (await reply)["content"]["status"] == "ok"
 
 
-async def test_k1_a_death_is_told_with_what_is_lost(
+async def test_a_death_is_told_with_what_is_lost(
     call: Call,
     agent: JupyterAgent,
     notebook: Path,
@@ -311,7 +311,7 @@ async def test_k1_a_death_is_told_with_what_is_lost(
     await (await agent.services.kernels.get(PATH)).connect()  # Jupyter starts a new one
 
 
-async def test_k2_code_that_ignores_an_interrupt_is_told_to_run_on(
+async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
     call: Call, agent: JupyterAgent, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.tools.run.REACTION", 0.2)
@@ -333,7 +333,7 @@ async def test_k2_code_that_ignores_an_interrupt_is_told_to_run_on(
     assert (run.status, run.outputs()[0]["text"]) == ("ok", "finished\n")
 
 
-async def test_k6_a_call_keeps_as_much_of_the_outputs_as_a_card_shows(
+async def test_a_call_keeps_as_much_of_the_outputs_as_a_card_shows(
     call: Call, notebook: Path
 ) -> None:
     code = "for i in range(3): display({'text/plain': str(i), 'a/b': 'x' * 150_000}, raw=True)"
@@ -354,7 +354,7 @@ async def cull(agent: JupyterAgent) -> None:
     assert manager.list_kernel_ids() == []
 
 
-async def test_k13_a_culled_kernel_is_told_at_the_next_turn_and_once(
+async def test_a_culled_kernel_is_told_at_the_next_turn_and_once(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
@@ -368,7 +368,7 @@ async def test_k13_a_culled_kernel_is_told_at_the_next_turn_and_once(
     assert "all variables are gone" not in told(fake.requests[3])
 
 
-async def test_k13_a_kernel_that_a_person_restarts_within_a_turn_is_told(
+async def test_a_kernel_that_a_person_restarts_within_a_turn_is_told(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [calls("search_notebook", query="x")]]
@@ -386,7 +386,7 @@ async def test_k13_a_kernel_that_a_person_restarts_within_a_turn_is_told(
     assert told(fake.requests[told_at[0]]).count("was restarted or replaced") == 1
 
 
-async def test_k13_a_program_that_calls_tools_is_told_too(
+async def test_a_program_that_calls_tools_is_told_too(
     call: Call, agent: JupyterAgent, notebook: Path
 ) -> None:
     body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2"}}
@@ -399,7 +399,7 @@ async def test_k13_a_program_that_calls_tools_is_told_too(
     assert "gone" not in again["text"]
 
 
-async def test_n5_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_again(
+async def test_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_again(
     call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -427,7 +427,7 @@ async def test_n5_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opene
 
 
 @pytest.mark.parametrize("mode", ["file", "tab"])
-async def test_n5_an_event_stream_that_nobody_reads_loses_no_output(
+async def test_an_event_stream_that_nobody_reads_loses_no_output(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, mode: str
 ) -> None:
     tab = None

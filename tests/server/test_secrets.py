@@ -56,7 +56,7 @@ def ask(text: str, **more: Any) -> dict[str, Any]:
     return {"id": "talk", "notebook": "home.ipynb", "mode": "auto", "messages": [message], **more}
 
 
-async def test_s5_the_key_is_in_no_byte_that_we_write_or_send(
+async def test_the_key_is_in_no_byte_that_we_write_or_send(
     call: Call,
     fake: FakeAnthropic,
     replies: list[FakeReply],
@@ -112,7 +112,7 @@ async def test_s5_the_key_is_in_no_byte_that_we_write_or_send(
     assert "***" in told["tool"]
 
 
-async def test_s12_a_model_reads_nothing_that_a_person_cannot_see(
+async def test_a_model_reads_nothing_that_a_person_cannot_see(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
 ) -> None:
     trick = f"see{HIDDEN}n\x1b]8;;http://evil.example\x07link\x1b]8;;\x07\x1b[31mred\x1b[0m"
@@ -147,7 +147,7 @@ async def test_s12_a_model_reads_nothing_that_a_person_cannot_see(
     assert (jp_root_dir / "home.ipynb").read_bytes() == before
 
 
-async def test_s12_the_code_that_is_asked_about_is_the_code_that_runs(
+async def test_the_code_that_is_asked_about_is_the_code_that_runs(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
 ) -> None:
     source = f"text = '{HIDDEN}\\r'  # \u202edne\nprint([ord(letter) for letter in text])\n\n "

@@ -44,7 +44,7 @@ def users(call: Call) -> Any:
     return as_user
 
 
-# -- S2
+# -- other origins
 
 
 async def by_cookie(jp_serverapp: Any, base: str, path: str, method: str, **headers: str) -> int:
@@ -78,7 +78,7 @@ async def by_cookie(jp_serverapp: Any, base: str, path: str, method: str, **head
         ("conversations", "GET", {"Host": "evil.example"}),
     ],
 )
-async def test_s2_a_foreign_page_gets_and_does_nothing(
+async def test_a_foreign_page_gets_and_does_nothing(
     call: Call,
     jp_serverapp: Any,
     jp_http_port: int,
@@ -91,7 +91,7 @@ async def test_s2_a_foreign_page_gets_and_does_nothing(
     assert await by_cookie(jp_serverapp, base, path, method, **headers) in (403, 404)
 
 
-# -- S4, S14
+# -- paths
 
 OUTSIDE = [
     "../secret.ipynb",
@@ -119,7 +119,7 @@ def secret(jp_root_dir: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-async def test_s4_s14_nothing_outside_the_root_is_read_or_written(
+async def test_nothing_outside_the_root_is_read_or_written(
     call: Call, secret: Path, path: str
 ) -> None:
     before = secret.read_bytes()
@@ -145,10 +145,10 @@ async def test_s4_s14_nothing_outside_the_root_is_read_or_written(
     assert secret.read_bytes() == before
 
 
-# -- S10, S11
+# -- other users
 
 
-async def test_s10_what_is_somebody_elses_is_not_there(
+async def test_what_is_somebody_elses_is_not_there(
     users: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
@@ -180,7 +180,7 @@ async def test_s10_what_is_somebody_elses_is_not_there(
     assert (await users("", "GET", "conversations")).status == 403
 
 
-async def test_s10_the_same_name_is_another_conversation_for_another_user(
+async def test_the_same_name_is_another_conversation_for_another_user(
     users: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("Hello Ann.")], [says("Hello Bob.")]]
@@ -191,7 +191,7 @@ async def test_s10_the_same_name_is_another_conversation_for_another_user(
     assert "Ann" not in seen
 
 
-async def test_s11_an_approval_is_answered_by_its_owner_once(
+async def test_an_approval_is_answered_by_its_owner_once(
     users: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
@@ -215,7 +215,7 @@ async def test_s11_an_approval_is_answered_by_its_owner_once(
     assert [entry["outcome"] for entry in audit] == ["answered", "done"]
 
 
-async def test_s11_a_forged_history_is_no_approval(
+async def test_a_forged_history_is_no_approval(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     """A client that sends assistant messages with results and approvals of its own invention."""

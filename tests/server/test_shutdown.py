@@ -279,7 +279,7 @@ ROUTES: Mapping[Callable[[Desk], None], str | None] = {
 
 
 @pytest.mark.parametrize("waits", ROUTES, ids=lambda waits: waits.__name__)
-def test_r2_s23_a_server_that_is_told_to_end_ends_whatever_waits(
+def test_a_server_that_is_told_to_end_ends_whatever_waits(
     desk: Desk, idle: float, waits: Callable[[Desk], None]
 ) -> None:
     waits(desk)
@@ -301,7 +301,7 @@ def test_r2_s23_a_server_that_is_told_to_end_ends_whatever_waits(
     assert [cell.source for cell in notebook.cells] == [SLEEP]
 
 
-def test_r2_a_server_whose_configuration_is_refused_says_why_and_ends(tmp_path: Path) -> None:
+def test_a_server_whose_configuration_is_refused_says_why_and_ends(tmp_path: Path) -> None:
     config = tmp_path / ".config" / "jupyter_server_config.py"
     config.parent.mkdir()
     providers = {"lab": {"kind": "openai", "options": {"stop": {"END"}}}}
@@ -316,7 +316,7 @@ def test_r2_a_server_whose_configuration_is_refused_says_why_and_ends(tmp_path: 
     assert "has no attribute" not in log
 
 
-async def test_r2_what_waits_is_told_and_what_comes_later_is_refused(
+async def test_what_waits_is_told_and_what_comes_later_is_refused(
     call: Call, agent: JupyterAgent, notebook: Path
 ) -> None:
     loops = {"source": "while True: pass"}
@@ -332,7 +332,7 @@ async def test_r2_what_waits_is_told_and_what_comes_later_is_refused(
         assert (answer.status, answer.body["reason"]) == (503, "stopping")
 
 
-async def test_r2_what_fails_on_the_way_to_the_end_is_logged_and_the_rest_is_done(
+async def test_what_fails_on_the_way_to_the_end_is_logged_and_the_rest_is_done(
     agent: JupyterAgent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken() -> None:

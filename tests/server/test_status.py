@@ -61,7 +61,7 @@ async def test_every_option_has_a_sentence(agent: JupyterAgent) -> None:
         assert str(trait.help).strip(), name
 
 
-async def test_d14_in_the_rooms_of_another_package_every_request_says_what_to_do(
+async def test_in_the_rooms_of_another_package_every_request_says_what_to_do(
     agent: JupyterAgent, call: Call, notebook: Path
 ) -> None:
     """As jupyter-server-documents 0.3 has it: it stands in for jupyter-collaboration, too."""

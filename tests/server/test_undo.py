@@ -100,7 +100,7 @@ def cells(path: Path) -> list[Any]:
     return list(notebook.cells)
 
 
-async def test_n2_a_turn_over_two_notebooks_is_undone_in_one_call(
+async def test_a_turn_over_two_notebooks_is_undone_in_one_call(
     call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
     before = [cells(path) for path in files]
@@ -116,7 +116,7 @@ async def test_n2_a_turn_over_two_notebooks_is_undone_in_one_call(
     assert [cells(path) for path in files] == before
 
 
-async def test_n2_what_people_did_since_stays_in_both_notebooks(
+async def test_what_people_did_since_stays_in_both_notebooks(
     call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
     before = [cells(path) for path in files]

@@ -64,7 +64,7 @@ def any_input(schema: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
-def test_L13_what_the_schema_forbids_is_refused_and_nothing_else(tool: Any) -> None:
+def test_what_the_schema_forbids_is_refused_and_nothing_else(tool: Any) -> None:
     rng = random.Random(tool.name)
     schema = tool.spec()["input_schema"]
     strict = jsonschema.Draft202012Validator({**schema, "additionalProperties": False})

@@ -1,7 +1,7 @@
 """The agent in a tab that nobody looks at: in the background, throttled, frozen.
 
 What the agent is told is true each time, and when the person comes back the notebook is as they
-left it with what the agent has done (FAULTS.md, D12).
+left it with what the agent has done.
 """
 
 from __future__ import annotations

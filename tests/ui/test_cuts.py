@@ -1,5 +1,5 @@
 """A tab that the server loses, in every way: what the person typed and what the agent was told it
-did are both there, once (FAULTS.md, D12).
+did are both there, once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ def counted(open_page: OpenPage) -> OpenNotebook:
     return notebook
 
 
-def test_d12_twenty_cuts_while_typing_lose_and_double_nothing(
-    counted: OpenNotebook, seed: int
-) -> None:
+def test_twenty_cuts_while_typing_lose_and_double_nothing(counted: OpenNotebook, seed: int) -> None:
     agent, person = Counting(counted.lab, counted.path), Person(counted)
     choose = random.Random(seed)
 
@@ -51,7 +49,7 @@ def test_d12_twenty_cuts_while_typing_lose_and_double_nothing(
     assert counted.page.locator(".jp-Dialog").count() == 0
 
 
-def test_d12_a_server_killed_and_started_again_finds_the_tab_as_it_is(
+def test_a_server_killed_and_started_again_finds_the_tab_as_it_is(
     counted: OpenNotebook,
 ) -> None:
     lab = counted.lab
@@ -76,7 +74,7 @@ def test_d12_a_server_killed_and_started_again_finds_the_tab_as_it_is(
     assert counted.saved() == counted.sources()
 
 
-def test_d12_a_run_that_died_with_its_server_is_no_longer_shown_as_running(
+def test_a_run_that_died_with_its_server_is_no_longer_shown_as_running(
     open_page: OpenPage,
 ) -> None:
     notebook = open_page(["print('begun', flush=True)\nimport time\ntime.sleep(600)", "other = 1"])

@@ -179,7 +179,7 @@ def test_undoing_a_turn_keeps_what_the_person_changed_since_and_says_so(
     expect(panel.log).to_contain_text("1 cell changed")
 
 
-def test_d15_undo_turn_takes_back_the_agents_steps_and_undo_keys_then_the_persons(
+def test_undo_turn_takes_back_the_agents_steps_and_undo_keys_then_the_persons(
     open_page: OpenPage, replies: Replies
 ) -> None:
     notebook = open_page(["x = 1\nmine = 0"])

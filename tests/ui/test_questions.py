@@ -27,7 +27,7 @@ def question(panel: Panel, words: str) -> None:
     expect(panel.region.get_by_role("group", name=words)).to_be_visible()
 
 
-def test_s12_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
+def test_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:
     notebook = open_page(cells=["x = 1"])

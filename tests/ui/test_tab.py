@@ -1,4 +1,4 @@
-"""The agent in a notebook that is open in a browser tab: what LIVE.md promises of the bridge."""
+"""The agent in a notebook that is open in a browser tab: docs/carriers.md, "Tab bridge"."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_cell_that_the_person_runs_while_the_agent_runs_it_shows_the_persons_r
     assert notebook.output_text("c0").strip() == LINES.strip()
 
 
-def test_d15_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
+def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
     notebook.wait_until_linked()
     notebook.edit("c0")
     notebook.type(" + ONE")

@@ -1,4 +1,4 @@
-"""S8: what a model, an output, a file's name or a title says never acts in the page."""
+"""What a model, an output, a file's name or a title says never acts in the page."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def watched(
     strange.reports.clear()
 
 
-def test_s8_nothing_that_is_shown_runs_or_loads(
+def test_nothing_that_is_shown_runs_or_loads(
     watched: Watched, replies: Replies, texts: list[str], strange: Stranger
 ) -> None:
     assert len(texts) >= 100
@@ -187,7 +187,7 @@ def test_s8_nothing_that_is_shown_runs_or_loads(
     _nothing(watched, panel, "titles")
 
 
-def test_s8_nothing_that_is_asked_about_runs_or_loads(
+def test_nothing_that_is_asked_about_runs_or_loads(
     watched: Watched, replies: Replies, texts: list[str]
 ) -> None:
     page, lab = watched.page, watched.lab
@@ -216,7 +216,7 @@ def test_s8_nothing_that_is_asked_about_runs_or_loads(
     expect(panel.log).to_contain_text("As you like.")
 
 
-def test_s8_the_same_page_without_our_care_runs_and_loads_them(
+def test_the_same_page_without_our_care_runs_and_loads_them(
     watched: Watched, texts: list[str]
 ) -> None:
     assert watched.happened() == {}
@@ -235,7 +235,7 @@ def test_s8_the_same_page_without_our_care_runs_and_loads_them(
     eventually(watched.happened, lambda seen: len(seen["visits"]) > 10, timeout=60)
 
 
-def test_s8_labs_own_typesetter_would_load_them(watched: Watched, texts: list[str]) -> None:
+def test_labs_own_typesetter_would_load_them(watched: Watched, texts: list[str]) -> None:
     assert watched.happened() == {}
     watched.page.evaluate(
         """async ([path, texts]) => {
@@ -251,7 +251,7 @@ def test_s8_labs_own_typesetter_would_load_them(watched: Watched, texts: list[st
     eventually(watched.happened, lambda seen: len(set(seen.get("visits", []))) > 24, timeout=60)
 
 
-def test_s8_what_an_answer_defines_holds_nowhere_else(
+def test_what_an_answer_defines_holds_nowhere_else(
     watched: Watched, replies: Replies, strange: Stranger
 ) -> None:
     panel = Panel(watched.page).open("read")

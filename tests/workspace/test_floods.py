@@ -22,7 +22,7 @@ def length(outputs: Any) -> int:
 
 
 @pytest.mark.parametrize("lines", [3_000, pytest.param(100_000, marks=pytest.mark.long)])
-async def test_k4_of_flushed_prints_no_line_is_lost(room: Room, lines: int) -> None:
+async def test_of_flushed_prints_no_line_is_lost(room: Room, lines: int) -> None:
     code = f"for i in range({lines}): print(i, flush=True)"
     (output,) = await ended(await room.run(code))
     assert output["text"] == "".join(f"{number}\n" for number in range(lines))
@@ -41,7 +41,7 @@ async def test_k4_of_flushed_prints_no_line_is_lost(room: Room, lines: int) -> N
     assert len(room.on_disk(run.cell_id)["outputs"]) == 3
 
 
-async def test_k4_a_cell_that_prints_for_ever_is_read_on_and_kept_short(room: Room) -> None:
+async def test_a_cell_that_prints_for_ever_is_read_on_and_kept_short(room: Room) -> None:
     room.runs = Runs(output_limit=20_000)
     run = await room.run("while True: print('x' * 1000)")
     async with asyncio.timeout(60):
@@ -59,7 +59,7 @@ async def test_k4_a_cell_that_prints_for_ever_is_read_on_and_kept_short(room: Ro
     assert answer["data"]["text/plain"] == "42"
 
 
-async def test_k6_of_ten_megabytes_in_one_print_both_ends_are_kept(room: Room) -> None:
+async def test_of_ten_megabytes_in_one_print_both_ends_are_kept(room: Room) -> None:
     run = await room.run("print('first', 'x' * 10_000_000, 'last')")
     head, note, tail = await ended(run)
     assert head["text"].startswith("first x")
@@ -68,7 +68,7 @@ async def test_k6_of_ten_megabytes_in_one_print_both_ends_are_kept(room: Room) -
     assert length(room.on_disk(run.cell_id)["outputs"]) < 2_001_000
 
 
-async def test_k6_five_hundred_displays_are_all_there(room: Room) -> None:
+async def test_five_hundred_displays_are_all_there(room: Room) -> None:
     run = await room.run("for i in range(500): display(i)")
     outputs = await ended(run)
     assert [output["data"]["text/plain"] for output in outputs] == [str(n) for n in range(500)]
@@ -86,7 +86,7 @@ async def test_k6_five_hundred_displays_are_all_there(room: Room) -> None:
     ],
     ids=["print", "display", "result", "error"],
 )
-async def test_k6_what_is_too_large_to_be_read_is_refused(
+async def test_what_is_too_large_to_be_read_is_refused(
     room: Room, code: str, megabytes: int
 ) -> None:
     run = await room.run("print('before', flush=True)\n" + code.format(megabytes * 1_000_000))
@@ -98,7 +98,7 @@ async def test_k6_what_is_too_large_to_be_read_is_refused(
     assert (await ended(await room.run("1")))[0]["data"]["text/plain"] == "1"
 
 
-async def test_k9_an_output_that_is_long_on_its_way_is_waited_for(
+async def test_an_output_that_is_long_on_its_way_is_waited_for(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.kernel.execution._POLL_S", 0.001)
@@ -108,7 +108,7 @@ async def test_k9_an_output_that_is_long_on_its_way_is_waited_for(
 
 
 @pytest.mark.parametrize("updates", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
-async def test_k6_of_many_updates_the_last_is_shown(room: Room, updates: int) -> None:
+async def test_of_many_updates_the_last_is_shown(room: Room, updates: int) -> None:
     writes = 0
 
     def written(event: Any) -> None:

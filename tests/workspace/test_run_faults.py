@@ -1,4 +1,4 @@
-"""Runs where kernels, processes and people do what they should not (FAULTS.md, K and N)."""
+"""Runs where kernels, processes and people do what they should not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def saved(room: Room, run: Run, text: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_k9_what_comes_after_its_cell_goes_into_that_cell(
+async def test_what_comes_after_its_cell_goes_into_that_cell(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SAVE_EVERY", 0.2)
@@ -54,7 +54,7 @@ async def test_k9_what_comes_after_its_cell_goes_into_that_cell(
     assert room.on_disk(run.cell_id)["execution_count"] == 1
 
 
-async def test_k9_what_a_thread_prints_late_is_saved_when_the_server_stops(room: Room) -> None:
+async def test_what_a_thread_prints_late_is_saved_when_the_server_stops(room: Room) -> None:
     run = await room.run(
         "import threading\nt = threading.Timer(0.3, lambda: print('late')); t.start()\nprint('on')"
     )
@@ -66,9 +66,7 @@ async def test_k9_what_a_thread_prints_late_is_saved_when_the_server_stops(room:
     assert "late\n" in room.on_disk(run.cell_id)["outputs"][0]["text"]
 
 
-async def test_k11_two_notebooks_on_one_kernel_take_turns(
-    room: Room, jp_serverapp: ServerApp
-) -> None:
+async def test_two_notebooks_on_one_kernel_take_turns(room: Room, jp_serverapp: ServerApp) -> None:
     shutil.copy(room.file, room.file.with_name("b.ipynb"))
     await jp_serverapp.session_manager.create_session(
         path="b.ipynb", name="b.ipynb", type="notebook", kernel_id=room.kernel.id
@@ -108,9 +106,7 @@ async def test_k11_two_notebooks_on_one_kernel_take_turns(
     ],
     ids=["subprocess", "fork", "fork that prints", "progress of a shell"],
 )
-async def test_k12_children_that_keep_stdout_hold_nothing_up(
-    room: Room, code: str, shown: str
-) -> None:
+async def test_children_that_keep_stdout_hold_nothing_up(room: Room, code: str, shown: str) -> None:
     run = await room.run(code)
     assert sorted((await text(run)).split("\n")) == sorted(shown.split("\n"))
     assert run.status == "ok"
@@ -118,7 +114,7 @@ async def test_k12_children_that_keep_stdout_hold_nothing_up(
     await (await room.run(after + "os.kill(pid, 9)\n    except OSError: pass")).wait(60)
 
 
-async def test_n3_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
+async def test_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
     code = "open('effects', 'a').write('once ')\nimport os; os._exit(1)"
     run = await room.run(code)
     behind = await room.run("open('effects', 'a').write('behind ')")
@@ -131,7 +127,7 @@ async def test_n3_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
 
 
 @pytest.mark.parametrize("how", ["ok", "error", "interrupted", "timeout", "died", "restarted"])
-async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
+async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     wait = "print('on', flush=True)\nimport time; time.sleep(60)"
     dies = f"print('on', flush=True)\n{room.waits}\nos._exit(1)"
     code = {"ok": "1", "error": "1 / 0", "died": dies}.get(how, wait)
@@ -153,7 +149,7 @@ async def test_n3_every_run_ends_in_exactly_one_way(room: Room, how: str) -> Non
     assert len(run.report()) == 1
 
 
-async def test_n5_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
+async def test_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
     room: Room, jp_serverapp: ServerApp
 ) -> None:
     shutil.copy(room.file, room.file.with_name("b.ipynb"))
@@ -170,7 +166,7 @@ async def test_n5_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
     await forgetful.close()
 
 
-async def test_n5_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
+async def test_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
     room: Room, jp_serverapp: ServerApp
 ) -> None:
     forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
@@ -189,7 +185,7 @@ async def test_n5_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_que
     await forgetful.close()
 
 
-async def test_n5_a_run_that_was_withdrawn_keeps_no_notebook_open(
+async def test_a_run_that_was_withdrawn_keeps_no_notebook_open(
     room: Room, jp_serverapp: ServerApp
 ) -> None:
     forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)

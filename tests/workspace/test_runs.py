@@ -107,7 +107,7 @@ async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
     assert (theirs.status, ours.status) == ("ok", "interrupted")
 
 
-async def test_k1_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
+async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
     room: Room,
 ) -> None:
     run = await room.run(f"print('last words', flush=True)\n{room.waits}\nos._exit(1)")

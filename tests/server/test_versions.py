@@ -1,4 +1,4 @@
-"""R7: the oldest and the newest packages that `pyproject.toml` allows, each in an environment."""
+"""The oldest and the newest packages that `pyproject.toml` allows, each in an environment."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def versions(programs: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("resolution", "extras"), [("lowest-direct", ""), ("highest", ""), ("highest", "[lab]")]
 )
-def test_r7_it_works_with_the_oldest_and_the_newest_packages(
+def test_it_works_with_the_oldest_and_the_newest_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resolution: str, extras: str
 ) -> None:
     programs = installed(tmp_path, resolution, extras)

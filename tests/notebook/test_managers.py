@@ -1,4 +1,4 @@
-"""D19: the same suite, whatever manager keeps the notebook, through that manager alone."""
+"""The same suite, whatever manager keeps the notebook, through that manager alone."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def sources(storage: Storage, path: str | None = None) -> list[str]:
     return [cell["source"] for cell in await kept(storage, path)]
 
 
-async def test_d19_a_cell_has_the_same_id_at_each_reading(
+async def test_a_cell_has_the_same_id_at_each_reading(
     storage: Storage, notebooks: Notebooks
 ) -> None:
     first = await (await notebooks.get(storage.path)).read()
@@ -91,7 +91,7 @@ async def test_d19_a_cell_has_the_same_id_at_each_reading(
     assert len({cell.id for cell in first}) == 3
 
 
-async def test_d19_edits_by_id_arrive_one_after_the_other(
+async def test_edits_by_id_arrive_one_after_the_other(
     storage: Storage, notebooks: Notebooks
 ) -> None:
     notebook = await notebooks.get(storage.path)
@@ -113,7 +113,7 @@ async def test_d19_edits_by_id_arrive_one_after_the_other(
     assert [cell.id for cell in await again.read()] == [new.id, one, three]
 
 
-async def test_d19_two_edits_at_once_are_both_there(storage: Storage, notebooks: Notebooks) -> None:
+async def test_two_edits_at_once_are_both_there(storage: Storage, notebooks: Notebooks) -> None:
     notebook = await notebooks.get(storage.path)
     one, _, three = [cell.id for cell in await notebook.read()]
     await asyncio.gather(
@@ -123,7 +123,7 @@ async def test_d19_two_edits_at_once_are_both_there(storage: Storage, notebooks:
     assert await sources(storage) == ["x = 7", "# Title", "y = 8\n\nz = 3"]
 
 
-async def test_d19_without_a_change_nothing_is_saved(
+async def test_without_a_change_nothing_is_saved(
     storage: Storage, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = await notebooks.get(storage.path)
@@ -137,9 +137,7 @@ async def test_d19_without_a_change_nothing_is_saved(
     await notebook.save()
 
 
-async def test_d19_what_somebody_else_saved_is_merged(
-    storage: Storage, notebooks: Notebooks
-) -> None:
+async def test_what_somebody_else_saved_is_merged(storage: Storage, notebooks: Notebooks) -> None:
     notebook = await notebooks.get(storage.path)
     (one, *_) = [cell.id for cell in await notebook.read()]
     await put(
@@ -154,7 +152,7 @@ async def test_d19_what_somebody_else_saved_is_merged(
     assert conflict.value.facts["current"]["source"] == "x = 5\n# theirs"
 
 
-async def test_d19_what_somebody_else_saves_at_this_moment_stays(
+async def test_what_somebody_else_saves_at_this_moment_stays(
     storage: Storage, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They save between our look and our write."""
@@ -172,9 +170,7 @@ async def test_d19_what_somebody_else_saves_at_this_moment_stays(
     assert (await notebook.read())[0].source == "theirs = 1"
 
 
-async def test_d19_outputs_stay_in_the_live_document(
-    storage: Storage, notebooks: Notebooks
-) -> None:
+async def test_outputs_stay_in_the_live_document(storage: Storage, notebooks: Notebooks) -> None:
     notebook = await notebooks.get(storage.path)
     one, two, three = [cell.id for cell in await notebook.read()]
     outputs = notebook.outputs(one)
@@ -195,7 +191,7 @@ async def test_d19_outputs_stay_in_the_live_document(
     assert (await notebook.read())[0].outputs == [SHOWN]
 
 
-async def test_d19_a_save_that_fails_changes_nothing_and_the_next_one_succeeds(
+async def test_a_save_that_fails_changes_nothing_and_the_next_one_succeeds(
     storage: Storage, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = await notebooks.get(storage.path)
@@ -214,7 +210,7 @@ async def test_d19_a_save_that_fails_changes_nothing_and_the_next_one_succeeds(
     assert await sources(storage) == ["x = 3", *CELLS[1:]]
 
 
-async def test_d19_a_renamed_notebook_is_followed_and_a_deleted_one_not_made_again(
+async def test_a_renamed_notebook_is_followed_and_a_deleted_one_not_made_again(
     storage: Storage, notebooks: Notebooks
 ) -> None:
     async def nothing(*_: str) -> None: ...
@@ -237,7 +233,7 @@ async def test_d19_a_renamed_notebook_is_followed_and_a_deleted_one_not_made_aga
     moves.stop(events)
 
 
-async def test_d19_a_copy_is_kept_before_the_first_write_of_each_turn(
+async def test_a_copy_is_kept_before_the_first_write_of_each_turn(
     storage: Storage, notebooks: Notebooks, copies: list[tuple[str, list[str]]]
 ) -> None:
     notebook = await notebooks.get(storage.path, turn_id="t1")

@@ -1,4 +1,4 @@
-"""D18: what its author locked stays as it is, in every mode and through every entry."""
+"""What its author locked stays as it is, in every mode and through every entry."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def locked(jp_root_dir: Path) -> Path:
 
 @pytest.mark.parametrize("mode", ["read", "ask", "edit", "auto"])
 @pytest.mark.parametrize("name", list(LOCKS))
-async def test_d18_tools_refuse_in_every_mode(
-    call: Call, locked: Path, mode: str, name: str
-) -> None:
+async def test_tools_refuse_in_every_mode(call: Call, locked: Path, mode: str, name: str) -> None:
     before = locked.read_bytes()
     names = [tool for tool, _ in EDITS]
     body: dict[str, Any] = {"notebook": "locked.ipynb", "mode": mode, "allow": names}
@@ -63,7 +61,7 @@ async def test_d18_tools_refuse_in_every_mode(
 
 
 @pytest.mark.parametrize("name", list(LOCKS))
-async def test_d18_rest_refuses(call: Call, locked: Path, name: str) -> None:
+async def test_rest_refuses(call: Call, locked: Path, name: str) -> None:
     before = locked.read_bytes()
     cell = ("notebooks", "locked.ipynb", "cells", name)
     refused = [
@@ -75,7 +73,7 @@ async def test_d18_rest_refuses(call: Call, locked: Path, name: str) -> None:
     assert locked.read_bytes() == before
 
 
-async def test_d18_a_chat_refuses_whatever_a_person_allows(
+async def test_a_chat_refuses_whatever_a_person_allows(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, locked: Path
 ) -> None:
     before = locked.read_bytes()
@@ -91,7 +89,7 @@ async def test_d18_a_chat_refuses_whatever_a_person_allows(
     assert locked.read_bytes() == before
 
 
-async def test_d18_a_cell_that_must_not_be_deleted_can_be_edited(call: Call, locked: Path) -> None:
+async def test_a_cell_that_must_not_be_deleted_can_be_edited(call: Call, locked: Path) -> None:
     cell = ("notebooks", "locked.ipynb", "cells", "not-deletable")
     refused = await call("DELETE", *cell)
     assert (refused.status, refused.body["reason"]) == (409, "locked")
@@ -100,7 +98,7 @@ async def test_d18_a_cell_that_must_not_be_deleted_can_be_edited(call: Call, loc
     assert edited.body["metadata"] == {"deletable": False}
 
 
-async def test_d18_no_tool_and_no_route_takes_a_lock_away(call: Call, locked: Path) -> None:
+async def test_no_tool_and_no_route_takes_a_lock_away(call: Call, locked: Path) -> None:
     cell = ("notebooks", "locked.ipynb", "cells", "injected")
     assert (await call("PATCH", *cell, body={"metadata": {}})).status == 400
     body = {"notebook": "locked.ipynb", "mode": "auto"}
@@ -109,7 +107,7 @@ async def test_d18_no_tool_and_no_route_takes_a_lock_away(call: Call, locked: Pa
     assert answer.body["reason"] == "invalid_input"
 
 
-async def test_d18_a_read_only_file_is_refused_before_anything_is_done(
+async def test_a_read_only_file_is_refused_before_anything_is_done(
     call: Call, locked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = locked.read_bytes()

@@ -1,4 +1,4 @@
-"""D7: files that are no good notebooks are refused or upgraded in memory, and left as they are
+"""Files that are no good notebooks are refused or upgraded in memory, and left as they are
 until a write is allowed.
 """
 
@@ -28,12 +28,12 @@ def alone(root: Path, name: str = "odd.ipynb") -> bool:
     return [path.name for path in root.iterdir()] == [name]
 
 
-def test_d7_the_corpus_has_forty_files() -> None:
+def test_the_corpus_has_forty_files() -> None:
     assert len({*REFUSED, *READ}) >= 40
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-async def test_d7_what_is_refused_is_left_as_it_is(
+async def test_what_is_refused_is_left_as_it_is(
     notebooks: Notebooks, root: Path, name: str
 ) -> None:
     raw, why = REFUSED[name]
@@ -47,7 +47,7 @@ async def test_d7_what_is_refused_is_left_as_it_is(
     assert notebooks.open() == []
 
 
-async def test_d7_what_is_refused_is_so_whatever_manager_reads_it(
+async def test_what_is_refused_is_so_whatever_manager_reads_it(
     jp_environ: None, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
@@ -71,7 +71,7 @@ async def test_d7_what_is_refused_is_so_whatever_manager_reads_it(
 
 
 @pytest.mark.parametrize("name", list(READ))
-async def test_d7_what_is_read_is_left_as_it_is_until_something_is_written(
+async def test_what_is_read_is_left_as_it_is_until_something_is_written(
     notebooks: Notebooks, contents: object, root: Path, name: str
 ) -> None:
     raw = READ[name]
@@ -108,7 +108,7 @@ async def test_d7_what_is_read_is_left_as_it_is_until_something_is_written(
 @pytest.mark.parametrize(
     "name", ["format 3", "4.4 with some ids", "4.5 without ids", "4.5 with equal ids"]
 )
-async def test_d7_ids_are_given_with_the_first_write_which_says_so(
+async def test_ids_are_given_with_the_first_write_which_says_so(
     notebooks: Notebooks, root: Path, name: str
 ) -> None:
     path = root / "odd.ipynb"
@@ -166,7 +166,7 @@ async def survive(raw: bytes, path: Path, notebooks: Notebooks) -> str:
 @pytest.mark.parametrize(
     ("seed", "times"), [(1, 150), pytest.param(2, 20_000, marks=pytest.mark.long)]
 )
-async def test_d7_files_made_odd_at_random(
+async def test_files_made_odd_at_random(
     contents: object, root: Path, seed: int, times: int
 ) -> None:
     error = {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["a", "b"]}

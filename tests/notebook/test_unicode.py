@@ -1,4 +1,4 @@
-"""D16: every character arrives as it was, whichever way a cell is edited."""
+"""Every character arrives as it was, whichever way a cell is edited."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(TEXTS))
-async def test_d16_a_text_survives_every_edit_of_the_file(
+async def test_a_text_survives_every_edit_of_the_file(
     notebooks: Notebooks, write: Write, name: str
 ) -> None:
     cells = [code("a", "x"), code("b", "é😀HERE😀é"), markdown("c", "", metadata={"k": "é😀"})]
@@ -101,7 +101,7 @@ async def test_d16_a_text_survives_every_edit_of_the_file(
 
 
 @pytest.mark.parametrize("name", list(TEXTS))
-async def test_d16_a_text_survives_every_edit_in_a_tab(
+async def test_a_text_survives_every_edit_in_a_tab(
     notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write, name: str
 ) -> None:
     path = write("a.ipynb", [code("a", "x"), code("b", "é😀HERE😀é"), markdown("c", "")])
@@ -112,7 +112,7 @@ async def test_d16_a_text_survives_every_edit_in_a_tab(
     assert tab.source("a") == TEXTS[name]
 
 
-async def test_d16_a_file_with_these_texts_is_read_and_written_as_it_is(
+async def test_a_file_with_these_texts_is_read_and_written_as_it_is(
     notebooks: Notebooks, write: Write
 ) -> None:
     path = write("a.ipynb", [code(f"t{n}", text) for n, text in enumerate(TEXTS.values())])
@@ -131,7 +131,7 @@ async def test_d16_a_file_with_these_texts_is_read_and_written_as_it_is(
 @pytest.mark.parametrize(
     ("seed", "times"), [(1, 25), pytest.param(2, 3000, marks=pytest.mark.long)]
 )
-async def test_d16_texts_made_at_random(contents: Any, write: Write, seed: int, times: int) -> None:
+async def test_texts_made_at_random(contents: Any, write: Write, seed: int, times: int) -> None:
     """Rewrites of one random text into another, whose parts are alike: small operations."""
     source = random.Random(seed)
     path = write("a.ipynb", [code("a", "")])

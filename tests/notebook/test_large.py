@@ -1,4 +1,4 @@
-"""D8: a notebook of 10,000 cells with an output of 30 MB. How fast: `tests/bench/large.py`."""
+"""A notebook of 10,000 cells with an output of 30 MB. How fast: `tests/bench/large.py`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Threads:
         return told
 
 
-async def test_d8_what_takes_long_is_done_in_threads(
+async def test_what_takes_long_is_done_in_threads(
     contents: Any, root: Path, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
@@ -69,7 +69,7 @@ async def test_d8_what_takes_long_is_done_in_threads(
 
 
 @pytest.mark.parametrize("theirs", [False, True])
-async def test_d8_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for_everywhere(
+async def test_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for_everywhere(
     contents: Any, write: Any, monkeypatch: pytest.MonkeyPatch, theirs: bool
 ) -> None:
     """And what somebody else has set aside for good stays so."""
@@ -106,7 +106,7 @@ async def test_d8_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_
     await notebooks.close()
 
 
-async def test_d8_a_tab_tells_nothing_of_the_snapshot_that_it_takes_in(
+async def test_a_tab_tells_nothing_of_the_snapshot_that_it_takes_in(
     contents: Any, tabs: Tabs, notebooks: Notebooks, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
@@ -126,7 +126,7 @@ async def test_d8_a_tab_tells_nothing_of_the_snapshot_that_it_takes_in(
     assert told
 
 
-async def test_d8_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
+async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
     room_server: rooms.RoomServer, room_notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = [code("a", "x = 1"), code("b", "y"), code("c", "z")]
@@ -171,9 +171,7 @@ async def test_what_becomes_ready_in_a_slice_comes_before_the_next() -> None:
 
 
 @pytest.mark.parametrize("contents", [AsyncLargeFileManager], indirect=True)
-async def test_d8_ten_thousand_cells_and_an_output_of_30_mb(
-    notebooks: Notebooks, root: Path
-) -> None:
+async def test_ten_thousand_cells_and_an_output_of_30_mb(notebooks: Notebooks, root: Path) -> None:
     data = {"text/plain": "q" * 30_000_000}
     large = {"output_type": "display_data", "data": data, "metadata": {}}
     cells = [code(f"c{number}", f"x{number} = {number}") for number in range(10_000)]

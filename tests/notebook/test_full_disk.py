@@ -1,4 +1,4 @@
-"""D9, D10: a file that cannot be written, a storage that fails at any step."""
+"""A file that cannot be written, a storage that fails at any step."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FailNth:
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-async def test_d10_whichever_call_of_the_storage_fails_nothing_is_half_done(
+async def test_whichever_call_of_the_storage_fails_nothing_is_half_done(
     contents: Any, write: Write, error: int
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y = 1")])
@@ -81,7 +81,7 @@ async def test_d10_whichever_call_of_the_storage_fails_nothing_is_half_done(
     assert ends == {"saved", "not saved", "unknown"}
 
 
-async def test_d10_a_run_whose_save_fails_keeps_its_outputs_for_the_next_one(
+async def test_a_run_whose_save_fails_keeps_its_outputs_for_the_next_one(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
     shown = {"output_type": "display_data", "data": {"text/plain": "1"}, "metadata": {}}
@@ -105,7 +105,7 @@ def _full(*_: Any, **__: Any) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-async def test_d10_without_a_recovery_copy_nothing_is_written(
+async def test_without_a_recovery_copy_nothing_is_written(
     contents: Any, write: Write, tmp_path: Path
 ) -> None:
     """Our own store is on the full disk."""
@@ -131,14 +131,14 @@ async def test_d10_without_a_recovery_copy_nothing_is_written(
 
 @pytest.mark.parametrize("atomic", ["atomic", "in place"])
 @pytest.mark.parametrize("manager", ["LargeFileManager", "AsyncLargeFileManager"])
-def test_d10_a_disk_that_is_full_in_the_middle_of_a_save(manager: str, atomic: str) -> None:
+def test_a_disk_that_is_full_in_the_middle_of_a_save(manager: str, atomic: str) -> None:
     """A limit of the system, not of ours: half the file is written when it strikes."""
     command = [sys.executable, "-m", "tests.notebook.full_disk", manager, atomic]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
 
 
-async def test_d10_a_file_that_stays_damaged_is_said_to_be(
+async def test_a_file_that_stays_damaged_is_said_to_be(
     contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies = []
@@ -162,7 +162,7 @@ async def test_d10_a_file_that_stays_damaged_is_said_to_be(
 
 
 @pytest.mark.parametrize("edit", ["update", "insert", "move", "delete", "create"])
-async def test_d9_nothing_is_half_done_where_nothing_may_be_written(
+async def test_nothing_is_half_done_where_nothing_may_be_written(
     notebooks: Notebooks,
     contents: Any,
     write: Write,

@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.carriers import Notebooks, Place, Tabs, room, ydoc
+from jupyter_agent.carriers import Notebooks, Place, Tabs, room, room_cursors, ydoc
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo

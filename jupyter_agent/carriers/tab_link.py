@@ -84,16 +84,10 @@ class TabLink:
         hello: Mapping[str, Any],
         timeouts: Timeouts = Timeouts(),
     ) -> None:
-        """Raises ValueError when the tab speaks another protocol or has another document
-        version.
-        """
-        ours = (PROTOCOL, YNotebook().version)
-        if (hello.get("protocol"), hello.get("version")) != ours:
-            raise ValueError(
-                f"The tab has protocol {hello.get('protocol')} and document version "
-                f"{hello.get('version')}, the server {ours[0]} and {ours[1]}. Update both to the "
-                "same release and reload the page."
-            )
+        theirs, ours = (hello["protocol"], hello["version"]), (PROTOCOL, YNotebook().version)
+        self.speaks = theirs == ours
+        """Whether it speaks our protocol and has our version of documents. A page from before an
+        update does not: nothing is asked of it, and its notebook is left alone."""
         self.timeouts = timeouts
         self.path: str = hello["path"]
         self.client: str = hello["client"]
@@ -160,6 +154,11 @@ class TabLink:
     async def _ask(self, op: str, timeout: float, about: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.closed:
             raise TabGone(f"The browser tab with `{self.path}` is gone; nothing was changed.")
+        if not self.speaks:
+            raise Busy(
+                f"`{self.path}` is open in a page from before the last update of jupyter_agent; "
+                "nothing was changed. Ask the user to save and to reload that page, then try again."
+            )
         number = next(self._ids)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._send(json.dumps({"op": op, "id": number, **about}))
@@ -233,7 +232,7 @@ class TabLink:
             self._send(event.update)
 
     def _send(self, frame: str | bytes) -> None:
-        if not self.closed:
+        if not self.closed and self.speaks:
             try:
                 self._socket(frame)
             except TabGone:

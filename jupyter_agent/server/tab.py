@@ -58,7 +58,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             hello["client"] = page_of(self, hello["client"])
             self.link = TabLink(self._send, hello, self.tabs.timeouts)
         except (ValueError, KeyError, TypeError) as error:
-            log.warning("A tab said something else than hello: %s", error)
+            log.warning("Invalid hello from a tab: %s", error)
             self.close(1002, "hello expected")
             return
         self.tabs.add(self.link)

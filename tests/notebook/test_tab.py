@@ -631,11 +631,21 @@ async def test_a_closed_notebook_sends_no_more_typing(
     assert (await notebook.cell("a")).source == "x = 1\ny = 2"
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"protocol": PROTOCOL - 1}, {"version": "1.0.0"}, {"version": None}]
-)
-def test_a_tab_of_another_version_is_refused(wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize("wrong", [{"protocol": PROTOCOL - 1}, {"version": "1.0.0"}])
+async def test_the_notebook_of_a_page_from_before_an_update_is_left_alone(
+    notebooks: Notebooks, tabs: Tabs, write: Write, wrong: dict[str, Any]
+) -> None:
+    """Its work may be unsaved, and nothing can be asked of it."""
+    file = write("a.ipynb", [code("a", "x = 1")])
+    before = file.read_bytes()
+    sent: list[str | bytes] = []
     hello = {"protocol": PROTOCOL, "version": "2.0.0", "path": "a.ipynb", "client": "c"}
-    TabLink(print, hello)
-    with pytest.raises(ValueError, match="reload the page"):
-        TabLink(print, {**hello, **wrong})
+    tabs.add(page := TabLink(sent.append, {**hello, **wrong}))
+    with pytest.raises(Busy, match="reload that page"):
+        await notebooks.get("a.ipynb")
+    assert file.read_bytes() == before
+    assert not sent
+    page.close()
+    tabs.discard(page)
+    notebook = await notebooks.get("a.ipynb")
+    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved

@@ -233,7 +233,7 @@ def tab_is_open(desk: Desk) -> None:
         f"Sec-WebSocket-Key: {key}\r\n\r\n".encode()
     )
     assert b" 101 " in connected.recv(100)
-    hello = json.dumps({"op": "hello", "protocol": 1, "version": "2.0.0", "path": "work.ipynb"})
+    hello = json.dumps({"op": "hello", "protocol": 2, "version": "2.0.0", "path": "work.ipynb"})
     payload = hello.encode()
     connected.sendall(bytes([0x81, 0x80 | 126]) + len(payload).to_bytes(2, "big") + bytes(4))
     connected.sendall(payload)

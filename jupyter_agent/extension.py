@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
+from jupyter_server.serverapp import ServerApp
 from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
 
 from jupyter_agent import tools
@@ -176,48 +177,16 @@ class JupyterAgent(ExtensionApp):
         )
         rules = [Rule(**rule) for rule in self.rules]
         database = Database(folder / "conversations.db", MIGRATIONS, self.log)
-        store = ConversationStore(database)
         self.database = database
         self.presence = Presence(folder / "servers")
         self.recovery = RecoveryCopies(
             database, days=self.recovery_days, megabytes=self.recovery_megabytes
         )
-        assert server.event_logger is not None
-        stores = TurnStores(
-            conversations=store,
-            journal=Journal(database),
-            approvals=ApprovalStore(database),
-            requests=RequestStore(database, self.models.mask),
-            rules=RuleStore(database),
-            audit=AuditLog(database),
-            announce=announcer(server.event_logger),
-        )
         self.tabs = Tabs(Timeouts(sync=self.tab_timeout))
-        notebooks = Notebooks(
-            server.contents_manager,
-            self.tabs,
-            recovery=self.recovery.keep,
-            rooms=lambda: collaboration(server.web_app.settings),
-        )
-        self.services = Services(
-            notebooks=notebooks,
-            kernels=Kernels(
-                server.session_manager,
-                server.kernel_manager,
-                server.kernel_spec_manager,
-                start_timeout=self.kernel_start_timeout,
-            ),
-            runs=Runs(output_limit=self.output_limit, result_chars=self.result_chars),
-            files=Files(server.contents_manager),
-            identities=Identities(server.contents_manager, notebooks.locate),
-            fresh=FreshKernels(
-                server.session_manager,
-                server.kernel_manager,
-                start_timeout=self.kernel_start_timeout,
-            ),
-            verify_seconds=self.verify_seconds,
-        )
+        stores = self._stores(server, database)
+        self.services = self._services(server)
         self.moves = Moves(self.services.notebooks, partial(follow, database))
+        assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
         self.dispatcher = Dispatcher(
@@ -242,6 +211,44 @@ class JupyterAgent(ExtensionApp):
         if self.open_panel:
             page = server.web_app.settings.setdefault("page_config_data", {})
             page["jupyterAgentOpen"] = "true"
+
+    def _stores(self, server: ServerApp, database: Database) -> TurnStores:
+        assert server.event_logger is not None
+        return TurnStores(
+            conversations=ConversationStore(database),
+            journal=Journal(database),
+            approvals=ApprovalStore(database),
+            requests=RequestStore(database, self.models.mask),
+            rules=RuleStore(database),
+            audit=AuditLog(database),
+            announce=announcer(server.event_logger),
+        )
+
+    def _services(self, server: ServerApp) -> Services:
+        notebooks = Notebooks(
+            server.contents_manager,
+            self.tabs,
+            recovery=self.recovery.keep,
+            rooms=lambda: collaboration(server.web_app.settings),
+        )
+        return Services(
+            notebooks=notebooks,
+            kernels=Kernels(
+                server.session_manager,
+                server.kernel_manager,
+                server.kernel_spec_manager,
+                start_timeout=self.kernel_start_timeout,
+            ),
+            runs=Runs(output_limit=self.output_limit, result_chars=self.result_chars),
+            files=Files(server.contents_manager),
+            identities=Identities(server.contents_manager, notebooks.locate),
+            fresh=FreshKernels(
+                server.session_manager,
+                server.kernel_manager,
+                start_timeout=self.kernel_start_timeout,
+            ),
+            verify_seconds=self.verify_seconds,
+        )
 
     def initialize_handlers(self) -> None:
         """The table of routes."""

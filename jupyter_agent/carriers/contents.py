@@ -127,7 +127,14 @@ class Disk:
             return None
         try:
             files = cast(FileContentsManager, self._contents)
-            return os.stat(files._get_os_path(path))  # type: ignore[no-untyped-call]
+            # Opened, since only that asks the server of a network file system (nfs(5), "Close-to-
+            # open cache consistency"); not waiting, in case it is a pipe.
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+            file = os.open(files._get_os_path(path), flags)  # type: ignore[no-untyped-call]
+            try:
+                return os.fstat(file)
+            finally:
+                os.close(file)
         except (HTTPError, OSError, ValueError):  # whoever reads it tells why that does not work
             return None
 

@@ -113,6 +113,9 @@ class FileCarrier:
     async def trust(self, cell_id: str) -> None:
         self._approved.add(cell_id)
 
+    def begin(self) -> None:
+        pass
+
     async def prepare_removal(self) -> None:
         pass
 

@@ -78,7 +78,7 @@ class TabCarrier:
         else:
             situation = await self.link.sync()
         self._unanswered = False
-        self._operation, self._asked, self._withdrawn = uuid4().hex, [], []
+        self._withdrawn = []
         self._trace, trace = None, self._disk.trace(self.path)
         self._outdated = await self._missed_a_change(situation)
         if self._outdated and not situation.dirty:
@@ -106,6 +106,9 @@ class TabCarrier:
 
     async def trust(self, cell_id: str) -> None:
         await self.link.request("trust", self.link.timeouts.sync, cell_id)
+
+    def begin(self) -> None:
+        self._operation, self._asked = uuid4().hex, []
 
     async def prepare_removal(self) -> None:
         pass  # the page removes cells itself

@@ -370,6 +370,7 @@ class Notebook:
         """Change the document, confirm and verify; take back what could not be confirmed."""
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
+        carrier.begin()
         with Retraction(carrier.cells) as retract:
             try:
                 changes = await surely(operation(carrier.cells))

@@ -631,6 +631,19 @@ async def test_a_closed_notebook_sends_no_more_typing(
     assert (await notebook.cell("a")).source == "x = 1\ny = 2"
 
 
+async def test_an_edit_that_fails_takes_back_nothing_of_the_edit_before(
+    notebook: Notebook, tab: Tab
+) -> None:
+    """Also if both were made in one opening."""
+    async with notebook.opened():
+        await notebook.delete("c")
+        tab.freeze()
+        with pytest.raises(Busy):
+            await notebook.insert(source="y = 2")
+    tab.thaw()
+    assert [cell.id for cell in await notebook.read()] == ["a", "b"] == tab.ids()
+
+
 @pytest.mark.parametrize("wrong", [{"protocol": PROTOCOL - 1}, {"version": "1.0.0"}])
 async def test_the_notebook_of_a_page_from_before_an_update_is_left_alone(
     notebooks: Notebooks, tabs: Tabs, write: Write, wrong: dict[str, Any]

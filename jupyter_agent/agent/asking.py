@@ -34,7 +34,7 @@ class Round:
             for cell_id, cell in question.after.items()
         }
 
-    def waits(self, question: Question) -> bool:
+    def must_wait_for_answer(self, question: Question) -> bool:
         """Whether an earlier question may change what this one shows."""
         foreseen = self.foreseen
         for prepared, earlier in self.asked.values():

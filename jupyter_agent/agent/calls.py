@@ -263,7 +263,7 @@ class _Step:
         except ToolError as error:
             await self._fail(item.call.id, error)
             return None
-        if asking.waits(question):
+        if asking.must_wait_for_answer(question):
             return None
         return Approval(
             id=f"approval_{uuid4().hex}",

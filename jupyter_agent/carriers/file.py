@@ -140,7 +140,7 @@ class FileCarrier:
         marked, sign = await asyncio.to_thread(self._marked, content, loaded)
         if not await self._is_as_loaded():
             raise Conflict(
-                f"Somebody else wrote `{self.path}` at this moment; nothing was changed. "
+                f"`{self.path}` changed on disk while it was being saved; nothing was changed. "
                 "Read it again."
             )
         if self._opened():

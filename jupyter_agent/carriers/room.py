@@ -26,13 +26,13 @@ from jupyter_agent.document.slices import copied, give_way
 from jupyter_agent.errors import Busy
 from jupyter_agent.tasks import surely
 
-PATIENCE = 30.0
+ROOM_TIMEOUT_S = 30.0
 """Seconds that the room may take for anything."""
-AWAKE, ASLEEP = 3.0, 0.1
+PAGE_TIMEOUT_S, QUIET_PAGE_TIMEOUT_S = 3.0, 0.1
 """Seconds in which the pages in a room may answer: where all did the last time or anything was
 heard of them since, and where not.
 """
-AWAY = 3600.0
+OFFLINE_GRACE_S = 3600.0
 """Seconds in which a page that was away may come back with text for a cell that we have removed.
 """
 
@@ -75,7 +75,7 @@ class RoomCarrier:
         self._people: People | None = None
         self._removed: set[str] = set()
         """Cells that this operation took away, or put a copy in the place of."""
-        self._slept = float("-inf")
+        self._quiet_since = float("-inf")
         """When a page last did not answer in time (`time.monotonic`)."""
 
     @property
@@ -107,7 +107,7 @@ class RoomCarrier:
 
     async def refresh(self) -> None:
         """Be in the room as it is now, with what others wrote into the file."""
-        async with self._patience():
+        async with self._within_timeout():
             self.writable = await self._disk.writable(self.path)
             if self._file_id is None or self._rooms.path_of(self._file_id) is None:
                 await self._disk.load(self.path)  # a file that is no notebook gets no room
@@ -138,7 +138,7 @@ class RoomCarrier:
 
     async def save(self) -> Saved:
         assert self._file_id is not None
-        async with self._patience():
+        async with self._within_timeout():
             changed = self._mirror is not None and self._mirror.changed
             room = await self._enter(self._file_id)
             await self._meet(room)
@@ -228,7 +228,7 @@ class RoomCarrier:
 
     def _hold(self) -> None:
         assert self._room is not None
-        self._rooms.hold(self._room, AWAY)
+        self._rooms.hold(self._room, OFFLINE_GRACE_S)
 
     def _end_runs(self) -> None:
         """Nobody is in the room: what ran when a server was killed is kept as running with it."""
@@ -241,9 +241,11 @@ class RoomCarrier:
         person types into the old one.
         """
         assert self._mirror is not None
-        awake = self._slept <= self._mirror.heard
-        if not await room.meet(self._mirror.take_sent(), AWAKE if awake else ASLEEP):
-            self._slept = time.monotonic()
+        awake = self._quiet_since <= self._mirror.heard
+        if not await room.meet(
+            self._mirror.take_sent(), PAGE_TIMEOUT_S if awake else QUIET_PAGE_TIMEOUT_S
+        ):
+            self._quiet_since = time.monotonic()
 
     def _detach(self) -> None:
         if self._people is not None:
@@ -267,9 +269,9 @@ class RoomCarrier:
         return ""
 
     @asynccontextmanager
-    async def _patience(self) -> AsyncIterator[None]:
+    async def _within_timeout(self) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(ROOM_TIMEOUT_S):
                 yield
         except TimeoutError:
             raise Busy(

@@ -43,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
         return 0
     if not found:
-        sys.stderr.write("The audit has nothing of that.\n")
+        sys.stderr.write("No matching audit entries.\n")
         return 1
     sys.stdout.write("".join(f"{_line(entry)}\n" for entry in found))
     return 0

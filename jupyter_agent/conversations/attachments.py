@@ -99,7 +99,7 @@ async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> s
 def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:
     """Raises RequestError where there are pictures, and the model is known to look at none."""
     if facts.images is False and any(part["type"] == "file" for part in parts):
-        message = f"The model {model} does not look at pictures. Choose another, or ask without."
+        message = f"The model {model} does not support images. Choose another, or ask without."
         raise RequestError(400, "no_images", message)
 
 

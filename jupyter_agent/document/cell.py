@@ -20,7 +20,7 @@ def version_of(cell_type: str, source: str) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def said(metadata: Mapping[str, Any], of: str, key: str) -> str | None:
+def metadata_text(metadata: Mapping[str, Any], of: str, key: str) -> str | None:
     """What a notebook's metadata say of its `kernelspec` or `language_info`; None where that is
     no text.
     """

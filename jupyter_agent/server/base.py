@@ -198,16 +198,16 @@ class AgentHandler(APIHandler):
     """
 
     auth_resource = "agent"
-    most_bytes = MEBIBYTE
+    max_body_bytes = MEBIBYTE
     """The largest body that the route takes."""
 
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
         await super().prepare()
         self._body = bytearray()
-        cast(HTTP1Connection, self.request.connection).set_max_body_size(self.most_bytes)
+        cast(HTTP1Connection, self.request.connection).set_max_body_size(self.max_body_bytes)
         length = self.request.headers.get("Content-Length", "0")
-        if not self._finished and length.isdecimal() and int(length) > self.most_bytes:
-            message = f"The body has {length} bytes; this route takes {self.most_bytes}."
+        if not self._finished and length.isdecimal() and int(length) > self.max_body_bytes:
+            message = f"The body has {length} bytes; this route takes {self.max_body_bytes}."
             self.refuse(413, "too_large", message)
 
     def data_received(self, chunk: bytes) -> None:

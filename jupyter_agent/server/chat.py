@@ -125,7 +125,7 @@ class TurnAnswers(StreamHandler):
 class ChatHandler(TurnAnswers):
     """`POST chat`"""
 
-    most_bytes = 32 * MEBIBYTE  # pictures, and all of the conversation from a stock client
+    max_body_bytes = 32 * MEBIBYTE  # pictures, and all of the conversation from a stock client
 
     @operation("write", body=ChatBody)
     async def post(self, body: ChatBody) -> None:

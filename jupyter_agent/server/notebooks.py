@@ -87,7 +87,7 @@ class KernelBody(Body):
 class DocumentHandler(AgentHandler):
     """What all routes of notebooks and runs share."""
 
-    most_bytes = 16 * MEBIBYTE
+    max_body_bytes = 16 * MEBIBYTE
 
     def initialize(self, services: Services) -> None:
         self.services = services

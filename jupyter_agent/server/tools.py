@@ -34,7 +34,7 @@ class ToolBody(BaseModel):
 class CallHandler(AgentHandler):
     """What the routes of tools share."""
 
-    most_bytes = 16 * MEBIBYTE
+    max_body_bytes = 16 * MEBIBYTE
 
     def initialize(
         self, toolbox: Toolbox, dispatcher: Dispatcher, services: Services, runner: TurnRunner

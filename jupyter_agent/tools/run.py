@@ -17,16 +17,16 @@ from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, R
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
-NEWEST_CHARACTERS = 20_000
+MAX_PROGRESS_CHARS = 20_000
 """Of the outputs that are told while a cell runs."""
-KEPT_CHARACTERS = 200_000
+MAX_KEPT_CHARS = 200_000
 """Of the outputs that are kept with a call; the document has them all."""
-WAIT = 60.0
+DEFAULT_WAIT_S = 60.0
 """Seconds after which a run goes on without its caller."""
-PATIENCE = 1.0
+QUEUE_PATIENCE_S = 1.0
 """Seconds for which a queued run is waited for before it is told what the kernel is busy with."""
 _WHOSE = {"user": "the user's own", "extension": "another extension's"}
-REACTION = 5.0
+INTERRUPT_GRACE_S = 5.0
 """Seconds that interrupted code has to end before it is told to be still busy."""
 
 
@@ -45,7 +45,7 @@ class RunCell(RunTool):
     name: ClassVar[str] = "run_cell"
 
     cell_id: str
-    wait: float = WAIT
+    wait: float = DEFAULT_WAIT_S
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -89,7 +89,7 @@ class RunCells(RunTool):
                 continue
             run = await nb.run(cell.id)
             runs.append(run)
-            await follow(run, WAIT, progress)
+            await follow(run, DEFAULT_WAIT_S, progress)
             if run.ended is None or (self.stop_on_error and run.status != "ok"):
                 break
         if not runs:
@@ -116,7 +116,7 @@ class WaitForRun(Tool):
     needs: ClassVar[Sequence[Need]] = (("read", "contents"),)
 
     run_id: str
-    wait: float = WAIT
+    wait: float = DEFAULT_WAIT_S
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         run = nb.work.services.runs.get(self.run_id, nb.work.user)
@@ -148,13 +148,13 @@ class InterruptKernel(RunTool):
         else:
             await kernel.interrupt()
         for run in runs:
-            await run.wait(REACTION)
+            await run.wait(INTERRUPT_GRACE_S)
         told = [await result_of(run, nb.work) for run in runs if run.ended is not None]
         text = f"Interrupted. The kernel is {kernel.state}."
         if len(told) < len(runs):
             text = (
-                f"The code did not react to the interrupt within {REACTION:g} s and still runs."
-                " restart_kernel ends it, and all variables are lost."
+                f"The code did not react to the interrupt within {INTERRUPT_GRACE_S:g} s and still "
+                "runs. restart_kernel ends it, and all variables are lost."
             )
         return Result(
             text="\n\n".join([text, *(result.text for result in told)]),
@@ -194,7 +194,7 @@ async def question_to_run(nb: Lease, cells: Sequence[Cell]) -> Question:
 
 
 async def follow(
-    run: Run, wait: float, progress: Progress | None, *, patience: float = PATIENCE
+    run: Run, wait: float, progress: Progress | None, *, patience: float = QUEUE_PATIENCE_S
 ) -> None:
     """Waits for the end of a run, at most so many seconds, and tells what comes meanwhile.
 
@@ -210,7 +210,7 @@ async def follow(
         await run.wait(left)
         return
     async for _ in run.news(left):
-        await progress({"text": "", **_told(run, NEWEST_CHARACTERS)})
+        await progress({"text": "", **_told(run, MAX_PROGRESS_CHARS)})
 
 
 async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
@@ -221,7 +221,7 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     text = f"{_head(run)}\n{shown}".rstrip()
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
-        facts=_told(run, KEPT_CHARACTERS),
+        facts=_told(run, MAX_KEPT_CHARS),
         images=await asyncio.to_thread(fitting, images(outputs)[-3:]),
         changes=run.report(),
     )

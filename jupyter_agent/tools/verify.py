@@ -17,7 +17,7 @@ from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Lease
 
 _ERROR_CHARACTERS = 2_000
-_TOLD = 20
+MAX_LISTED_CELLS = 20
 """Cells that are told one by one."""
 
 
@@ -79,8 +79,10 @@ def _text(done: Verification, view: View) -> str:
             lines.append(_skipped(verdicts))
         elif status != "same":
             lines += [_failed(verdict, view) for verdict in verdicts]
-    rest = len(lines) - 1 - _TOLD
-    return "\n".join([*lines[: _TOLD + 1], *([f"... {rest} more ..."] if rest > 0 else [])])
+    rest = len(lines) - 1 - MAX_LISTED_CELLS
+    return "\n".join(
+        [*lines[: MAX_LISTED_CELLS + 1], *([f"... {rest} more ..."] if rest > 0 else [])]
+    )
 
 
 def _failed(verdict: CellVerdict, view: View) -> str:
@@ -92,8 +94,8 @@ def _failed(verdict: CellVerdict, view: View) -> str:
 
 
 def _skipped(verdicts: Sequence[CellVerdict]) -> str:
-    ids = ", ".join(f"`{verdict.cell.id}`" for verdict in verdicts[:_TOLD])
-    more = ", ..." if len(verdicts) > _TOLD else ""
+    ids = ", ".join(f"`{verdict.cell.id}`" for verdict in verdicts[:MAX_LISTED_CELLS])
+    more = ", ..." if len(verdicts) > MAX_LISTED_CELLS else ""
     return f"Skipped {ids}{more}: {verdicts[0].why}"
 
 

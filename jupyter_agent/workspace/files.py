@@ -49,7 +49,7 @@ class Files:
 
     async def _get(self, path: str, *, type: str) -> Mapping[str, Any]:
         if "\0" in path:
-            raise InvalidInput("A path has no NUL in it.")
+            raise InvalidInput("Paths must not contain NUL.")
         try:
             asked = self._contents.get(path.strip("/"), content=True, type=type)  # type: ignore[no-untyped-call]
             return cast(Mapping[str, Any], await ensure_async(asked))
@@ -58,5 +58,5 @@ class Files:
             if error.status_code == 404:
                 raise NotebookNotFound(f"There is nothing at `{path}`: {said}") from None
             if error.status_code == 403:
-                raise NotPermitted(f"`{path}` is not to be read: {said}") from None
+                raise NotPermitted(f"`{path}` cannot be read, permission denied: {said}") from None
             raise ToolError(f"`{path}` cannot be read: {said}") from None

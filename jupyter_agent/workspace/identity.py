@@ -50,7 +50,7 @@ class Identities:
     async def of(self, path: str) -> Identity:
         """What this path means now. Raises InvalidInput for what cannot be a path."""
         if "\0" in path:
-            raise InvalidInput("A path has no NUL in it.")
+            raise InvalidInput("Paths must not contain NUL.")
         path = await self._locate(path)
         if self._files is None:
             return Identity(path=path, name=_composed(path))

@@ -226,7 +226,7 @@ class Run:
 
     async def _drive(self) -> None:
         attending = asyncio.create_task(self._attend())
-        reply = ExecutionReply(status="error", note="It ended by a fault of ours.")
+        reply = ExecutionReply(status="error", note="It ended with an internal error.")
         try:
             reply = await self._execution
         except KernelUnavailable as error:

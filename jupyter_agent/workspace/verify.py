@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.analysis.compare import difference
-from jupyter_agent.document.cell import Cell, Output, said
+from jupyter_agent.document.cell import Cell, Output, metadata_text
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import OutputList
 from jupyter_agent.errors import Conflict
@@ -90,7 +90,7 @@ async def plan(nb: Lease) -> Plan:
     """What `verify` would run now. Raises KernelUnavailable for a kernel that is not installed."""
     cells = await nb.read()
     running = await nb.kernel()
-    named = said(nb.notebook.known_metadata, "kernelspec", "name")
+    named = metadata_text(nb.notebook.known_metadata, "kernelspec", "name")
     spec = await nb.work.services.kernels.kernelspec(running.name if running else named)
     code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
     return Plan(notebook=nb.notebook, kernel_name=spec["name"], cells=code)
@@ -110,8 +110,8 @@ async def verify(
     work, planned = nb.work, await plan(nb)
     if work.approved and dict(work.approved) != planned.versions:
         raise Conflict(
-            "Cells changed since this was allowed, so nothing was run. Repeat the call: it is "
-            "asked about anew."
+            "Cells changed since this was allowed, so nothing was run. Call again "
+            "to request approval."
         )
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began = time.monotonic()

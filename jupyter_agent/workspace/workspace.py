@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.carrier import Place
-from jupyter_agent.document.cell import Cell, CellType, said
+from jupyter_agent.document.cell import Cell, CellType, metadata_text
 from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.errors import (
     CellNotFound,
@@ -531,7 +531,7 @@ class Lease:
         await self.work.need(("write", "kernels"), ("write", "sessions"))
         await self.read()
         await self.release()
-        name = name or said(self.notebook.known_metadata, "kernelspec", "name")
+        name = name or metadata_text(self.notebook.known_metadata, "kernelspec", "name")
         self._forget()
         return await self.work.services.kernels.get(self.path, name=name)
 
@@ -572,7 +572,7 @@ class Lease:
         if kernel is not None:
             return kernel.language
         for key, name in (("language_info", "name"), ("kernelspec", "language")):
-            if language := said(self.notebook.known_metadata, key, name):
+            if language := metadata_text(self.notebook.known_metadata, key, name):
                 return language
         return "python"
 

@@ -63,8 +63,8 @@ synchronous = pytest.mark.parametrize("contents", [LargeFileManager], indirect=T
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "AWAKE", 0.05)
-    monkeypatch.setattr(room, "ASLEEP", 0.01)
+    monkeypatch.setattr(room, "PAGE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(room, "QUIET_PAGE_TIMEOUT_S", 0.01)
     monkeypatch.setattr(tab, "RECONNECT", 1.0)
     monkeypatch.setattr("jupyter_agent.carriers.registry.RECONNECT", 1.0)
     set_nodelay = IOStream.set_nodelay  # the system keeps short messages back for 40 ms otherwise

@@ -333,7 +333,7 @@ async def test_a_page_that_sleeps_is_not_waited_for(
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(room, "AWAKE", 0.3)
+    monkeypatch.setattr(room, "PAGE_TIMEOUT_S", 0.3)
     asleep = await Person(room_server, "a.ipynb").open()
     awake = await Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
@@ -409,7 +409,7 @@ async def test_a_room_that_does_not_answer_is_busy_and_nothing_hangs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
-    monkeypatch.setattr(room, "PATIENCE", 0.05)
+    monkeypatch.setattr(room, "ROOM_TIMEOUT_S", 0.05)
     async with room_server.room("a.ipynb")._update_lock:
         with pytest.raises(Busy, match="does not answer"):
             await notebook.update("a", old_string="1", new_string="2")

@@ -250,7 +250,7 @@ async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
 @pytest.fixture
 def shared(room_server: rooms.RoomServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a notebook in a room, in which nobody waits long for a page."""
-    monkeypatch.setattr(room, "AWAKE", 0.1)
+    monkeypatch.setattr(room, "PAGE_TIMEOUT_S", 0.1)
     path = room_server.root / "a.ipynb"
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
     return path
@@ -347,7 +347,7 @@ async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
     await notebook.close()
     inside = room_server.room("a.ipynb")
     assert len(inside.clients) == 1
-    monkeypatch.setattr(room, "AWAY", 0.0)
+    monkeypatch.setattr(room, "OFFLINE_GRACE_S", 0.0)
     notebook = await room_notebooks.get("a.ipynb")
     await notebook.delete("a")
     await notebook.close()

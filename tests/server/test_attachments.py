@@ -49,7 +49,7 @@ async def test_a_picture_is_kept_with_its_name_and_a_model_that_sees_none_is_not
     assert kept["parts"] == question["parts"]
     refused = await call("POST", "chat", body={**body, "model": "demo:tour"})
     assert (refused.status, refused.body["reason"]) == (400, "no_images")
-    assert "does not look at pictures" in refused.body["message"]
+    assert "does not support images" in refused.body["message"]
     images = (await call("GET", "models")).body["images"]
     assert images["demo:tour"] is False
     assert images["anthropic:claude-sonnet-5-5"] is True

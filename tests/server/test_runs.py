@@ -314,7 +314,7 @@ async def test_a_death_is_told_with_what_is_lost(
 async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
     call: Call, agent: JupyterAgent, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.tools.run.REACTION", 0.2)
+    monkeypatch.setattr("jupyter_agent.tools.run.INTERRUPT_GRACE_S", 0.2)
     code = (
         "import signal, time\nold = signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "end = time.time() + 3\nwhile time.time() < end: time.sleep(0.01)\n"

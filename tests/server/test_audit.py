@@ -97,7 +97,7 @@ async def test_the_audit_outlives_its_conversation_and_is_printed(
     assert lines[3].endswith("The user declined it. -> answered (No!)")
     assert f"local by tools  create_cell {PATH}  run: Mode `auto`" in lines[-1]
     assert main(["log", "other.ipynb", "--store", str(tmp_path / "store")]) == 1
-    assert "nothing of that" in capsys.readouterr().err
+    assert "No matching audit entries" in capsys.readouterr().err
     assert main(["log", "--store", str(tmp_path / "nowhere")]) == 1
     assert "no store" in capsys.readouterr().err
     shutil.rmtree(tmp_path / "nowhere", ignore_errors=True)

@@ -29,13 +29,13 @@ class UndoneTurn:
 
 
 async def undo_turn(
-    books: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellName] | None = None
+    stores: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellName] | None = None
 ) -> UndoneTurn:
     """Takes back the changes of a turn, or only those of some cells.
 
     A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
     """
-    journal = books.journal
+    journal = stores.journal
     every = await journal.of_turn(turn.id)
     entries = [
         entry
@@ -71,8 +71,8 @@ async def undo_turn(
         undone += result.undone
         conflicts += result.conflicts
         await _mark(journal, of_notebook, result)
-    await books.audit.add(_entries(work.user, turn.id, undone, conflicts))
-    books.announce(turn.conversation_id, turn.id)
+    await stores.audit.add(_entries(work.user, turn.id, undone, conflicts))
+    stores.announce(turn.conversation_id, turn.id)
     return UndoneTurn(undone=undone, conflicts=conflicts)
 
 

@@ -42,7 +42,7 @@ from jupyter_agent.server.routes import routes
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
-from jupyter_agent.workspace.identity import Identities
+from jupyter_agent.workspace.identity import Identities, root_of
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.visibility import SHARES
 from jupyter_agent.workspace.workspace import Services
@@ -176,7 +176,12 @@ class JupyterAgent(ExtensionApp):
             allow_keys=self.allow_keys,
         )
         rules = [Rule(**rule) for rule in self.rules]
-        database = Database(folder / "conversations.db", MIGRATIONS, self.log)
+        database = Database(
+            folder / "conversations.db",
+            MIGRATIONS,
+            self.log,
+            root=root_of(server.contents_manager),
+        )
         self.database = database
         self.presence = Presence(folder / "servers")
         self.recovery = RecoveryCopies(

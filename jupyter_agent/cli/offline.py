@@ -11,6 +11,9 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_data_dir
 
+from jupyter_agent.conversations.database import know_root
+from jupyter_agent.conversations.schema import MIGRATIONS
+
 
 class Unknown(Exception):
     """Nothing can be told; the text says why."""
@@ -41,6 +44,11 @@ def opened(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=5)) as db:
             db.row_factory = sqlite3.Row
+            if db.execute("PRAGMA user_version").fetchone()[0] < len(MIGRATIONS):
+                raise Unknown(
+                    f"The store {file} is of an earlier version: start Jupyter once with this one."
+                )
+            know_root(db, None)
             yield db
     except sqlite3.Error as error:
         raise Unknown(f"The store {file} cannot be read: {error}.") from None

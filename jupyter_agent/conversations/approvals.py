@@ -56,7 +56,7 @@ def rules_of(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[t
     """Within a transaction: (tool, path of the notebook) of each rule of a conversation."""
     rows = db.execute(
         "SELECT tool, notebook FROM rules WHERE owner = ? AND conversation_id = ?"
-        " ORDER BY tool, notebook",
+        " AND coalesce(root = root(), 1) ORDER BY tool, notebook",
         (owner, conversation_id),
     )
     return [(row["tool"], row["notebook"]) for row in rows]
@@ -111,7 +111,8 @@ def add_rules(db: sqlite3.Connection, turn_id: str, rules: Sequence[tuple[str, s
     """Within a transaction: these (tool, notebook) need no answer in the turn's conversation."""
     time = now()
     db.executemany(
-        "INSERT INTO rules (owner, conversation_id, tool, notebook, made)"
-        " SELECT owner, conversation_id, ?, ?, ? FROM turns WHERE id = ? ON CONFLICT DO NOTHING",
+        "INSERT INTO rules (owner, conversation_id, tool, notebook, made, root)"
+        " SELECT owner, conversation_id, ?, ?, ?, root FROM turns WHERE id = ?"
+        " ON CONFLICT DO UPDATE SET root = excluded.root",
         [(tool, notebook, time, turn_id) for tool, notebook in rules],
     )

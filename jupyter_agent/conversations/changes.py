@@ -157,9 +157,10 @@ def blame(
         SELECT changes.*, turns.owner, turns.conversation_id, turns.request, turns.question
         FROM changes JOIN turns ON turns.id = changes.turn_id
         WHERE changes.id IN (
-            SELECT max(id) FROM changes
-            WHERE notebook IN ({marks}) AND kind IN ('insert', 'update') AND NOT undone
-            GROUP BY cell_id)
+            SELECT max(changes.id) FROM changes JOIN turns ON turns.id = changes.turn_id
+            WHERE changes.notebook IN ({marks}) AND changes.kind IN ('insert', 'update')
+                AND NOT changes.undone AND coalesce(turns.root = root(), 1)
+            GROUP BY changes.cell_id)
         ORDER BY changes.id
         """,
         paths,
@@ -214,6 +215,7 @@ def pending(db: sqlite3.Connection, notebook: str, owner: str) -> list[dict[str,
         """
         SELECT changes.* FROM changes JOIN turns ON turns.id = changes.turn_id
         WHERE changes.notebook = ? AND turns.owner = ? AND changes.kind != 'outputs'
+            AND coalesce(turns.root = root(), 1)
             AND NOT changes.reviewed AND NOT changes.undone
         ORDER BY changes.id
         """,

@@ -57,8 +57,19 @@ class Database:
     patience = 5.0
     """Seconds for which a lock of another program is waited for."""
 
-    def __init__(self, path: Path, migrations: Sequence[str], log: logging.Logger) -> None:
+    def __init__(
+        self,
+        path: Path,
+        migrations: Sequence[str],
+        log: logging.Logger,
+        *,
+        root: str | None = None,
+    ) -> None:
+        """`root` is what stored paths count from, as a real path, and `root()` in statements; None
+        if paths are no files.
+        """
         self.path = path
+        self.root = root
         self.note: str | None = None
         """Why an earlier file was set aside, or the file cannot be used now."""
         self._migrations = migrations
@@ -137,7 +148,7 @@ class Database:
 
     def _usable(self) -> sqlite3.Connection:
         try:
-            return _connect(self.path, self._migrations, self.patience)
+            return self._connect()
         except (sqlite3.DatabaseError, NewerSchema) as error:
             if _code(error) in _PASSING:
                 raise
@@ -149,7 +160,17 @@ class Database:
                     source.rename(f"{aside}{suffix}")
             self.note = f"The store could not be used ({error}); it was kept as {aside.name}."
             self._log.error("jupyter_agent: %s", self.note)
-            return _connect(self.path, self._migrations, self.patience)
+            return self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = _connect(self.path, self._migrations, self.patience)
+        know_root(connection, self.root)
+        return connection
+
+
+def know_root(connection: sqlite3.Connection, root: str | None) -> None:
+    """Lets statements use `root()`."""
+    connection.create_function("root", 0, lambda: root, deterministic=True)
 
 
 class NewerSchema(Exception):

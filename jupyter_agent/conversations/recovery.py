@@ -22,7 +22,15 @@ _BLOCK_CHARS = 8_192
 makes blocks begin at the same lines in each copy, whatever was inserted above them."""
 _ENDS_BLOCK = 0xF
 """One line in 16 ends a block that is long enough."""
-_BY_PATH = ("conversations", "changes", "recovery", "rules")
+_HERE = "coalesce(root = root(), 1)"
+_BY_PATH = {
+    "conversations": "NOT EXISTS (SELECT 1 FROM turns WHERE turns.owner = conversations.owner AND"
+    f" turns.conversation_id = conversations.id AND NOT {_HERE})",
+    "changes": f"turn_id IN (SELECT id FROM turns WHERE {_HERE})",
+    "recovery": _HERE,
+    "rules": _HERE,
+}
+"""Tables with paths of notebooks, and which of their rows count from the root of this server."""
 
 
 class RecoveryCopies:
@@ -44,8 +52,8 @@ class RecoveryCopies:
 
         def write(db: sqlite3.Connection) -> None:
             (copy_id,) = db.execute(
-                "INSERT INTO recovery (notebook, content, size, made) VALUES (?, '', ?, ?)"
-                " RETURNING id",
+                "INSERT INTO recovery (notebook, content, size, made, root)"
+                " VALUES (?, '', ?, ?, root()) RETURNING id",
                 (notebook, len(content), now()),
             ).fetchone()
             _add_blocks(db, copy_id, content)
@@ -71,7 +79,7 @@ class RecoveryCopies:
         """The copies of a notebook, the newest first: `id`, `made`, `size` in characters."""
         rows = await self._database.rows(
             "SELECT id, made, coalesce(size, length(content)) AS size FROM recovery"
-            " WHERE notebook = ? ORDER BY id DESC",
+            " WHERE notebook = ? AND coalesce(root = root(), 1) ORDER BY id DESC",
             notebook,
         )
         return [dict(row) for row in rows]
@@ -81,7 +89,9 @@ class RecoveryCopies:
 
         def read(db: sqlite3.Connection) -> str | None:
             row = db.execute(
-                "SELECT content FROM recovery WHERE notebook = ? AND id = ?", (notebook, copy_id)
+                "SELECT content FROM recovery WHERE notebook = ? AND id = ?"
+                " AND coalesce(root = root(), 1)",
+                (notebook, copy_id),
             ).fetchone()
             if row is None:
                 return None
@@ -100,7 +110,7 @@ class RecoveryCopies:
         ).rowcount
         dropped += db.execute(
             "DELETE FROM recovery WHERE id IN (SELECT id FROM (SELECT id, row_number() OVER"
-            " (PARTITION BY notebook ORDER BY id DESC) AS number FROM recovery)"
+            " (PARTITION BY root, notebook ORDER BY id DESC) AS number FROM recovery)"
             " WHERE number > ?)",
             (PER_NOTEBOOK,),
         ).rowcount
@@ -157,10 +167,11 @@ async def follow(database: Database, old: str, new: str) -> None:
     """A file or folder was renamed: what is stored of its notebooks goes with it."""
 
     def write(db: sqlite3.Connection) -> None:
-        for table in _BY_PATH:
+        for table, here in _BY_PATH.items():
             db.execute(
                 f"UPDATE OR REPLACE {table} SET notebook = ?2 || substr(notebook, length(?1) + 1)"
-                " WHERE notebook = ?1 OR substr(notebook, 1, length(?1) + 1) = ?1 || '/'",
+                " WHERE (notebook = ?1 OR substr(notebook, 1, length(?1) + 1) = ?1 || '/')"
+                f" AND {here}",
                 (old, new),
             )
 

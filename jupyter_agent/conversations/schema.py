@@ -167,4 +167,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX copies_of_block ON recovery_blocks (digest);
     CREATE INDEX recovery_by_age ON recovery (made);
     """,
+    """
+    -- Servers with different root folders may share a store: paths count from the root of the turn,
+    -- as its real path. NULL, of an earlier version: any.
+    ALTER TABLE turns ADD COLUMN root TEXT;
+    ALTER TABLE rules ADD COLUMN root TEXT;
+    ALTER TABLE recovery ADD COLUMN root TEXT;
+    """,
 )

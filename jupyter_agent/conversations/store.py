@@ -44,6 +44,8 @@ class TurnRecord(Asked):
     usage: Usage
     started: str
     ended: str | None
+    root: str | None
+    """What the paths of its notebooks count from, as a real path; None if that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,9 @@ class ConversationStore:
                 (SELECT json_group_array(json(t.usage)) FROM turns t WHERE t.owner = c.owner
                 AND t.conversation_id = c.id) AS usages
             FROM conversations c
-            WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2)
+            WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2 AND coalesce((
+                SELECT t.root FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
+                ORDER BY t.position DESC LIMIT 1) = root(), 1))
               AND (?3 IS NULL OR c.title LIKE '%' || ?3 || '%' ESCAPE '\\' OR EXISTS (
                 SELECT 1 FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
                 AND t.question LIKE '%' || ?3 || '%' ESCAPE '\\'))
@@ -295,8 +299,8 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     db.execute(
         """
         INSERT INTO turns (id, owner, conversation_id, position, question_id, question, answer_id,
-            request, idempotency_key, server, state, started)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?)
+            request, idempotency_key, server, state, started, root)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?, root())
         """,
         (
             turn.id,
@@ -377,6 +381,7 @@ def _turn(row: sqlite3.Row) -> TurnRecord:
         usage=Usage(**json.loads(row["usage"])),
         started=row["started"],
         ended=row["ended"],
+        root=row["root"],
     )
 
 

@@ -13,7 +13,7 @@ from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import Undone, undo
-from jupyter_agent.errors import ToolError
+from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.workspace.workspace import WRITE, Workspace
 
 CellName: TypeAlias = tuple[str, str]
@@ -49,6 +49,7 @@ async def undo_turn(
     for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
         of_notebook = list(group)
         try:
+            _refuse_other_root(turn, stores.conversations.database.root)
             async with work.lease(path, WRITE) as nb:
                 await nb.take()
                 result = await undo(
@@ -74,6 +75,14 @@ async def undo_turn(
     await stores.audit.add(_entries(work.user, turn.id, undone, conflicts))
     stores.announce(turn.conversation_id, turn.id)
     return UndoneTurn(undone=undone, conflicts=conflicts)
+
+
+def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:
+    if None not in (turn.root, root) and turn.root != root:
+        raise Conflict(
+            f"The turn worked in `{turn.root}`, this server in `{root}`. Start Jupyter there to "
+            "take it back."
+        )
 
 
 def _entries(

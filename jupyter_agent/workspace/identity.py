@@ -73,6 +73,13 @@ class Identities:
         return not files.allow_hidden and bool(await ensure_async(asked))
 
 
+def root_of(contents: ContentsManager) -> str | None:
+    """The real path of the folder that paths count from; None for managers of no plain files."""
+    return (
+        os.path.realpath(contents.root_dir) if isinstance(contents, FileContentsManager) else None
+    )
+
+
 def _look(root: Path, path: str) -> tuple[Identity, str]:
     """What a path below the root means, and where below the root it leads."""
     straight = root.joinpath(*path.split("/"))

@@ -31,6 +31,7 @@ from nbformat.v4 import new_code_cell, new_notebook, writes
 from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers import Notebooks, TabLink, Tabs
 from jupyter_agent.carriers.tab_link import PROTOCOL
+from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.text.notebook import render
 from jupyter_agent.text.search import search
 
@@ -108,8 +109,21 @@ class Tab(threading.Thread):
             request = json.loads(frame)
             if request["op"] == "attach":
                 self._send(notebook.ydoc.get_update())
+            elif request["op"] == "edit":
+                self._send(self._edited(notebook, request["edit"]))
             if "id" in request:
                 self._send(json.dumps({"re": request["id"], "hash": self._model["hash"]}))
+
+    @staticmethod
+    def _edited(notebook: YNotebook, edit: Mapping[str, Any]) -> bytes:
+        """What the page's own deletion or move of a cell sends."""
+        before, cells = notebook.ydoc.get_state(), SharedCells(notebook)
+        if edit["kind"] == "remove":
+            asyncio.run(cells.delete(edit["cell"]))
+        else:
+            asyncio.run(cells.move(edit["cell"], edit["index"]))
+        cells.close()
+        return notebook.ydoc.get_update(before)
 
     def close(self) -> None:
         self._frames.put(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -48,6 +48,28 @@ class Prepared:
         """A hash of all that the answer to this question is given for."""
         return question.binding(self.tool.name, self.input)
 
+    def audit(
+        self,
+        work: Workspace,
+        outcome: CallOutcome,
+        why: str = "",
+        *,
+        result: Result | None = None,
+        changes: Sequence[Change] = (),
+    ) -> Audit:
+        """What came of the call."""
+        return Audit(
+            work=work,
+            call_id=self.call_id,
+            act=self.act,
+            input=self.input,
+            decision=self.decision,
+            outcome=outcome,
+            why=why,
+            result=result,
+            changes=result.changes if result else changes,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
@@ -67,7 +89,7 @@ class Audit:
     """What it did to cells, also where it failed."""
 
 
-Record: TypeAlias = Callable[[Audit], Awaitable[None]]
+Record: TypeAlias = Callable[[Audit], Coroutine[Any, Any, None]]
 
 
 async def _unrecorded(audit: Audit) -> None:
@@ -132,7 +154,7 @@ class Dispatcher:
                 f"{prepared.decision.reason} Nobody can be asked here: "
                 f'name it in `allow` (["{name}"]) or choose a freer `mode`.'
             )
-            await self._note(prepared, work, "refused", why)
+            await self._record(prepared.audit(work, "refused", why))
             raise NeedsApproval(why)
         return await self.run(prepared, work, policy, progress)
 
@@ -157,7 +179,7 @@ class Dispatcher:
             decision = Decision(verdict="deny", reason=error.message)
         prepared = Prepared(tool=tool, input=input, act=act, decision=decision, call_id=call_id)
         if decision.verdict == "deny":
-            await self._note(prepared, work, "refused", decision.reason)
+            await self._record(prepared.audit(work, "refused", decision.reason))
             raise NotPermitted(decision.reason)
         return prepared
 
@@ -176,7 +198,7 @@ class Dispatcher:
 
     async def decline(self, prepared: Prepared, work: Workspace, reason: str) -> None:
         """A person said no."""
-        await self._note(prepared, work, "refused", reason)
+        await self._record(prepared.audit(work, "refused", reason))
 
     async def run(
         self,
@@ -202,7 +224,7 @@ class Dispatcher:
             await self._note_failure(prepared, work, error)
             raise
         except asyncio.CancelledError:
-            await self._note_surely(prepared, work, "stopped", _STOPPED)
+            await self._note_surely(prepared.audit(work, "stopped", _STOPPED))
             raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
@@ -211,7 +233,7 @@ class Dispatcher:
             text=self.redact_for_model(result.text),
             facts=map_strings(result.facts, self.mask),
         )
-        await self._note_surely(prepared, work, "done", result=result)
+        await self._note_surely(prepared.audit(work, "done", result=result))
         return result
 
     @asynccontextmanager
@@ -263,7 +285,7 @@ class Dispatcher:
     async def _note_failure(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
         outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
         changes = error.changes if isinstance(error, NotConfirmed) else ()
-        await surely(self._note(prepared, work, outcome, error.message, changes=changes))
+        await surely(self._record(prepared.audit(work, outcome, error.message, changes=changes)))
 
     def _masking(self, progress: Progress) -> Progress:
         async def masked(output: Mapping[str, Any]) -> None:
@@ -271,42 +293,12 @@ class Dispatcher:
 
         return masked
 
-    async def _note_surely(
-        self,
-        prepared: Prepared,
-        work: Workspace,
-        outcome: CallOutcome,
-        why: str = "",
-        result: Result | None = None,
-    ) -> None:
+    async def _note_surely(self, audit: Audit) -> None:
         """Notes what has happened, whoever cancels the call meanwhile."""
         try:
-            await surely(self._note(prepared, work, outcome, why, result))
+            await surely(self._record(audit))
         except StoreUnavailable as error:  # it has happened: that must be told all the same
-            log.error("`%s` is not in the audit: %s", prepared.act.tool, error)
-
-    async def _note(
-        self,
-        prepared: Prepared,
-        work: Workspace,
-        outcome: CallOutcome,
-        why: str = "",
-        result: Result | None = None,
-        changes: Sequence[Change] = (),
-    ) -> None:
-        await self._record(
-            Audit(
-                work=work,
-                call_id=prepared.call_id,
-                act=prepared.act,
-                input=prepared.input,
-                decision=prepared.decision,
-                outcome=outcome,
-                why=why,
-                result=result,
-                changes=result.changes if result else changes,
-            )
-        )
+            log.error("`%s` is not in the audit: %s", audit.act.tool, error)
 
 
 async def _located(tool: Tool, work: Workspace) -> Tool:

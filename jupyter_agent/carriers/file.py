@@ -113,10 +113,7 @@ class FileCarrier:
     async def trust(self, cell_id: str) -> None:
         self._approved.add(cell_id)
 
-    def begin(self) -> None:
-        pass
-
-    async def prepare_removal(self) -> None:
+    async def begin(self, *, removes: bool) -> None:
         pass
 
     async def withdraw(self) -> None:

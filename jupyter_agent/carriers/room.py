@@ -160,11 +160,8 @@ class RoomCarrier:
         metadata = self.cells.get(cell_id).metadata
         self.cells.write_metadata(cell_id, {**metadata, "trusted": True})
 
-    def begin(self) -> None:
-        pass
-
-    async def prepare_removal(self) -> None:
-        if self._shadow is None:
+    async def begin(self, *, removes: bool) -> None:
+        if removes and self._shadow is None:
             self._attach_shadow(await copied(self.cells.document.ydoc))
             self._hold()
             await give_way()

@@ -107,11 +107,8 @@ class TabCarrier:
     async def trust(self, cell_id: str) -> None:
         await self.link.request("trust", self.link.timeouts.sync, cell_id)
 
-    def begin(self) -> None:
+    async def begin(self, *, removes: bool) -> None:
         self._operation, self._asked = uuid4().hex, []
-
-    async def prepare_removal(self) -> None:
-        pass  # the page removes cells itself
 
     async def remove(self, cell_id: str, source: str) -> None:
         """As StructuralEdits has it."""

@@ -90,12 +90,10 @@ class Carrier(Protocol):
         ran themselves.
         """
 
-    def begin(self) -> None:
-        """Called before each edit: what `withdraw` would take back is what is done from now on."""
+    async def begin(self, *, removes: bool) -> None:
+        """Called before each edit: what `withdraw` would take back is what is done from now on.
 
-    async def prepare_removal(self) -> None:
-        """Called before an edit that may delete, move or retype a cell: time for what would hold up
-        the event loop.
+        `removes`: it may delete, move or retype a cell; time for what would hold up the event loop.
         """
 
     async def withdraw(self) -> None:

@@ -277,9 +277,7 @@ class Notebook:
         `removes`: it may delete or move a cell.
         """
         async with self._operation() as carrier:
-            if removes:
-                await carrier.prepare_removal()
-            _, saved = await self._carry_out(carrier, operation)
+            _, saved = await self._carry_out(carrier, operation, removes=removes)
             return saved
 
     # ---- running
@@ -346,18 +344,15 @@ class Notebook:
         removes: bool = False,
     ) -> Edit:
         async with self._operation() as carrier:
-            if removes:
-                await carrier.prepare_removal()
             outcome: EditOutcome | None = None
-            path = carrier.path
 
             async def change(cells: SharedCells) -> Sequence[Change]:
                 nonlocal outcome
-                order = list(cells.ids())
+                path, order = carrier.path, list(cells.ids())
                 outcome = await operation(cells)
                 return [_with_neighbours(each, order) for each in outcome.changes(path, cells)]
 
-            changes, saved = await self._carry_out(carrier, change)
+            changes, saved = await self._carry_out(carrier, change, removes=removes)
             assert outcome is not None
             cell = None if outcome.kind == "delete" else carrier.cells.get(outcome.cell_id)
             return Edit(cell, list(changes), saved, outcome.merged)
@@ -366,11 +361,13 @@ class Notebook:
         self,
         carrier: Carrier,
         operation: Callable[[SharedCells], Coroutine[Any, Any, Sequence[Change]]],
+        *,
+        removes: bool,
     ) -> tuple[Sequence[Change], Saved]:
         """Change the document, confirm and verify; take back what could not be confirmed."""
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
-        carrier.begin()
+        await carrier.begin(removes=removes)
         with Retraction(carrier.cells) as retract:
             try:
                 changes = await surely(operation(carrier.cells))

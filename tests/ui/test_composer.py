@@ -334,6 +334,21 @@ def test_commands_of_the_users_own_come_from_their_settings(
         assert "Say in German: good morning!" in sent(lab)
 
 
+def test_keys_pressed_as_soon_as_the_field_has_the_focus_are_not_lost(
+    notebook: OpenNotebook,
+) -> None:
+    notebook.page.evaluate(
+        """() => document.addEventListener('focusin', ({target}) => {
+            if (target.closest('.jp-Agent-composer')) {
+                [...'/ex'].forEach(key => document.execCommand('insertText', false, key));
+            }
+        })"""
+    )
+    panel = Panel(notebook.page).open()
+    expect(panel.message).to_have_value("/ex")
+    expect(suggestions(panel)).not_to_have_count(0)
+
+
 def test_the_field_grows_with_what_is_written(panel: Panel) -> None:
     def height() -> float:
         box = panel.message.bounding_box()

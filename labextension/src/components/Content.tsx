@@ -15,13 +15,13 @@ import { Waiting } from './Waiting';
 
 export interface IContentProps {
   services: IServices;
-  /** Called when all of it is in the page; what it returns, when it is taken out. */
+  /** Called when all of it is in the page and follows its stores; what it returns, when it is taken out. */
   onMounted: () => () => void;
 }
 
 /** All that the panel shows. */
 export function Content({ services, onMounted }: IContentProps): React.JSX.Element {
-  React.useLayoutEffect(onMounted, [onMounted]);
+  React.useEffect(onMounted, [onMounted]); // with the subscriptions: React takes back what is typed before
   return (
     <Services.Provider value={services}>
       <Panel />

@@ -24,6 +24,7 @@ from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
 from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
@@ -152,6 +153,12 @@ class JupyterAgent(ExtensionApp):
         config=True,
         help="Characters of a run's outputs that the model is told.",
     )
+    trust_instructions = Bool(
+        False,
+        config=True,
+        help="Whether `AGENTS.md` and `CLAUDE.md` of every folder are followed though the user has "
+        "not seen and trusted them.",
+    )
     recovery_days = Float(
         14.0, min=0, config=True, help="Days for which copies of notebooks are kept."
     )
@@ -206,6 +213,7 @@ class JupyterAgent(ExtensionApp):
                 max_mode=self.max_mode,
                 rules=rules,
                 share=self.share,
+                trust_instructions=self.trust_instructions,
             ),
             self.presence,
             self.log,
@@ -225,6 +233,7 @@ class JupyterAgent(ExtensionApp):
             approvals=ApprovalStore(database),
             requests=RequestStore(database, self.models.mask),
             rules=RuleStore(database),
+            trust=TrustStore(database),
             audit=AuditLog(database),
             announce=announcer(server.event_logger),
         )

@@ -2,13 +2,14 @@
 
 Messages are Anthropic's JSON. One of the assistant may carry one key more, `model`, which says who
 wrote it; one with `keeps` is a summary that stands for all messages before it but for so many of
-the last; one with `leads` holds the facts that come before the question of a turn, in the same
-message. Such keys are taken off before sending.
+the last; one with `leads` holds what comes before the question of a turn, in the same message;
+one with `instructs` begins with the instructions of the project, and the key is their digest. Such
+keys are taken off before sending.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.agent.reply import INVALID_INPUT
@@ -50,6 +51,16 @@ class Transcript:
         """
         return self._add({"role": "user", "content": [_text(facts)], "leads": True})
 
+    def instruct(self, text: str, digest: str) -> tuple[Message, ...]:
+        """Put the instructions of the project before the last question; they outlive a summary."""
+        block = _text(text)
+        return self._add({"role": "user", "content": [block], "leads": True, "instructs": digest})
+
+    @property
+    def instructed(self) -> str:
+        """The digest of the instructions that the model was last given, or empty."""
+        return next((str(each["instructs"]) for each in self._instructing()), "")
+
     def finish(self) -> tuple[Message, ...]:
         """Answer the calls that the last message left open, as after a crash."""
         open_calls = unanswered(self.messages)
@@ -74,7 +85,17 @@ class Transcript:
         content = [_text(f"[Summary of the conversation so far]\n{summary}")]
         if self._open > 1:  # within a turn: what is asked is not left to the summary
             content += [_text("[The question of this turn]"), *self._question()]
-        return self._add({"role": "user", "content": content, "keeps": self._open})
+        message: dict[str, Any] = {"role": "user", "content": content, "keeps": self._open}
+        kept = self.messages[len(self.messages) - self._open :]
+        instructing = next(self._instructing(), None)
+        if instructing is not None and instructing not in kept:
+            instructions = instructing["content"][0]
+            others = [block for block in content if block != instructions]
+            message |= {
+                "content": [instructions, *others],
+                "instructs": instructing["instructs"],
+            }
+        return self._add(message)
 
     def elide(self) -> bool:
         """Shorten what older calls returned; False when there is nothing left to shorten.
@@ -98,6 +119,10 @@ class Transcript:
             return 0
         return 2 if _answers(self.messages[-1]) else 1
 
+    def _instructing(self) -> Iterator[Message]:
+        """The messages that begin with instructions of the project, the last first."""
+        return (message for message in reversed(self.messages) if "instructs" in message)
+
     def _question(self) -> list[Block]:
         asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _answers(m))
         return list(next(asked, {"content": []})["content"])
@@ -112,7 +137,8 @@ class Transcript:
         elif "leads" in message and self.messages:
             question = self.messages[-1]
             content = [*message["content"], *question["content"]]
-            self.messages[-1] = {**question, "content": content}
+            more = {key: message[key] for key in ("instructs",) if key in message}
+            self.messages[-1] = {**question, **more, "content": content}
         else:
             self.messages.append(message)
 

@@ -1,14 +1,22 @@
-"""What people want of every answer: files next to the notebook, and a person's own settings."""
+"""What people want of every answer: files next to the notebook, and a person's own settings.
+
+A file comes with a folder, which may be a stranger's: it is followed once the person has seen and
+trusted its text, or if whoever asks vouches for the folder.
+"""
 
 from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.permissions import INSTRUCTION_FILES
 from jupyter_agent.agent.prompt import Instructions
+from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.errors import NotebookNotFound, NotPermitted, ToolError
+from jupyter_agent.events import Notice
 from jupyter_agent.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -17,24 +25,113 @@ MOST_CHARACTERS = 8_000
 OWN = "settings"
 """The source of what a person sends along with each question."""
 
+Trust: TypeAlias = Literal["trusted", "declined", "new", "changed"]
+"""`changed`: another text of the file was trusted."""
 
-async def find_instructions(
-    work: Workspace, own: str = "", mask: Callable[[str], str] = str
-) -> list[Instructions]:
-    """What applies to the workspace's own notebook, the most particular last.
 
-    That is the root's file, then the one of the notebook's folder, then what the person wants
-    (`own`). `mask` takes secrets out. A file that cannot be read is left out, and so is what is
-    reached through a link: nobody asked for it, and a cloned folder may link to a private key.
+@dataclass(frozen=True, kw_only=True)
+class ProjectInstructions:
+    """The files that apply to a notebook, the most particular last, and what became of each."""
+
+    files: Sequence[tuple[Instructions, Trust]]
+    trust_all: bool = False
+
+    @property
+    def followed(self) -> list[Instructions]:
+        return [each for each, trust in self.files if self.trust_all or trust == "trusted"]
+
+    @property
+    def left_out(self) -> list[Instructions]:
+        """Those that nobody has decided about."""
+        return [
+            each for each, trust in self.files if not self.trust_all and trust in ("new", "changed")
+        ]
+
+    def describe(self) -> list[dict[str, object]]:
+        """docs/api.md's `instructions`, with what a person needs to decide about each."""
+        return [
+            {**shown, "trust": trust, "digest": each.digest, "text": each.text}
+            for (each, trust), shown in zip(
+                self.files, describe([each for each, _ in self.files]), strict=True
+            )
+        ]
+
+    def notice(self) -> Notice | None:
+        """Says which files were left out; None if none was."""
+        if not self.left_out:
+            return None
+        sources = [each.source for each in self.left_out]
+        names = ", ".join(f"`{source}`" for source in sources)
+        return Notice(
+            kind="instructions-left-out",
+            text=f"{names} was not followed: you have not decided yet whether to trust it. "
+            "Decide in the panel, or send `trust_instructions: true`.",
+            facts={"sources": sources},
+        )
+
+
+class TrustStore:
+    """What people decided about files of instructions; it counts for one root and one text."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._root = database.root or ""
+
+    async def decide(self, owner: str, instructions: Instructions, *, trusted: bool) -> None:
+        """Remembers whether this text is to be followed."""
+        await self._database.execute(
+            "INSERT OR REPLACE INTO trust (owner, root, path, digest, trusted, decided)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            owner,
+            self._root,
+            instructions.source,
+            instructions.digest,
+            trusted,
+            now(),
+        )
+
+    async def sorted(
+        self, owner: str, files: Sequence[Instructions], *, trust_all: bool = False
+    ) -> ProjectInstructions:
+        """The files with what their owner decided about each."""
+        decided: Mapping[str, Any] = {}
+        if files:
+            rows = await self._database.rows(
+                "SELECT path, digest, trusted FROM trust WHERE owner = ? AND root = ?",
+                owner,
+                self._root,
+            )
+            decided = {row["path"]: row for row in rows}
+        return ProjectInstructions(
+            files=[(each, _trust(each, decided.get(each.source))) for each in files],
+            trust_all=trust_all,
+        )
+
+
+def _trust(instructions: Instructions, decided: Any) -> Trust:
+    if decided is None:
+        return "new"
+    if decided["digest"] == instructions.digest:
+        return "trusted" if decided["trusted"] else "declined"
+    return "changed" if decided["trusted"] else "new"
+
+
+async def find_instructions(work: Workspace) -> list[Instructions]:
+    """The files that apply to the workspace's own notebook, the most particular last.
+
+    That is the root's file, then the one of the notebook's folder. A file that cannot be read is
+    left out, and so is what is reached through a link: nobody asked for it, and a cloned folder may
+    link to a private key.
     """
-    found = []
     home = posixpath.normpath((work.home or "").strip("/"))
-    for folder in dict.fromkeys(["", posixpath.dirname(home)]):
-        if (instructions := await _in_folder(work, folder)) is not None:
-            found.append(instructions)
-    if own.strip():
-        found.append(_limited(OWN, own))
-    return [Instructions(source=each.source, text=mask(each.text), cut=each.cut) for each in found]
+    folders = dict.fromkeys(["", posixpath.dirname(home)])
+    found = [await _in_folder(work, folder) for folder in folders]
+    return [each for each in found if each is not None]
+
+
+def own_instructions(text: str) -> Instructions | None:
+    """What a person wants of every answer, from their settings; None if it is blank."""
+    return _limited(OWN, text) if text.strip() else None
 
 
 def describe(instructions: Sequence[Instructions]) -> list[dict[str, object]]:

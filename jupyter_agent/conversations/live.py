@@ -17,6 +17,7 @@ from jupyter_agent.agent.turn import Ending, Moment, Stop
 from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore, allowing
 from jupyter_agent.conversations.audit import AuditLog, answer_entry, entry_of
 from jupyter_agent.conversations.changes import Journal
+from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.log import Batch, TurnState, capped
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
@@ -56,6 +57,7 @@ class TurnStores:
     approvals: ApprovalStore
     requests: RequestStore
     rules: RuleStore
+    trust: TrustStore
     audit: AuditLog
     announce: Announce
 

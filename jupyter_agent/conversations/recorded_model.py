@@ -21,9 +21,11 @@ _SENT: Mapping[Share, str] = {
 }
 
 
-async def notices(store: RequestStore, opening: Opening, model: Model) -> Sequence[Notice]:
-    """What a person is told before a turn sends anything."""
-    told = [await _first_sending(store, opening.turn, model), _left_out(opening)]
+async def notices(
+    store: RequestStore, opening: Opening, model: Model, *others: Notice | None
+) -> Sequence[Notice]:
+    """What a person is told before a turn sends anything; `others` may be None."""
+    told = [await _first_sending(store, opening.turn, model), _left_out(opening), *others]
     return [notice for notice in told if notice is not None]
 
 

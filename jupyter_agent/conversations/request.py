@@ -36,6 +36,8 @@ class TurnRequest:
     attachments: Sequence[Attachment] = ()
     instructions: str = ""
     """What the user wants of every answer."""
+    trust_instructions: bool = False
+    """Whether instructions of the notebook's folder are followed though nobody trusted them."""
     share: Share = "all"
     """How much of notebooks the user lets the model see."""
     client: str | None = None
@@ -63,3 +65,5 @@ class Rules:
     rules: Sequence[Rule] = ()
     share: Share = "all"
     """How much of notebooks models may see at most."""
+    trust_instructions: bool = False
+    """Whether instructions of folders are followed though nobody trusted them."""

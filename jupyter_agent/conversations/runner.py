@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,11 +17,16 @@ from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
-from jupyter_agent.agent.prompt import Instructions, system
+from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Moment, Turn, broken
 from jupyter_agent.conversations.approvals import allowing
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
-from jupyter_agent.conversations.instructions import describe, find_instructions
+from jupyter_agent.conversations.instructions import (
+    ProjectInstructions,
+    describe,
+    find_instructions,
+    own_instructions,
+)
 from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
 from jupyter_agent.conversations.liveness import Interrupted, Presence, started
 from jupyter_agent.conversations.recorded_model import RecordedModel, notices
@@ -55,7 +61,8 @@ class _Begun:
     request: TurnRequest
     model: Model
     work: Workspace
-    system: str
+    project: ProjectInstructions
+    own: Instructions | None
     opening: Opening
 
 
@@ -130,6 +137,16 @@ class TurnRunner:
         """How much of notebooks a caller's model sees, below the administrator's ceiling."""
         return strictest(wanted, self._rules.share)
 
+    async def instructions(
+        self, work: Workspace, *, trust_all: bool = False
+    ) -> ProjectInstructions:
+        """The files of instructions that apply to the workspace's own notebook."""
+        return await self.stores.trust.sorted(
+            work.user,
+            await find_instructions(work),
+            trust_all=trust_all or self._rules.trust_instructions,
+        )
+
     # -- starting
 
     def keyed(self, owner: str, key: str | None) -> asyncio.Lock:
@@ -194,12 +211,14 @@ class TurnRunner:
             reads=self.reads(request.owner, request.conversation_id),
             share=self.share(request.share),
         )
-        instructions = await find_instructions(work, request.instructions, self._models.mask)
-        opening = await self._begin(request, model, turn_id, work, instructions)
+        project = await self.instructions(work, trust_all=request.trust_instructions)
+        own = own_instructions(request.instructions)
+        followed = [*project.followed, *([own] if own else [])]
+        opening = await self._begin(request, model, turn_id, work, followed)
         live = LiveTurn(opening.turn, self.stores, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
         self.stores.announce(request.conversation_id, turn_id)
-        begun = _Begun(request, model, work, system(instructions), opening)
+        begun = _Begun(request, model, work, project, own, opening)
         live.task = asyncio.create_task(self._run(live, begun))
         return live
 
@@ -280,20 +299,34 @@ class TurnRunner:
         transcript = Transcript(opening.history)
         share, told = record.request["share"], self._dispatcher.redact_for_model
         facts = await situation(work, request, share, told, opening.verdicts)
-        said = await notices(self.stores.requests, opening, model)
-        await live.append(Moment(events=tuple(said), messages=transcript.situate(facts)))
+        leading = [*transcript.situate(facts), *self._instruct(transcript, begun.project)]
+        said = await notices(self.stores.requests, opening, model, begun.project.notice())
+        await live.append(Moment(events=tuple(said), messages=tuple(leading)))
         return Turn(
             model=self._recorded(model, record.id, work),
             transcript=transcript,
             dispatcher=self._dispatcher,
             work=work,
             policy=policy,
-            system=begun.system,
+            system=told(system(begun.own)),
             answers=live,
             limits=request.limits,
             facts=self._models.facts(model.id),
             stop=live.stop,
         )
+
+    def _instruct(
+        self, transcript: Transcript, project: ProjectInstructions
+    ) -> tuple[Message, ...]:
+        """Gives the model the instructions of the project, unless it has the same ones."""
+        followed = project.followed
+        digest = ":".join(each.digest for each in followed)
+        if digest == transcript.instructed:
+            return ()
+        text = self._dispatcher.redact_for_model(
+            project_instructions(followed, f"end-{secrets.token_hex(4)}")
+        )
+        return transcript.instruct(text, digest)
 
     async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:
         """Stores what the turn yields. A store that fails stops the turn, and is raised then."""

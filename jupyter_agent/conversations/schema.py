@@ -174,4 +174,16 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE rules ADD COLUMN root TEXT;
     ALTER TABLE recovery ADD COLUMN root TEXT;
     """,
+    """
+    -- What a person decided about a file of instructions: it holds for the text with this digest.
+    CREATE TABLE trust (
+        owner TEXT NOT NULL,
+        root TEXT NOT NULL,                 -- real path; empty if paths are no files
+        path TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        trusted INTEGER NOT NULL,
+        decided TEXT NOT NULL,
+        PRIMARY KEY (owner, root, path)
+    ) WITHOUT ROWID;
+    """,
 )

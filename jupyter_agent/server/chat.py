@@ -47,6 +47,8 @@ class ChatBody(BaseModel):
     context: list[Attachment] = Field(default_factory=list)
     instructions: str = ""
     """What the user wants of every answer, from their settings."""
+    trust_instructions: bool = False
+    """Whether `AGENTS.md` and `CLAUDE.md` are followed though the user has not trusted them."""
     share: Share = "all"
     """How much of notebooks the model may see; administrator and notebook may say less."""
     mode: Mode = "ask"
@@ -183,6 +185,7 @@ class ChatHandler(TurnAnswers):
             limits=self._limits(body),
             attachments=attachments,
             instructions=body.instructions,
+            trust_instructions=body.trust_instructions,
             share=body.share,
             client=page_of(self, body.client),
             on_approval=body.on_approval,

@@ -103,6 +103,7 @@ def routes(
         Route("providers/{provider}/models", status.OfferedHandler, {"models": models}),
         Route("providers/{provider}/key", status.KeyHandler, {"models": models}),
         Route("status", status.StatusHandler, done),
+        Route("instructions", status.InstructionsHandler, done),
         Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]
     description: dict[str, Any] = {}

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 
 from jupyter_agent import __version__
 from jupyter_agent.carriers.ydoc import collaboration
-from jupyter_agent.conversations.instructions import describe, find_instructions
+from jupyter_agent.conversations.instructions import ProjectInstructions, describe
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.document.cell import CarrierName
-from jupyter_agent.errors import Busy
+from jupyter_agent.errors import Busy, RequestError
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Services, Workspace
@@ -66,12 +66,26 @@ class KeyHandler(ProvidersHandler):
         self.answer_nothing()
 
 
-class StatusHandler(AgentHandler):
-    """`GET status`"""
+class ProjectHandler(AgentHandler):
+    """What the routes that know the instructions of a folder share."""
 
     def initialize(self, runner: TurnRunner, services: Services) -> None:
         self.runner = runner
         self.services = services
+
+    async def project(self, path: str) -> ProjectInstructions:
+        """Those that apply to a notebook, or to any file in its folder."""
+        work = Workspace(
+            services=self.services,
+            user=self.owner,
+            authorize=Authorizer(self),
+            home=path.strip("/") or None,
+        )
+        return await self.runner.instructions(work)
+
+
+class StatusHandler(ProjectHandler):
+    """`GET status`"""
 
     @operation("read", query=("notebook",))
     async def get(self) -> None:
@@ -79,6 +93,7 @@ class StatusHandler(AgentHandler):
         of the store, how much models may see at most, and the files of instructions that a turn on
         `notebook` would follow."""
         database = self.runner.stores.conversations.database
+        project = await self.project(self.get_query_argument("notebook", ""))
         carriers, no_rooms = _carriers(self.settings)
         turns = [
             {
@@ -97,16 +112,45 @@ class StatusHandler(AgentHandler):
                 "notebooks": self.services.notebooks.open(),
                 "turns": turns,
                 "share": self.runner.share("all"),
-                "instructions": describe(await find_instructions(self._workspace())),
+                "instructions": describe(project.followed),
                 "store": {"ok": database.note is None, "note": database.note},
             }
         )
 
-    def _workspace(self) -> Workspace:
-        path = self.get_query_argument("notebook", "").strip("/")
-        authorize = Authorizer(self)
-        return Workspace(
-            services=self.services, user=self.owner, authorize=authorize, home=path or None
+
+class TrustBody(BaseModel):
+    """What a person decided about a file of instructions, having read the text with this digest."""
+
+    source: str = Field(min_length=1, max_length=4096)
+    digest: str = Field(min_length=1, max_length=128)
+    trusted: bool
+
+
+class InstructionsHandler(ProjectHandler):
+    """`instructions`"""
+
+    @operation("read", query=("notebook",))
+    async def get(self) -> None:
+        """The files of instructions that apply to `notebook`, with their texts and whether this
+        user trusts them."""
+        project = await self.project(self.get_query_argument("notebook", ""))
+        self.answer({"instructions": project.describe()})
+
+    @operation("write", body=TrustBody, answers=204)
+    async def post(self, body: TrustBody) -> None:
+        """Remembers whether a text is to be followed. 409 if the file has another text by now."""
+        project = await self.project(body.source)
+        for each, _ in project.files:
+            if (each.source, each.digest) == (body.source, body.digest):
+                await self.runner.stores.trust.decide(self.owner, each, trusted=body.trusted)
+                self.answer_nothing()
+                return
+        raise RequestError(
+            409,
+            "conflict",
+            f"`{body.source}` has changed since it was read, or is gone. Read it again, and decide "
+            "about its current text.",
+            instructions=project.describe(),
         )
 
 

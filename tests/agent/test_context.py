@@ -206,3 +206,41 @@ async def test_a_summary_of_a_summary_alone_is_not_made() -> None:
     assert transcript.older == []
     again = Transcript([*said, *stored])
     assert again.messages == transcript.messages == stored
+
+
+# -- the instructions of a project
+
+
+def question(text: str) -> Message:
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+
+async def test_instructions_of_the_project_outlive_summaries() -> None:
+    transcript = Transcript([question("First?")])
+    stored = [*transcript.situate("Facts."), *transcript.instruct("Write British English.", "d1")]
+    stored += transcript.append("assistant", [says("First.")])
+    stored += transcript.append("user", [says("Second?")])
+    for summary in ("Greetings.", "More greetings."):
+        stored += transcript.replace_older(summary)
+        sent = json.dumps(transcript.sendable("m"))
+        assert sent.count("Write British English.") == 1
+        assert "instructs" not in sent
+        assert transcript.instructed == "d1"
+        stored += transcript.append("assistant", [says("Answer.")])
+        stored += transcript.append("user", [says("Next?")])
+    again = Transcript([question("First?"), *stored])
+    assert again.messages == transcript.messages
+
+
+async def test_a_summary_within_the_turn_says_the_instructions_once_before_the_question() -> None:
+    transcript = Transcript([question("Question?")])
+    transcript.situate("Facts.")
+    transcript.instruct("Write British English.", "d1")
+    transcript.append("assistant", [{**calls("look", cell_id="a"), "id": "c1"}])
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "x = 1"}
+    transcript.append("user", [result])
+    transcript.replace_older("They look at a.")
+    texts = [block["text"] for block in transcript.sendable("m")[0]["content"]]
+    assert texts[0] == "Write British English."
+    assert texts[-1] == "Question?"
+    assert texts.count("Write British English.") == 1

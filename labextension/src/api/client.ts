@@ -9,7 +9,7 @@ import type {
   IChatRequest,
   IConversation,
   IConversationSummary,
-  IInstructions,
+  IProjectInstructions,
   IModels,
   IPendingChange,
   ISentRequest,
@@ -163,10 +163,15 @@ export class AgentClient {
     return compacted;
   }
 
-  /** The files of instructions that a turn on a notebook follows. */
-  async instructions(notebook: string): Promise<IInstructions[]> {
-    const query = URLExt.objectToQueryString({ notebook });
-    return (await this._read<{ instructions: IInstructions[] }>(`status${query}`)).instructions;
+  /** The files of instructions that apply to a notebook. */
+  async instructions(notebook: string): Promise<IProjectInstructions[]> {
+    const path = `instructions${URLExt.objectToQueryString({ notebook })}`;
+    return (await this._read<{ instructions: IProjectInstructions[] }>(path)).instructions;
+  }
+
+  /** Remember whether the user wants a text followed; fails if the file has another one by now. */
+  async trust({ source, digest }: IProjectInstructions, trusted: boolean): Promise<void> {
+    await this._send('POST', 'instructions', { source, digest, trusted });
   }
 
   /** The most that the administrator lets models see. */

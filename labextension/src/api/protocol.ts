@@ -193,6 +193,15 @@ export interface IInstructions {
   cut: boolean;
 }
 
+/** Instructions in a file of the project, and what the user decided about them. */
+export interface IProjectInstructions extends IInstructions {
+  text: string;
+  /** Stands for the text in a decision about it. */
+  digest: string;
+  /** `changed`: another text of the file was trusted. */
+  trust: 'trusted' | 'declined' | 'new' | 'changed';
+}
+
 /** A cell whose outputs no longer follow from the code above it. */
 export interface IStaleCell {
   cell_id: string;

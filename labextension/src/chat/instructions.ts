@@ -1,11 +1,19 @@
 import type { AgentClient } from '../api/client';
-import type { IInstructions } from '../api/protocol';
+import type { IInstructions, IProjectInstructions } from '../api/protocol';
 import { Store } from '../store';
 
+/** The instructions that apply to the notebook in front; never changed in place. */
+export interface IInstructionsState {
+  /** What every answer follows: the user's own, and files of the project that they trust. */
+  readonly followed: readonly IInstructions[];
+  /** Files of the project that the user has not decided about. */
+  readonly undecided: readonly IProjectInstructions[];
+}
+
 /** The instructions for answers about the notebook in front: the user's own, and files of the project. */
-export class Instructions extends Store<readonly IInstructions[]> {
+export class Instructions extends Store<IInstructionsState> {
   constructor(private readonly _client: AgentClient) {
-    super([]);
+    super({ followed: [], undecided: [] });
   }
 
   /** The user's own instructions, from their settings. */
@@ -22,9 +30,21 @@ export class Instructions extends Store<readonly IInstructions[]> {
   async read(notebook = this._notebook): Promise<void> {
     this._notebook = notebook;
     const files = await this._client.instructions(notebook).catch(() => []); // optional
+    if (notebook !== this._notebook) {
+      return; // those of another one were asked for meanwhile
+    }
     const { length } = this._own;
     const own = length ? [{ source: 'settings', characters: length, cut: false }] : [];
-    this.set([...files, ...own]);
+    this.set({
+      followed: [...files.filter(({ trust }) => trust === 'trusted'), ...own],
+      undecided: files.filter(({ trust }) => trust === 'new' || trust === 'changed')
+    });
+  }
+
+  /** Remember whether to follow what the user has read; a text that has changed meanwhile is shown again. */
+  async decide(instructions: IProjectInstructions, trusted: boolean): Promise<void> {
+    await this._client.trust(instructions, trusted).catch(() => undefined); // it is asked about again
+    await this.read();
   }
 
   private _notebook = '';

@@ -10,11 +10,11 @@ import {
   useCompletion,
   useConversation,
   useDraft,
-  useInstructions,
   useModels,
   useQueue,
   useServices
 } from './services';
+import { Instructions } from './Instructions';
 import { LIST_ID, Suggestions, optionId } from './Suggestions';
 
 /** Where the user writes, with what goes along and who answers how. */
@@ -263,35 +263,4 @@ function useAttachPictures(): (files: readonly File[]) => Promise<void> {
       }
     }
   };
-}
-
-/** What every answer follows, besides what is asked. */
-function Instructions(): React.JSX.Element | null {
-  const { openFile, openSettings, trans } = useServices();
-  const instructions = useInstructions();
-  if (!instructions.length) {
-    return null;
-  }
-  return (
-    <p className="jp-Agent-instructions">
-      {trans.__('Follows')}
-      {instructions.map(({ source, characters, cut }) => {
-        const own = source === 'settings';
-        const name = own ? trans.__('your instructions') : source;
-        const about = cut
-          ? trans.__('Its first %1 characters go with every question', characters)
-          : trans.__('Goes with every question');
-        return (
-          <button
-            key={source}
-            className="jp-Agent-link"
-            title={about}
-            onClick={() => (own ? openSettings() : openFile(source))}
-          >
-            {cut ? trans.__('%1 (cut)', name) : name}
-          </button>
-        );
-      })}
-    </p>
-  );
 }

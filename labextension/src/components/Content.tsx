@@ -5,6 +5,7 @@ import { Composer } from './Composer';
 import { Conversations } from './Conversations';
 import { Header } from './Header';
 import { Help } from './Help';
+import { TrustInstructions } from './Instructions';
 import { Log } from './Log';
 import { Models } from './Models';
 import type { IServices } from './services';
@@ -53,6 +54,7 @@ function Panel(): React.JSX.Element {
       {guarded(<Header />)}
       {guarded(<View />)}
       {guarded(<Approvals />)}
+      {guarded(<TrustInstructions />)}
       {guarded(<Waiting />)}
       {guarded(<KeptBack />)}
       {guarded(<Composer />)}

@@ -2,7 +2,8 @@ import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
-import type { IInstructions, ISentRequest } from '../api/protocol';
+import type { ISentRequest } from '../api/protocol';
+import type { IInstructionsState } from '../chat/instructions';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant, IAssistantState } from '../chat/assistant';
 import type { IConversationState } from '../chat/conversation';
@@ -76,7 +77,7 @@ export function useQueue(): IQueueState {
 }
 
 /** The instructions for answers. */
-export function useInstructions(): readonly IInstructions[] {
+export function useInstructions(): IInstructionsState {
   return useStore(useServices().assistant.instructions, eachFrame);
 }
 

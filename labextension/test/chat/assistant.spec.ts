@@ -25,7 +25,7 @@ describe('The assistant', () => {
     sessionStorage.clear();
     server = new Server();
     server.routes['GET turns/t_4/changes'] = () => json([{ cell_id: 'b2' }]);
-    server.routes['GET status'] = () => json({ instructions: [] });
+    server.routes['GET instructions'] = () => json({ instructions: [] });
     const { client } = server;
     assistant = new Assistant(
       client,

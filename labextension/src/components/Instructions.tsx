@@ -1,0 +1,101 @@
+import * as React from 'react';
+import type { IProjectInstructions } from '../api/protocol';
+import { pieces } from '../wording/oddCharacters';
+import { Code } from './Code';
+import { ReadToEnd } from './readToEnd';
+import { useAssistant, useInstructions, useServices } from './services';
+
+/** What every answer follows, besides what is asked. */
+export function Instructions(): React.JSX.Element | null {
+  const { openFile, openSettings, trans } = useServices();
+  const { followed } = useInstructions();
+  if (!followed.length) {
+    return null;
+  }
+  return (
+    <p className="jp-Agent-instructions">
+      {trans.__('Follows')}
+      {followed.map(({ source, characters, cut }) => {
+        const own = source === 'settings';
+        const name = own ? trans.__('your instructions') : source;
+        const about = cut
+          ? trans.__('Its first %1 characters go with every question', characters)
+          : trans.__('Goes with every question');
+        return (
+          <button
+            key={source}
+            className="jp-Agent-link"
+            title={about}
+            onClick={() => (own ? openSettings() : openFile(source))}
+          >
+            {cut ? trans.__('%1 (cut)', name) : name}
+          </button>
+        );
+      })}
+    </p>
+  );
+}
+
+/** Asks whether to follow the instructions of a folder, one file after the other, with their whole text. */
+export function TrustInstructions(): React.JSX.Element | null {
+  const { conversation, view } = useAssistant();
+  const { undecided } = useInstructions();
+  const [first] = undecided;
+  if (!first || view !== 'conversation' || conversation.approvals.length) {
+    return null;
+  }
+  return <Card key={first.source + first.digest} instructions={first} />;
+}
+
+function Card({ instructions }: { instructions: IProjectInstructions }): React.JSX.Element {
+  const { assistant, focusMessage, trans } = useServices();
+  const { source, text, trust, cut } = instructions;
+  const [read, setRead] = React.useState(false);
+  const [reading] = React.useState(() => new ReadToEnd(setRead));
+  React.useLayoutEffect(reading.look);
+  const tricks = React.useMemo(() => pieces(text).some(({ trick }) => trick), [text]);
+  const words =
+    trust === 'changed'
+      ? trans.__('%1 has changed. Follow it?', source)
+      : trans.__('Follow %1?', source);
+  const decide = (trusted: boolean): void => {
+    focusMessage();
+    void assistant.instructions.decide(instructions, trusted);
+  };
+  return (
+    <div role="group" aria-label={words} className="jp-Agent-approval">
+      <div className="jp-Agent-callHead">
+        <strong>{words}</strong>
+      </div>
+      <p className="jp-Agent-act">
+        {trans.__(
+          'This folder brings instructions for the assistant. They go with every question here, so follow only what you trust.'
+        )}{' '}
+        {cut && trans.__('Only this beginning of the file counts.')}{' '}
+        {tricks && trans.__('There are hidden or misleading characters in it.')}
+      </p>
+      <div
+        role="group"
+        className="jp-Agent-approvalBody"
+        tabIndex={0}
+        aria-label={trans.__('What it says')}
+        ref={reading.attach}
+        onScroll={reading.look}
+      >
+        <Code text={text} mimeType="text/plain" folded />
+      </div>
+      <div className="jp-Agent-buttons">
+        <button
+          className="jp-Agent-button jp-mod-primary"
+          onKeyDown={event => event.repeat && event.preventDefault()}
+          onClick={read ? event => event.detail < 2 && decide(true) : reading.showMore}
+        >
+          {read ? trans.__('Follow') : trans.__('Show the rest')}
+        </button>
+        <button className="jp-Agent-button" onClick={() => decide(false)}>
+          {trans.__('Ignore')}
+        </button>
+      </div>
+    </div>
+  );
+}

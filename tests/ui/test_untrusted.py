@@ -13,10 +13,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Page, Request, expect
 
 from jupyter_agent.testing import Scripted, calls, says, thinks
+from tests.security.shown import BUNDLES, JSON_BUNDLES, formulas, payloads
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
-from tests.ui.payloads import BUNDLES, JSON_BUNDLES, formulas, payloads
 from tests.ui.stranger import Stranger, stranger
 
 CANARY = "window.canaries = []; window.canary = () => window.canaries.push(Error().stack);"
@@ -161,11 +161,14 @@ def test_nothing_that_is_shown_runs_or_loads(
     replies.append([calls("read_file", path=text) for text in names])
     replies.append([calls("inspect_variables", names=[text]) for text in names])
     replies.append([calls("run_cell", notebook="other.ipynb", cell_id="show")])
+    edit = calls("update_cell", notebook="other.ipynb", cell_id="texts", source=texts[6])
+    replies.append([calls("create_cell", notebook="other.ipynb", source="\n".join(texts)), edit])
     replies.append([says("All shown.")])
     panel.ask("Show them.")
     expect(panel.log).to_contain_text("All shown.")
     for details in panel.log.get_by_role("button", name="Details").all():
         details.click()
+    expect(panel.log.locator(".jp-Agent-diff").first).to_be_attached()
     _nothing(watched, panel, "live outputs and calls")
 
     replies.append(Scripted(status=400, error=("invalid_request_error", "\n".join(texts))))

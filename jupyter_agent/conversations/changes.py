@@ -159,7 +159,7 @@ def blame(
         WHERE changes.id IN (
             SELECT max(changes.id) FROM changes JOIN turns ON turns.id = changes.turn_id
             WHERE changes.notebook IN ({marks}) AND changes.kind IN ('insert', 'update')
-                AND NOT changes.undone AND coalesce(turns.root = root(), 1)
+                AND NOT changes.undone AND is_here(turns.root)
             GROUP BY changes.cell_id)
         ORDER BY changes.id
         """,
@@ -215,7 +215,7 @@ def pending(db: sqlite3.Connection, notebook: str, owner: str) -> list[dict[str,
         """
         SELECT changes.* FROM changes JOIN turns ON turns.id = changes.turn_id
         WHERE changes.notebook = ? AND turns.owner = ? AND changes.kind != 'outputs'
-            AND coalesce(turns.root = root(), 1)
+            AND is_here(turns.root)
             AND NOT changes.reviewed AND NOT changes.undone
         ORDER BY changes.id
         """,

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -169,8 +170,15 @@ class Database:
 
 
 def know_root(connection: sqlite3.Connection, root: str | None) -> None:
-    """Lets statements use `root()`."""
+    """Lets statements use `root()`, and `is_here(root)` of what is stored."""
+    here = partial(is_here, root)
     connection.create_function("root", 0, lambda: root, deterministic=True)
+    connection.create_function("is_here", 1, here, deterministic=True)
+
+
+def is_here(root: str | None, stored: str | None) -> bool:
+    """Whether what is stored with a root counts from ours; what has none counts from any."""
+    return root is None or stored is None or stored == root
 
 
 class NewerSchema(Exception):

@@ -22,13 +22,12 @@ _BLOCK_CHARS = 8_192
 makes blocks begin at the same lines in each copy, whatever was inserted above them."""
 _ENDS_BLOCK = 0xF
 """One line in 16 ends a block that is long enough."""
-_HERE = "coalesce(root = root(), 1)"
 _BY_PATH = {
     "conversations": "NOT EXISTS (SELECT 1 FROM turns WHERE turns.owner = conversations.owner AND"
-    f" turns.conversation_id = conversations.id AND NOT {_HERE})",
-    "changes": f"turn_id IN (SELECT id FROM turns WHERE {_HERE})",
-    "recovery": _HERE,
-    "rules": _HERE,
+    " turns.conversation_id = conversations.id AND NOT is_here(root))",
+    "changes": "turn_id IN (SELECT id FROM turns WHERE is_here(root))",
+    "recovery": "is_here(root)",
+    "rules": "is_here(root)",
 }
 """Tables with paths of notebooks, and which of their rows count from the root of this server."""
 
@@ -79,7 +78,7 @@ class RecoveryCopies:
         """The copies of a notebook, the newest first: `id`, `made`, `size` in characters."""
         rows = await self._database.rows(
             "SELECT id, made, coalesce(size, length(content)) AS size FROM recovery"
-            " WHERE notebook = ? AND coalesce(root = root(), 1) ORDER BY id DESC",
+            " WHERE notebook = ? AND is_here(root) ORDER BY id DESC",
             notebook,
         )
         return [dict(row) for row in rows]
@@ -89,8 +88,7 @@ class RecoveryCopies:
 
         def read(db: sqlite3.Connection) -> str | None:
             row = db.execute(
-                "SELECT content FROM recovery WHERE notebook = ? AND id = ?"
-                " AND coalesce(root = root(), 1)",
+                "SELECT content FROM recovery WHERE notebook = ? AND id = ? AND is_here(root)",
                 (notebook, copy_id),
             ).fetchone()
             if row is None:
@@ -116,7 +114,7 @@ class RecoveryCopies:
         ).rowcount
         if dropped:
             blocks.drop_unused(db)
-        while _bytes(db) > self._most_bytes:
+        while _file_bytes(db) > self._most_bytes and _bytes(db) > self._most_bytes:
             half = "(SELECT id FROM recovery WHERE id <> {} ORDER BY id LIMIT max(1,"
             half = half.format(newest) + " (SELECT count(*) FROM recovery) / 8))"
             if not db.execute(f"DELETE FROM recovery WHERE id IN {half}").rowcount:
@@ -161,6 +159,14 @@ def _bytes(db: sqlite3.Connection) -> int:
     ).fetchone()
     (whole,) = db.execute("SELECT coalesce(sum(length(content)), 0) FROM recovery").fetchone()
     return int(shared + whole)
+
+
+def _file_bytes(db: sqlite3.Connection) -> int:
+    """Known at once, while adding up the copies reads through all blocks."""
+    (pages,), (size,) = (
+        db.execute(f"PRAGMA {of}").fetchone() for of in ("page_count", "page_size")
+    )
+    return int(pages * size)
 
 
 async def follow(database: Database, old: str, new: str) -> None:

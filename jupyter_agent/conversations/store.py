@@ -98,9 +98,9 @@ class ConversationStore:
                 (SELECT json_group_array(json(t.usage)) FROM turns t WHERE t.owner = c.owner
                 AND t.conversation_id = c.id) AS usages
             FROM conversations c
-            WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2 AND coalesce((
+            WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2 AND is_here((
                 SELECT t.root FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
-                ORDER BY t.position DESC LIMIT 1) = root(), 1))
+                ORDER BY t.position DESC LIMIT 1)))
               AND (?3 IS NULL OR c.title LIKE '%' || ?3 || '%' ESCAPE '\\' OR EXISTS (
                 SELECT 1 FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
                 AND t.question LIKE '%' || ?3 || '%' ESCAPE '\\'))

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.changes import Journal, JournalEntry
+from jupyter_agent.conversations.database import is_here
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
@@ -78,7 +79,7 @@ async def undo_turn(
 
 
 def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:
-    if None not in (turn.root, root) and turn.root != root:
+    if not is_here(root, turn.root):
         raise Conflict(
             f"The turn worked in `{turn.root}`, this server in `{root}`. Start Jupyter there to "
             "take it back."

@@ -1,7 +1,7 @@
 """Our exceptions, sorted by who is meant to read them:
 
 * AgentError
-  + ToolError             the model: becomes an `is_error` result, the turn goes on; the notebook
+  + ToolError             the model: becomes an `is_error` result, the turn continues; the notebook
     |                     routes answer with the status that belongs to its `reason`
     - InvalidInput        the tool's input does not fit its schema
     - CellNotFound        no cell of that id

@@ -58,7 +58,7 @@ class FileCarrier:
         note: str = "",
     ) -> None:
         """`opened` tells whether the notebook is open in a tab by now; `recovery` who keeps a
-        copy before the next write, None where this turn's first write was; `note` goes with the
+        copy before the next write, None if this turn's first write was; `note` goes with the
         first result.
         """
         self.path = path

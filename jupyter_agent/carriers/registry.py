@@ -170,7 +170,7 @@ class Notebooks:
         self._renames.end(path)
 
     async def deleted(self, path: str) -> None:
-        """Let go of what was deleted, or is another file now; a run that goes on there learns it
+        """Let go of what was deleted, or is another file now; a run that continues there learns it
         at its next save.
         """
         self.appeared(path)

@@ -34,7 +34,7 @@ _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
 
 
 def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
-    """The rooms of a server, by the settings of its web application; None where it has none.
+    """The rooms of a server, by the settings of its web application; None if it has none.
 
     Raises Busy where documents are in rooms that we cannot work in: a write behind a room's back
     is lost, or the room's text is.

@@ -76,7 +76,7 @@ def _cells(notebook: Path) -> list[CellText]:
 
 
 def _ask(notebook: Path) -> dict[str, Any] | None:
-    """What a running server that serves the notebook says; None where none does."""
+    """What a running server that serves the notebook says; None if none does."""
     for server in list_running_servers():
         root = Path(server.get("root_dir") or server.get("notebook_dir") or "/").resolve()
         if server.get("sock") or not notebook.is_relative_to(root):

@@ -125,7 +125,7 @@ class CellText:
 
 @dataclass(frozen=True, kw_only=True)
 class Blame:
-    """Who last changed a cell; all None where no turn did, or where the journal is gone."""
+    """Who last changed a cell; all None if no turn did, or if the journal is gone."""
 
     cell_id: str
     index: int

@@ -55,7 +55,7 @@ class Carrier(Protocol):
 
     @property
     def place(self) -> Place | None:
-        """Where the person was when the document was last refreshed; None where nobody looks at
+        """Where the person was when the document was last refreshed; None if nobody looks at
         it.
         """
 

@@ -21,7 +21,7 @@ def version_of(cell_type: str, source: str) -> str:
 
 
 def metadata_text(metadata: Mapping[str, Any], of: str, key: str) -> str | None:
-    """What a notebook's metadata say of its `kernelspec` or `language_info`; None where that is
+    """What a notebook's metadata say of its `kernelspec` or `language_info`; None if that is
     no text.
     """
     part = metadata.get(of)

@@ -38,7 +38,7 @@ class Edit:
     """What an edit did."""
 
     cell: Cell | None
-    """The cell as it is now; None where it was deleted."""
+    """The cell as it is now; None if it was deleted."""
     changes: list[Change]
     saved: Saved
     merged: bool = False

@@ -154,7 +154,7 @@ class CellOutputs:
             self._write_state()
 
     def _place(self) -> tuple[YNotebook, object]:
-        """Where the cell is now; its identity is None where it is gone."""
+        """Where the cell is now; its identity is None if it is gone."""
         cells = self._cells()
         there = self.cell_id in cells.ids()
         return cells.document, cells.identity(self.cell_id) if there else None

@@ -41,7 +41,7 @@ class OutputEntry:
         return str(self.output["text"])
 
     def type(self, new: str) -> None:
-        """A stream goes on."""
+        """A stream continues."""
         self.output["text"], self.column = type_onto(self.text, self.column, new)
         self.revision += 1
 

@@ -31,7 +31,7 @@ class Undone:
     that is its deletion alone, where it returned with the rest."""
     conflicts: list[dict[str, Any]]
     """`notebook`, `cell_id`, `reason` (`changed`, `deleted`, `locked`, `running`, `typing`), `why`
-    (a sentence), `current` (the cell; None where it is gone)."""
+    (a sentence), `current` (the cell; None if it is gone)."""
 
 
 async def undo(

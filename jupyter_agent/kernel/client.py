@@ -187,7 +187,7 @@ class Connection:
     async def ask(
         self, kind: str, content: Mapping[str, Any], *, seconds: float
     ) -> Mapping[str, Any] | None:
-        """The content of the reply to `{kind}_request`; None where none comes in time."""
+        """The content of the reply to `{kind}_request`; None if none comes in time."""
         with self.request(f"{kind}_request", content) as inbox:
             until = time.monotonic() + seconds
             while (left := until - time.monotonic()) > 0 and not self.ended.done():

@@ -227,7 +227,7 @@ class Execution:
     def _show(self, kind: str, content: Mapping[str, Any]) -> None:
         try:
             deliver(kind, content, self._sink)
-        except Exception:  # a bug of a sink, or a message that fits none: the code itself goes on
+        except Exception:  # a bug of a sink, or a message that fits none: the code itself continues
             log.exception("An output of a kernel cannot be shown.")
             self._lost_outputs = True
 

@@ -28,7 +28,7 @@ _LOOK = 0.25
 class Kernel:
     """A running kernel: runs code in the order it is handed over, and tells what the kernel does.
 
-    The connection is made at first use, kept, and made anew when the process was replaced.
+    The connection is made at first use, kept, and made again when the process was replaced.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Kernel:
         return self._last_end
 
     async def close(self) -> None:
-        """Close our channels; the kernel goes on. Code of ours that still runs is given up."""
+        """Close our channels; the kernel continues. Code of ours that still runs is given up."""
         for execution in list(self._executions):
             await execution.cancel()
         self._manager.remove_restart_callback(self._died, "restart")

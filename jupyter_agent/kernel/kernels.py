@@ -52,7 +52,7 @@ class Kernels:
         self._context.setsockopt(zmq.RCVHWM, 0)
 
     async def find(self, path: str) -> Kernel | None:
-        """The kernel of the notebook's session; None where none runs."""
+        """The kernel of the notebook's session; None if none runs."""
         session = await self._session(path)
         await self._forget_gone()
         if session is None:
@@ -96,7 +96,7 @@ class Kernels:
         }
 
     async def shutdown(self, path: str) -> None:
-        """End the notebook's session and its kernel; nothing where none runs."""
+        """End the notebook's session and its kernel; nothing if none runs."""
         session = await self._session(path)
         if session is not None:
             await ensure_async(self._sessions.delete_session(session["id"]))
@@ -110,7 +110,7 @@ class Kernels:
         self._context.destroy(linger=0)
 
     async def _session(self, path: str) -> dict[str, Any] | None:
-        """The notebook's session; None where it has none.
+        """The notebook's session; None if it has none.
 
         A page that begins one while ours begins gets one more. Then it is theirs, which the person
         looks at, and ours ends as soon as nobody is in it.

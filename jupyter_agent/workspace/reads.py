@@ -41,7 +41,7 @@ class Reads:
         return dict(self._sources.get(path, {}))
 
     def listed(self, path: str) -> frozenset[str] | None:
-        """Ids of the cells that it knows to be there; None where it never saw the whole list."""
+        """Ids of the cells that it knows to be there; None if it never saw the whole list."""
         cells = self._listed.get(path)
         return None if cells is None else frozenset(cells)
 

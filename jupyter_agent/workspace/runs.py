@@ -37,7 +37,7 @@ _KEPT = 100
 
 
 class Run:
-    """One run of one cell. It goes on when nobody waits for it."""
+    """One run of one cell. It continues when nobody waits for it."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class Run:
             )
 
     async def _attend(self) -> None:
-        """What goes on beside the run: trust once the old outputs are gone, and saving."""
+        """What continues beside the run: trust once the old outputs are gone, and saving."""
         await _first(self._cell.began, self._over)
         if self._trust and self.started is not None:
             with suppress(ToolError):  # outputs are then shown without their scripts, no more
@@ -331,7 +331,7 @@ class Runs:
         return run
 
     def get(self, run_id: str, owner: str) -> Run | None:
-        """The run of that id, None where there is none or it is somebody else's."""
+        """The run of that id, None if there is none or it is somebody else's."""
         run = self._runs.get(run_id)
         return run if run is not None and run.owner == owner else None
 

@@ -8,6 +8,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from jupyter_server.auth import User
+from traitlets.config import PyFileConfigLoader
+
+from jupyter_agent.agent.permissions import Rule
+from jupyter_agent.extension import JupyterAgent
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -76,3 +81,20 @@ def test_a_name_or_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     document = tmp_path / "guide.md"
     document.write_text("[a](gone.md#part) `[b](code.md)` [c](https://x.org) [d](#here)")
     assert missing_files(document) == ["gone.md"]
+
+
+def test_the_configuration_for_administrators_is_taken_as_it_stands(tmp_path: Path) -> None:
+    text = (ROOT / "docs/administrators.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    (tmp_path / "jupyter_server_config.py").write_text(example)
+    config = PyFileConfigLoader("jupyter_server_config.py", path=str(tmp_path)).load_config()
+    own = JupyterAgent(config=config)
+    assert (own.max_mode, own.share, own.allow_keys) == ("edit", "no-outputs", False)
+    assert [Rule(**rule).verdict for rule in own.rules] == ["deny", "ask", "allow"]
+    authorizer = config.ServerApp.authorizer_class()
+    ada, student = User(username="ada"), User(username="sam")
+    assert authorizer.is_authorized(None, ada, "write", "contents")
+    assert authorizer.is_authorized(None, student, "read", "contents")
+    assert authorizer.is_authorized(None, student, "write", "agent")
+    assert not authorizer.is_authorized(None, student, "write", "contents")
+    assert not authorizer.is_authorized(None, student, "write", "agent:admin")

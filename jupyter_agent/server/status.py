@@ -42,10 +42,10 @@ class ModelsHandler(ProvidersHandler):
 
 
 class OfferedHandler(ProvidersHandler):
-    """`GET providers/{name}/models`"""
+    """`POST providers/{name}/models`: no GET, because the provider's key is sent out for it."""
 
-    @operation("read")
-    async def get(self, provider: str) -> None:
+    @operation("write")
+    async def post(self, provider: str) -> None:
         """The models that the provider itself says it has; it is asked now, and only now."""
         self.answer({"models": await self.models.offered(provider)})
 
@@ -56,12 +56,14 @@ class KeyHandler(ProvidersHandler):
     @operation("write", body=KeyBody, answers=204)
     async def put(self, provider: str, body: KeyBody) -> None:
         """Stores a key; it works at once."""
+        await self.require_admin()
         self.models.set_key(provider, body.key)
         self.answer_nothing()
 
     @operation("write", answers=204)
     async def delete(self, provider: str) -> None:
         """Forgets a stored key."""
+        await self.require_admin()
         self.models.delete_key(provider)
         self.answer_nothing()
 

@@ -80,6 +80,7 @@ class StatusHandler(AgentHandler):
         """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
         of the store, how much models may see at most, and the files of instructions that a turn on
         `notebook` would follow."""
+        may_read = await Authorizer(self)("read", "contents")
         database = self.runner.stores.conversations.database
         carriers, no_rooms = _carriers(self.settings)
         turns = [
@@ -96,7 +97,7 @@ class StatusHandler(AgentHandler):
                 "version": __version__,
                 "carriers": carriers,
                 "notes": [note for note in (no_rooms, _no_openai()) if note],
-                "notebooks": self.services.notebooks.open(),
+                "notebooks": self.services.notebooks.open() if may_read else [],
                 "turns": turns,
                 "share": self.runner.share("all"),
                 "instructions": describe(await find_instructions(self._workspace())),

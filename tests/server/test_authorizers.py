@@ -216,6 +216,35 @@ async def test_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
     assert ("NEWS" in asked) == may
 
 
+@pytest.mark.parametrize("kind", [Recording, NoKernels])
+async def test_an_attached_variable_is_looked_at_as_the_user(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply],
+    fake: FakeAnthropic, notebook: Path, kind: type[Recording],
+) -> None:  # fmt: skip
+    notebook.write_text(notebook.read_text().replace("x = 1", "x = 'SEC' + 'RET'"))
+    await call("POST", "notebooks", PATH, "cells", "b2", "run")
+    jp_serverapp.web_app.settings["authorizer"] = kind(parent=jp_serverapp)
+    replies += [[says("Attached.")]]
+    body = ask("What is this?", context=[{"type": "variable", "name": "x"}])
+    assert (await call("POST", "chat", body=body)).status == 200
+    asked = json.dumps(fake.requests[-1]["messages"])
+    assert ("SECRET" in asked) == (kind is Recording)
+    assert ("You are not allowed to execute kernels" in asked) == (kind is NoKernels)
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_the_status_names_open_notebooks_to_those_who_may_read(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, notebook: Path, may: bool
+) -> None:
+    await call("GET", "notebooks", PATH)
+    if not may:
+        jp_serverapp.web_app.settings["authorizer"] = NoReadingOfContents(parent=jp_serverapp)
+    status = await call("GET", "status", params={"notebook": PATH})
+    assert status.status == 200
+    assert (PATH in status.text) == may
+    assert [opened["path"] for opened in status.body["notebooks"]] == ([PATH] if may else [])
+
+
 @pytest.mark.parametrize("may", [True, False])
 async def test_what_a_question_replaces_is_undone_as_the_user(
     call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,

@@ -193,6 +193,13 @@ class Authorizer:
             return False
 
 
+def limit_body(handler: JupyterHandler, most: int) -> None:
+    """Has the connection closed where a request's body has more bytes than that; to be called in
+    `prepare`, before any of it was read.
+    """
+    cast(HTTP1Connection, handler.request.connection).set_max_body_size(most)
+
+
 @web.stream_request_body
 class AgentHandler(APIHandler):
     """Base of all routes under `api/agent`.
@@ -207,7 +214,10 @@ class AgentHandler(APIHandler):
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
         await super().prepare()
         self._body = bytearray()
-        cast(HTTP1Connection, self.request.connection).set_max_body_size(self.max_body_bytes)
+        known = self.current_user is not None
+        if not known and self.request.method != "OPTIONS":  # what browsers ask of strangers' pages
+            raise web.HTTPError(403)
+        limit_body(self, self.max_body_bytes if known else 0)
         length = self.request.headers.get("Content-Length", "0")
         if not self._finished and length.isdecimal() and int(length) > self.max_body_bytes:
             message = f"The body has {length} bytes; this route takes {self.max_body_bytes}."

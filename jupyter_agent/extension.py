@@ -197,7 +197,7 @@ class JupyterAgent(ExtensionApp):
         self.tabs = Tabs(Timeouts(sync=self.tab_timeout))
         stores = self._stores(server, database)
         self.services = self._services(server)
-        self.moves = Moves(self.services.notebooks, partial(follow, database))
+        self.moves = Moves(self.services.notebooks, self._moved)
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
@@ -224,6 +224,10 @@ class JupyterAgent(ExtensionApp):
         if self.open_panel:
             page = server.web_app.settings.setdefault("page_config_data", {})
             page["jupyterAgentOpen"] = "true"
+
+    async def _moved(self, old: str, new: str) -> None:
+        self.services.hidden.moved(old, new)
+        await follow(self.database, old, new)
 
     def _stores(self, server: ServerApp, database: Database) -> TurnStores:
         assert server.event_logger is not None

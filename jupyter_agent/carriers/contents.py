@@ -29,7 +29,14 @@ from jupyter_agent.carriers.nbformat_file import Identified, NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.slices import set_aside
-from jupyter_agent.errors import Exists, Locked, NotebookNotFound, ToolError, UnreadableNotebook
+from jupyter_agent.errors import (
+    Exists,
+    InvalidInput,
+    Locked,
+    NotebookNotFound,
+    ToolError,
+    UnreadableNotebook,
+)
 
 LARGEST = 512 * 2**20
 """Bytes; a notebook is in memory several times over while it is worked on."""
@@ -207,7 +214,14 @@ class Disk:
         return signature
 
     async def create(self, path: str, content: dict[str, Any]) -> None:
-        """Save a new notebook. Raises Exists."""
+        """Save a new notebook. Raises Exists; InvalidInput for a path that Jupyter hides, whether
+        there is something or not.
+        """
+        if await self._hidden(path):
+            raise InvalidInput(
+                f"No notebook can be made at `{path}`: Jupyter hides such files. Choose another "
+                "path; no part of it may begin with a dot."
+            )
         if await self.exists(path):
             raise Exists(f"There is something at `{path}` already; nothing was overwritten.")
         await self.write(path, content, sign=True)
@@ -305,9 +319,7 @@ class Disk:
         if format is not None:
             options["format"] = format
         try:
-            if not self._contents.allow_hidden and await ensure_async(
-                self._contents.is_hidden(path)
-            ):
+            if await self._hidden(path):
                 raise HTTPError(404)
             model: dict[str, Any] = await ensure_async(
                 self._contents.get(path, content=content, type=type, **options)
@@ -320,6 +332,11 @@ class Disk:
                 "permission). It is left as it is."
             ) from error
         return model
+
+    async def _hidden(self, path: str) -> bool:
+        """Whether a file of that path is, or would be, one that Jupyter shows nobody."""
+        contents = self._contents
+        return not contents.allow_hidden and bool(await ensure_async(contents.is_hidden(path)))
 
     async def _size(self, path: str) -> int:
         """In bytes, 0 if unknown. Raises UnreadableNotebook for too many."""

@@ -75,8 +75,7 @@ class VariableAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         async with work.lease(None, self.needs) as nb:
-            kernel = await nb.running_kernel()
-            text = await (await nb.visible()).variables(kernel, [self.name])
+            text = await nb.variables([self.name])
         return f"Attached variable:\n{text}"
 
 

@@ -79,6 +79,15 @@ class Kernels:
                 raise KernelUnavailable("The kernel ended as soon as it was started.")
             return kernel
 
+    async def paths(self, kernel: Kernel) -> list[str]:
+        """The paths of all notebooks that are in that kernel now."""
+        sessions = await ensure_async(self._sessions.list_sessions())
+        return [
+            session["path"].strip("/")
+            for session in sessions
+            if session["kernel"]["id"] == kernel.id and session["type"] == "notebook"
+        ]
+
     async def kernelspec(self, name: str | None = None) -> dict[str, str]:
         """A notebook's `kernelspec` metadata for that kernel, the server's default without a name.
 

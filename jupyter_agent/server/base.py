@@ -40,9 +40,12 @@ STATUS = {
 }
 """The status that belongs to a ToolError's `reason`; 400 for all others."""
 
+METHODS = ("get", "post", "put", "patch", "delete")
 MAX_DEPTH = 64
 MEBIBYTE = 1 << 20
 LOCAL_OWNER = "local"
+ADMIN = "agent:admin"
+"""What Jupyter's authorizer is asked about what belongs to all users of a server: its keys."""
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
 AuthAction: TypeAlias = Literal["read", "write", "execute"]
@@ -190,6 +193,13 @@ class Authorizer:
             return False
 
 
+def limit_body(handler: JupyterHandler, most: int) -> None:
+    """Has the connection closed where a request's body has more bytes than that; to be called in
+    `prepare`, before any of it was read.
+    """
+    cast(HTTP1Connection, handler.request.connection).set_max_body_size(most)
+
+
 @web.stream_request_body
 class AgentHandler(APIHandler):
     """Base of all routes under `api/agent`.
@@ -204,7 +214,10 @@ class AgentHandler(APIHandler):
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
         await super().prepare()
         self._body = bytearray()
-        cast(HTTP1Connection, self.request.connection).set_max_body_size(self.max_body_bytes)
+        known = self.current_user is not None
+        if not known and self.request.method != "OPTIONS":  # what browsers ask of strangers' pages
+            raise web.HTTPError(403)
+        limit_body(self, self.max_body_bytes if known else 0)
         length = self.request.headers.get("Content-Length", "0")
         if not self._finished and length.isdecimal() and int(length) > self.max_body_bytes:
             message = f"The body has {length} bytes; this route takes {self.max_body_bytes}."
@@ -219,6 +232,17 @@ class AgentHandler(APIHandler):
         """All that are being answered."""
         found: Requests = self.settings[REQUESTS]
         return found
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Answers a method that the route does not have with those that it has."""
+        if status_code != 405:
+            super().write_error(status_code, **kwargs)
+            return
+        methods = [name for name in METHODS if hasattr(getattr(self, name), "operation")]
+        allowed = ", ".join(methods).upper()
+        self.set_header("Allow", allowed)
+        message = f"This route does not answer `{self.request.method}`; use {allowed}."
+        self.refuse(405, "method_not_allowed", message)
 
     def give_up(self) -> None:
         """Ends the answer because the server stops; a stream that has begun just ends."""
@@ -239,6 +263,13 @@ class AgentHandler(APIHandler):
         """Raises RequestError 403 unless the user may do `action` on `resource`."""
         if not await Authorizer(self)(action, resource):
             raise RequestError(403, "denied", f"You are not allowed to {action} {resource}.")
+
+    async def require_admin(self) -> None:
+        """Raises RequestError 403 unless the user may change what belongs to all users: the only
+        one may, who has everything here.
+        """
+        if self.owner != LOCAL_OWNER:
+            await self.require("write", ADMIN)
 
     def read(self, model: type[BaseModel]) -> BaseModel:
         """The body as `model`. Raises RequestError 400 that names the field."""

@@ -9,9 +9,7 @@ from typing import Any
 from jupyter_server.base.handlers import JupyterHandler
 
 from jupyter_agent import __version__
-from jupyter_agent.server.base import RouteOperation
-
-METHODS = ("get", "post", "put", "patch", "delete")
+from jupyter_agent.server.base import METHODS, RouteOperation
 
 
 def describe(routes: Iterable[tuple[str, type[JupyterHandler]]]) -> dict[str, Any]:

@@ -42,10 +42,10 @@ class ModelsHandler(ProvidersHandler):
 
 
 class OfferedHandler(ProvidersHandler):
-    """`GET providers/{name}/models`"""
+    """`POST providers/{name}/models`: no GET, because the provider's key is sent out for it."""
 
-    @operation("read")
-    async def get(self, provider: str) -> None:
+    @operation("write")
+    async def post(self, provider: str) -> None:
         """The models that the provider itself says it has; it is asked now, and only now."""
         self.answer({"models": await self.models.offered(provider)})
 
@@ -56,12 +56,14 @@ class KeyHandler(ProvidersHandler):
     @operation("write", body=KeyBody, answers=204)
     async def put(self, provider: str, body: KeyBody) -> None:
         """Stores a key; it works at once."""
+        await self.require_admin()
         self.models.set_key(provider, body.key)
         self.answer_nothing()
 
     @operation("write", answers=204)
     async def delete(self, provider: str) -> None:
         """Forgets a stored key."""
+        await self.require_admin()
         self.models.delete_key(provider)
         self.answer_nothing()
 
@@ -92,6 +94,7 @@ class StatusHandler(ProjectHandler):
         """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
         of the store, how much models may see at most, and the files of instructions that a turn on
         `notebook` would follow."""
+        may_read = await Authorizer(self)("read", "contents")
         database = self.runner.stores.conversations.database
         project = await self.project(self.get_query_argument("notebook", ""))
         carriers, no_rooms = _carriers(self.settings)
@@ -109,7 +112,7 @@ class StatusHandler(ProjectHandler):
                 "version": __version__,
                 "carriers": carriers,
                 "notes": [note for note in (no_rooms, _no_openai()) if note],
-                "notebooks": self.services.notebooks.open(),
+                "notebooks": self.services.notebooks.open() if may_read else [],
                 "turns": turns,
                 "share": self.runner.share("all"),
                 "instructions": describe(project.followed),

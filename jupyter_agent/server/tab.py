@@ -13,11 +13,12 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_agent.carriers.tab_link import TabGone, TabLink, Tabs
-from jupyter_agent.server.base import MEBIBYTE, REQUESTS, Authorizer, Requests, page_of
+from jupyter_agent.server.base import MEBIBYTE, REQUESTS, Authorizer, Requests, limit_body, page_of
 
 log = logging.getLogger(__name__)
 
 
+@web.stream_request_body
 class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     """`GET tab`: one connection for each notebook that is open in a browser tab."""
 
@@ -32,6 +33,11 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         """Bytes, unpacked; Tornado's 10 MiB would cut off big notebooks, more would let a page fill
         the server's memory."""
         return 256 * MEBIBYTE
+
+    async def prepare(self) -> None:  # type: ignore[override]  # as in JupyterHandler
+        """What asks for a websocket has no body."""
+        limit_body(self, 0)
+        await super().prepare()
 
     def get_compression_options(self) -> dict[str, Any]:
         return {"compression_level": 1}

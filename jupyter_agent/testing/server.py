@@ -119,6 +119,7 @@ class _Models(RequestHandler):
         self._api = api
 
     def get(self) -> None:
+        self._api.asked.set()
         names = ("claude-sonnet-5-5", "claude-haiku-5-5")
         made = "2026-01-01T00:00:00Z"
         data = [

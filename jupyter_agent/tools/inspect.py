@@ -19,5 +19,4 @@ class InspectVariables(ReadTool):
     names: list[str] | None = None
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        kernel = await nb.running_kernel()
-        return Result(text=await (await nb.visible()).variables(kernel, self.names))
+        return Result(text=await nb.variables(self.names))

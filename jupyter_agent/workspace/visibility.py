@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias, get_args
 
 from jupyter_agent.analysis.names import names_of
+from jupyter_agent.carriers.renames import moved
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.kernel.kernel import Kernel
@@ -46,10 +47,14 @@ _LEAST = 8
 _LITERAL = re.compile(rf"(['\"])((?:(?!\1)[^\n]){{{_LEAST},}})\1")
 _IMPORT = re.compile(r"(?:import|from)\s")
 _FRAME = re.compile(r"(?:Cell In|Input In|In ?)\[(\d+)\]")
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+"""A character as JSON can spell it; of letters, it is the only other spelling."""
+_CELLS = re.compile(r'"cell_type\\*"')
 _SOURCES_KEPT = 20
 """Of one hidden cell, the last ones."""
 _NOTEBOOKS_KEPT = 1000
 """With hidden cells, the last used ones."""
+_KERNELS_KEPT = 1000
 _CODE = frozenset(
     {".py", ".r", ".jl", ".sql", ".sh", ".js", ".ts", ".c", ".h", ".cpp", ".java", ".go", ".rs"}
 )
@@ -91,10 +96,14 @@ def shared_by(metadata: Mapping[str, Any]) -> Share:
 
 
 class HiddenCells:
-    """The sources of hidden cells as they were seen: what they set lives on in the kernel."""
+    """The sources of hidden cells as they were seen: what they set lives on in the kernel, for
+    every notebook that is in it.
+    """
 
     def __init__(self) -> None:
         self._notebooks: OrderedDict[str, dict[str, list[str]]] = OrderedDict()
+        self._kernels: OrderedDict[str, set[str]] = OrderedDict()
+        """By a kernel's life, the notebooks that are or were in it."""
 
     def seen(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
         """Ids of the notebook's hidden cells, those that are gone too, and the sources that each
@@ -113,6 +122,33 @@ class HiddenCells:
                 self._notebooks.popitem(last=False)
         return known
 
+    def together(self, life: str, paths: Iterable[str]) -> None:
+        """These notebooks are in one kernel (`Kernel.life`)."""
+        known = self._kernels.pop(life, set())
+        self._kernels[life] = known.union(paths)
+        if len(self._kernels) > _KERNELS_KEPT:
+            self._kernels.popitem(last=False)
+
+    def beside(self, path: str) -> frozenset[str]:
+        """The sources that hidden cells of other notebooks in the same kernel have or had."""
+        others = {other for paths in self._kernels.values() if path in paths for other in paths}
+        return frozenset(
+            source
+            for other in others - {path}
+            for sources in self._notebooks.get(other, {}).values()
+            for source in sources
+        )
+
+    def moved(self, old: str, new: str) -> None:
+        """A file or folder has another path now."""
+        for path in list(self._notebooks):
+            if (now := moved(path, old, new)) is not None:
+                known = self._notebooks.setdefault(now, {})
+                for cell_id, sources in self._notebooks.pop(path).items():
+                    known.setdefault(cell_id, [])[:0] = sources
+        for life, paths in self._kernels.items():
+            self._kernels[life] = {moved(path, old, new) or path for path in paths}
+
 
 @dataclass(frozen=True, kw_only=True)
 class View:
@@ -128,17 +164,25 @@ class View:
 
     @classmethod
     def of(
-        cls, share: Share, cells: Sequence[Cell], known: Mapping[str, Sequence[str]] | None = None
+        cls,
+        share: Share,
+        cells: Sequence[Cell],
+        known: Mapping[str, Sequence[str]] | None = None,
+        beside: frozenset[str] = frozenset(),
     ) -> View:
-        """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives."""
+        """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives,
+        `beside` what `HiddenCells.beside` does.
+        """
         known = HiddenCells().seen("", cells) if known is None else known
         counts = {cell.execution_count for cell in cells if hidden(cell)}
         counts -= {None, *(cell.execution_count for cell in cells if not hidden(cell))}
         return cls(
             share=share,
             hidden_ids=frozenset(known),
-            hidden_sources=frozenset(source for kept in known.values() for source in kept),
-            shown_sources=[cell.source for cell in cells if not hidden(cell)] if known else (),
+            hidden_sources=beside.union(source for kept in known.values() for source in kept),
+            shown_sources=(
+                [cell.source for cell in cells if not hidden(cell)] if known or beside else ()
+            ),
             hidden_counts=frozenset(count for count in counts if count is not None),
         )
 
@@ -241,7 +285,7 @@ class View:
 
         Raises NotPermitted, ToolError.
         """
-        if '"cell_type"' in text:
+        if _has_cells(text):
             return self._copy_of_notebook(path, text)
         if self.share == "code-only" and PurePosixPath(path).suffix.lower() not in _CODE:
             raise NotPermitted(f"`{path}` is not shared with you: only code is.")
@@ -346,6 +390,11 @@ def _texts(output: Output) -> Iterator[str]:
             joined(data) if isinstance(data, str | list) else str(data)
             for data in output.get("data", {}).values()
         )
+
+
+def _has_cells(text: str) -> bool:
+    """Whether cells of a notebook are in a text, as JSON or as a string in JSON."""
+    return bool(_CELLS.search(_ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)))
 
 
 def _is_kernels_own(name: str) -> bool:

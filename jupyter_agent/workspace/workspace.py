@@ -185,7 +185,18 @@ class Workspace:
     def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
         """What a model may be told of a notebook with these cells."""
         share = strictest(self.share, shared_by(notebook.known_metadata))
-        return View.of(share, cells, self.services.hidden.seen(notebook.path, cells))
+        hidden, path = self.services.hidden, notebook.path
+        return View.of(share, cells, hidden.seen(path, cells), hidden.beside(path))
+
+    async def meet(self, path: str, kernel: Kernel) -> str | None:
+        """Learns what the other notebooks in the kernel of this one hide from models. The path of
+        one that keeps its outputs back, or cannot be read; None where there is none.
+        """
+        paths = await self.services.kernels.paths(kernel)
+        self.services.hidden.together(kernel.life, [path, *paths])
+        others = [other for other in paths if other != path]
+        views = {other: await self.visibility(other) for other in others}
+        return next((other for other in others if not views[other].outputs_shared), None)
 
     async def news(self) -> list[News]:
         """What changed in the open notebooks that this conversation has read, and in their kernels;
@@ -501,6 +512,7 @@ class Lease:
             kernel = await self.start_kernel()
             # That takes seconds: the code that runs is the code that is there now.
             cell = await self.cell(cell_id)
+        await self.work.meet(self.path, kernel)
         self.work.reads.kernels.setdefault(self.path, kernel.life)
         if self._expected(cell_id) not in (None, cell.version):
             raise Conflict(
@@ -542,6 +554,20 @@ class Lease:
             raise KernelUnavailable(f"No kernel runs for `{self.path}`; running a cell starts one.")
         self.work.reads.kernels.setdefault(self.path, kernel.life)
         return kernel
+
+    async def variables(self, names: Sequence[str] | None) -> str:
+        """What the variables of the notebook's kernel hold, as far as every notebook in it lets a
+        model see them. Raises KernelUnavailable where none runs, NotPermitted.
+        """
+        kernel = await self.running_kernel()
+        keeps = await self.work.meet(self.path, kernel)
+        view = await self.visible()
+        if keeps is not None and view.outputs_shared:
+            raise NotPermitted(
+                f"Variables are not shared with you: `{keeps}` is in the same kernel, and keeps "
+                "its own back or cannot be read."
+            )
+        return await view.variables(kernel, names)
 
     # -- how
 

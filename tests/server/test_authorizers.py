@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_server.auth import Authorizer
+from jupyter_server.auth import Authorizer, IdentityProvider, User
 from tornado.httpclient import HTTPClientError
 
 from jupyter_agent.extension import JupyterAgent
@@ -216,6 +216,35 @@ async def test_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
     assert ("NEWS" in asked) == may
 
 
+@pytest.mark.parametrize("kind", [Recording, NoKernels])
+async def test_an_attached_variable_is_looked_at_as_the_user(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply],
+    fake: FakeAnthropic, notebook: Path, kind: type[Recording],
+) -> None:  # fmt: skip
+    notebook.write_text(notebook.read_text().replace("x = 1", "x = 'SEC' + 'RET'"))
+    await call("POST", "notebooks", PATH, "cells", "b2", "run")
+    jp_serverapp.web_app.settings["authorizer"] = kind(parent=jp_serverapp)
+    replies += [[says("Attached.")]]
+    body = ask("What is this?", context=[{"type": "variable", "name": "x"}])
+    assert (await call("POST", "chat", body=body)).status == 200
+    asked = json.dumps(fake.requests[-1]["messages"])
+    assert ("SECRET" in asked) == (kind is Recording)
+    assert ("You are not allowed to execute kernels" in asked) == (kind is NoKernels)
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_the_status_names_open_notebooks_to_those_who_may_read(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, notebook: Path, may: bool
+) -> None:
+    await call("GET", "notebooks", PATH)
+    if not may:
+        jp_serverapp.web_app.settings["authorizer"] = NoReadingOfContents(parent=jp_serverapp)
+    status = await call("GET", "status", params={"notebook": PATH})
+    assert status.status == 200
+    assert (PATH in status.text) == may
+    assert [opened["path"] for opened in status.body["notebooks"]] == ([PATH] if may else [])
+
+
 @pytest.mark.parametrize("may", [True, False])
 async def test_what_a_question_replaces_is_undone_as_the_user(
     call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
@@ -258,3 +287,52 @@ async def test_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
         assert [made["state"] for made in turn["calls"]] == ["refused" if revoked else "done"], (
             turn["audit"]
         )
+
+
+# -- what belongs to all users of a server
+
+
+class NoAdministration(Recording):
+    """Lets everybody do everything with what is theirs, as a shared server might."""
+
+    def allows(self, action: str, resource: str) -> bool:
+        return resource in ("agent", "contents", "kernels", "sessions")
+
+
+class Administration(NoAdministration):
+    def allows(self, action: str, resource: str) -> bool:
+        return super().allows(action, resource) or (action, resource) == ("write", "agent:admin")
+
+
+class Named(IdentityProvider):
+    """Users by name, as a hub gives them."""
+
+    def get_user(self, handler: Any) -> User | None:
+        return User(username=handler.request.headers.get("X-User", "ann"))
+
+    def is_token_authenticated(self, handler: Any) -> bool:
+        return True
+
+
+KEY = ("providers", "openai", "key")
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("kind", [NoAdministration, Administration])
+async def test_keys_are_changed_by_administrators_or_the_only_user(
+    call: Call, agent: JupyterAgent, jp_serverapp: Any, kind: type[Recording], named: bool
+) -> None:
+    jp_serverapp.web_app.settings["authorizer"] = authorizer = kind(parent=jp_serverapp)
+    if named:
+        jp_serverapp.web_app.settings["identity_provider"] = Named(parent=jp_serverapp)
+    agent.models.set_key("openai", "sk-of-everybody")
+    may = kind is Administration or not named
+    for method, body in (("PUT", {"key": "sk-of-one"}), ("DELETE", None)):
+        answer = await call(method, *KEY, body=body)
+        assert answer.status == (204 if may else 403)
+        if not may:
+            assert answer.body["reason"] == "denied"
+            assert "agent:admin" in answer.body["message"]
+    has_key = {each["name"]: each["credentials"] for each in agent.models.describe()["providers"]}
+    assert has_key["openai"] == (not may)
+    assert (("write", "agent:admin") in authorizer.asked) == named

@@ -60,6 +60,35 @@ async def test_nobody_sends_a_body_before_they_are_known(
     writer.close()
 
 
+STRANGERS = json.loads((Path(__file__).parents[1] / "security" / "bodies.json").read_text())
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize(
+    "sender", STRANGERS["strangers"], ids=lambda each: f"{each['method']} {each['route']}"
+)
+async def test_of_a_stranger_no_body_is_taken_whatever_they_send_with_it(
+    call: Call, jp_http_port: int, jp_base_url: str, sender: Any, chunked: bool
+) -> None:
+    """The answer comes, and the connection ends, before the rest of the body was sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    size = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": "1000000"}
+    headers = {"Host": "localhost", **sender["headers"], **size}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(
+        f"{sender['method']} {jp_base_url}api/agent/{sender['route']} HTTP/1.1\r\n".encode()
+    )
+    writer.write(f"{head}\r\n{'64' if chunked else ''}\r\n".encode() + b" " * 100)
+    async with asyncio.timeout(60):
+        answer = await reader.read()
+    writer.close()
+    statuses = (
+        (b"400", b"403", b"405") if sender["method"] != "OPTIONS" else (b"204", b"200", b"400")
+    )
+    assert answer.split(b" ")[1] in statuses, answer
+    assert (await call("GET", "status")).status == 200
+
+
 async def flood(port: int, begin: bytes, pieces: Iterable[bytes]) -> bytes:
     """What a server answers to more than it takes; nothing where it just hangs up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -114,8 +114,22 @@ async def test_the_model_may_change_in_the_middle_of_a_conversation(
 
 
 async def test_a_providers_models_are_listed_when_asked(call: Call, fake: FakeAnthropic) -> None:
-    listed = await call("GET", "providers", "anthropic", "models")
+    listed = await call("POST", "providers", "anthropic", "models")
     assert listed.body == {"models": ["claude-sonnet-5-5", "claude-haiku-5-5"]}
-    assert (await call("GET", "providers", "moon", "models")).status == 404
-    missing = await call("GET", "providers", "openai", "models")
+    assert (await call("POST", "providers", "moon", "models")).status == 404
+    missing = await call("POST", "providers", "openai", "models")
     assert (missing.status, missing.body["reason"]) == (400, "authentication")
+
+
+async def test_no_get_sends_a_key_out_and_the_answer_names_the_method_that_does(
+    call: Call, fake: FakeAnthropic
+) -> None:
+    fake.asked.clear()
+    for headers in ({}, {"Sec-Fetch-Site": "cross-site"}):
+        answer = await call("GET", "providers", "anthropic", "models", headers=headers)
+        assert (answer.status, answer.body["reason"]) == (405, "method_not_allowed")
+        assert "use POST" in answer.body["message"]
+        assert answer.headers["Allow"] == "POST"
+    assert not fake.asked.is_set()
+    await call("POST", "providers", "anthropic", "models")
+    assert fake.asked.is_set()

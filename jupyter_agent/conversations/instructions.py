@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from jupyter_agent.agent.permissions import INSTRUCTION_FILES
 from jupyter_agent.agent.prompt import Instructions
@@ -18,13 +19,11 @@ OWN = "settings"
 """The source of what a person sends along with each question."""
 
 
-async def find_instructions(
-    work: Workspace, own: str = "", mask: Callable[[str], str] = str
-) -> list[Instructions]:
+async def find_instructions(work: Workspace, own: str = "") -> list[Instructions]:
     """What applies to the workspace's own notebook, the most particular last.
 
     That is the root's file, then the one of the notebook's folder, then what the person wants
-    (`own`). `mask` takes secrets out. A file that cannot be read is left out, and so is what is
+    (`own`). A file that cannot be read is left out, and so is what is
     reached through a link: nobody asked for it, and a cloned folder may link to a private key.
     """
     found = []
@@ -34,7 +33,7 @@ async def find_instructions(
             found.append(instructions)
     if own.strip():
         found.append(_limited(OWN, own))
-    return [Instructions(source=each.source, text=mask(each.text), cut=each.cut) for each in found]
+    return [replace(each, text=work.told(each.text)) for each in found]
 
 
 def describe(instructions: Sequence[Instructions]) -> list[dict[str, object]]:

@@ -194,7 +194,7 @@ class TurnRunner:
             reads=self.reads(request.owner, request.conversation_id),
             share=self.share(request.share),
         )
-        instructions = await find_instructions(work, request.instructions, self._models.mask)
+        instructions = await find_instructions(work, request.instructions)
         opening = await self._begin(request, model, turn_id, work, instructions)
         live = LiveTurn(opening.turn, self.stores, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
@@ -214,7 +214,7 @@ class TurnRunner:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
-        attached = self._dispatcher.redact_for_model(await attached_text(request.attachments, work))
+        attached = await attached_text(request.attachments, work)
         return await self.stores.conversations.begin(
             NewTurn(
                 id=turn_id,
@@ -278,8 +278,8 @@ class TurnRunner:
         live.policy = policy = self.policy(request.mode, request.allow)
         policy.rules = [*policy.rules, *(allowing(*rule) for rule in opening.rules)]
         transcript = Transcript(opening.history)
-        share, told = record.request["share"], self._dispatcher.redact_for_model
-        facts = await situation(work, request, share, told, opening.verdicts)
+        share = record.request["share"]
+        facts = await situation(work, request, share, opening.verdicts)
         said = await notices(self.stores.requests, opening, model)
         await live.append(Moment(events=tuple(said), messages=transcript.situate(facts)))
         return Turn(
@@ -332,7 +332,7 @@ class TurnRunner:
 
     async def _journal(self, live: LiveTurn, run: Run) -> None:
         await run.wait()
-        changes = [self._dispatcher.to_journal(change) for change in run.report()]
+        changes = [self._services.redactor.change(change) for change in run.report()]
         if changes:
             await self.stores.journal.add(live.record.id, run.id, changes)
             self.stores.announce(live.record.conversation_id, live.record.id)

@@ -10,6 +10,9 @@ from pathlib import Path
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.network import Value, reveal
 
+_SHORTEST = 8
+"""Characters of a secret: what is shorter is a placeholder, and part of ordinary words."""
+
 
 class Keys:
     """The keys by provider. The file wins over the configuration, that over the environment."""
@@ -34,16 +37,14 @@ class Keys:
         """Forget a key of the file."""
         self._write({name: key for name, key in self._stored().items() if name != provider})
 
-    def mask(self, text: str) -> str:
-        """The text without any of our keys."""
+    def secrets(self) -> frozenset[str]:
+        """All of our keys. Raises ModelError where one cannot be read."""
         environment = (
             value for name, value in self._environment.items() if name.endswith("_API_KEY")
         )
         configured = map(self._of_configuration, self._configured)
-        for key in {*self._stored().values(), *configured, *environment}:
-            if len(key) >= 8:  # a shorter one is a placeholder, and part of ordinary words
-                text = text.replace(key, "***")
-        return text
+        keys = {*self._stored().values(), *configured, *environment}
+        return frozenset(key for key in keys if len(key) >= _SHORTEST)
 
     def _of_configuration(self, provider: str) -> str:
         value = self._configured.get(provider, "")

@@ -45,7 +45,7 @@ from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, root_of
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.visibility import SHARES
+from jupyter_agent.workspace.visibility import SHARES, Redactor
 from jupyter_agent.workspace.workspace import Services
 
 
@@ -182,6 +182,7 @@ class JupyterAgent(ExtensionApp):
             facts=FactBook(self.model_facts),
             allow_keys=self.allow_keys,
         )
+        self.redactor = Redactor(self.models.secrets)
         rules = [Rule(**rule) for rule in self.rules]
         database = Database(
             folder / "conversations.db",
@@ -201,9 +202,7 @@ class JupyterAgent(ExtensionApp):
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
-        self.dispatcher = Dispatcher(
-            self.toolbox, mask=self.models.mask, record=_audit_into(stores.audit)
-        )
+        self.dispatcher = Dispatcher(self.toolbox, record=_audit_into(stores.audit))
         self.runner = TurnRunner(
             stores,
             self.models,
@@ -235,7 +234,7 @@ class JupyterAgent(ExtensionApp):
             conversations=ConversationStore(database),
             journal=Journal(database),
             approvals=ApprovalStore(database),
-            requests=RequestStore(database, self.models.mask),
+            requests=RequestStore(database, self.redactor),
             rules=RuleStore(database),
             trust=TrustStore(database),
             audit=AuditLog(database),
@@ -265,6 +264,7 @@ class JupyterAgent(ExtensionApp):
                 server.kernel_manager,
                 start_timeout=self.kernel_start_timeout,
             ),
+            redactor=self.redactor,
             verify_seconds=self.verify_seconds,
         )
 

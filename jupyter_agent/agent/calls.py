@@ -137,7 +137,7 @@ class _Step:
         results would be taken for another question.
         """
         for news in await self._turn.work.news():
-            text = self._dispatcher.redact_for_model(news.text)
+            text = self._turn.work.told(news.text)
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}
@@ -202,11 +202,10 @@ class _Step:
         return CallFailed(call_id=call_id, error=text)
 
     def _changes(self, audit: Audit) -> Iterator[Event]:
+        redactor = self._turn.work.services.redactor
         made = [replace(change, call_id=audit.call_id) for change in audit.changes]
         for path in dict.fromkeys(change.notebook for change in made):
-            kept = tuple(
-                self._dispatcher.to_journal(each) for each in made if each.notebook == path
-            )
+            kept = tuple(redactor.change(each) for each in made if each.notebook == path)
             yield CellsChanged(call_id=audit.call_id or "", notebook=path, changes=kept)
 
     async def _fail(self, call_id: str, error: ToolError) -> None:

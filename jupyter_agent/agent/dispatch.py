@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -20,9 +20,7 @@ from jupyter_agent.errors import (
     ToolError,
 )
 from jupyter_agent.tasks import surely
-from jupyter_agent.text.outputs import legible
 from jupyter_agent.tools.base import Action, Progress, Question, Result, Tool, Toolbox
-from jupyter_agent.workspace.visibility import map_strings
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
 CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
@@ -102,38 +100,16 @@ _STOPPED = "The turn was stopped; what it did until then stays."
 class Dispatcher:
     """Turns the name and input of a call into a result, where that is permitted.
 
-    `mask` takes secrets out of everything that a tool returns.
+    Whatever it returns, raises, records or shows of a run is what a model may be told.
     """
 
-    def __init__(
-        self,
-        toolbox: Toolbox,
-        *,
-        mask: Callable[[str], str] = str,
-        record: Record = _unrecorded,
-    ) -> None:
+    def __init__(self, toolbox: Toolbox, *, record: Record = _unrecorded) -> None:
         self._toolbox = toolbox
-        self.mask = mask
         self._record = record
 
     def recording(self, record: Record) -> Dispatcher:
         """The same door with another record, which runs to its end also if a call is cancelled."""
-        return Dispatcher(self._toolbox, mask=self.mask, record=record)
-
-    def redact_for_model(self, text: str) -> str:
-        """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
-        return self.mask(legible(text))
-
-    def to_journal(self, change: Change) -> dict[str, Any]:
-        """A change as it is told and journalled: no secrets in its outputs.
-
-        Its sources stay as they are, or taking it back would damage them.
-        """
-        value = change.to_json()
-        for side in ("before", "after"):
-            if state := value[side]:
-                value[side] = {**state, "outputs": map_strings(state["outputs"], self.mask)}
-        return value
+        return Dispatcher(self._toolbox, record=record)
 
     def specs(self) -> list[dict[str, Any]]:
         """What a model is offered."""
@@ -168,12 +144,14 @@ class Dispatcher:
         call_id: str | None = None,
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
-        tool = await _located(self._toolbox.parse(name, input), work)
-        act = await _act(tool, tool.action, work, policy)
+        with _telling(work):
+            tool = await _located(self._toolbox.parse(name, input), work)
+            act = await _act(tool, tool.action, work, policy)
         try:
-            async with work.lease(tool.target, *tool.needs) as nb:
-                act = replace(act, action=await tool.acts(nb))
-            await work.refuse_outside(tool.paths.values())
+            with _telling(work):
+                async with work.lease(tool.target, *tool.needs) as nb:
+                    act = replace(act, action=await tool.acts(nb))
+                await work.refuse_outside(tool.paths.values())
             decision = decide(act, policy)
         except NotPermitted as error:
             decision = Decision(verdict="deny", reason=error.message)
@@ -198,7 +176,7 @@ class Dispatcher:
 
     async def decline(self, prepared: Prepared, work: Workspace, reason: str) -> None:
         """A person said no."""
-        await self._record(prepared.audit(work, "refused", reason))
+        await self._record(prepared.audit(work, "refused", work.told(reason)))
 
     async def run(
         self,
@@ -219,7 +197,7 @@ class Dispatcher:
                 if prepared.decision.verdict == "ask":
                     await self._approve(prepared, nb, policy, approved)
                 await nb.refuse_hidden(tool.acts_on)
-                result = await tool.run(nb, progress and self._masking(progress))
+                result = await tool.run(nb, progress and _masking(progress, work))
         except ToolError as error:
             await self._note_failure(prepared, work, error)
             raise
@@ -228,10 +206,9 @@ class Dispatcher:
             raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
+        redactor = work.services.redactor
         result = replace(
-            result,
-            text=self.redact_for_model(result.text),
-            facts=map_strings(result.facts, self.mask),
+            result, text=redactor.text(result.text), facts=redactor.masked(result.facts)
         )
         await self._note_surely(prepared.audit(work, "done", result=result))
         return result
@@ -239,18 +216,14 @@ class Dispatcher:
     @asynccontextmanager
     async def _leased(self, prepared: Prepared, work: Workspace) -> AsyncIterator[Lease]:
         """The call's notebook; an error leaves of itself what a model may be told."""
-        async with work.lease(prepared.tool.target, *prepared.tool.needs) as nb:
-            try:
-                yield nb
-            except ToolError as error:
-                raise await self._redacted(error, nb) from error
-
-    async def _redacted(self, error: ToolError, nb: Lease) -> ToolError:
-        if "current" in error.facts:
-            error = (await nb.visible()).error(error)
-        return error.saying(
-            self.redact_for_model(error.message), map_strings(error.facts, self.mask)
-        )
+        with _telling(work):
+            async with work.lease(prepared.tool.target, *prepared.tool.needs) as nb:
+                try:
+                    yield nb
+                except ToolError as error:
+                    if "current" not in error.facts:
+                        raise
+                    raise (await nb.visible()).error(error) from error
 
     async def _refuse_if_other(self, prepared: Prepared, nb: Lease, policy: Policy) -> None:
         """A link, a rename or another run may have made it another call since it was decided."""
@@ -287,18 +260,28 @@ class Dispatcher:
         changes = error.changes if isinstance(error, NotConfirmed) else ()
         await surely(self._record(prepared.audit(work, outcome, error.message, changes=changes)))
 
-    def _masking(self, progress: Progress) -> Progress:
-        async def masked(output: Mapping[str, Any]) -> None:
-            await progress(map_strings(output, self.mask))
-
-        return masked
-
     async def _note_surely(self, audit: Audit) -> None:
         """Notes what has happened, whoever cancels the call meanwhile."""
         try:
             await surely(self._record(audit))
         except StoreUnavailable as error:  # it has happened: that must be told all the same
             log.error("`%s` is not in the audit: %s", audit.act.tool, error)
+
+
+@contextmanager
+def _telling(work: Workspace) -> Iterator[None]:
+    """Errors leave as a model may be told them."""
+    try:
+        yield
+    except ToolError as error:
+        raise work.services.redactor.error(error) from error
+
+
+def _masking(progress: Progress, work: Workspace) -> Progress:
+    async def masked(output: Mapping[str, Any]) -> None:
+        await progress(work.services.redactor.masked(output))
+
+    return masked
 
 
 async def _located(tool: Tool, work: Workspace) -> Tool:

@@ -85,14 +85,14 @@ Attachment: TypeAlias = Annotated[
 
 
 async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> str:
-    """All attachments as text; one that cannot be had says why instead."""
+    """All attachments as text for a model; one that cannot be had says why instead."""
     texts = []
     for attachment in attachments:
         try:
             texts.append(await attachment.text(work))
         except ToolError as error:
             texts.append(f"Attached {attachment.type}: not available. {error.message}")
-    return "\n\n".join(texts)
+    return work.told("\n\n".join(texts))
 
 
 def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:

@@ -30,9 +30,10 @@ async def notices(
 
 
 class RecordedModel:
-    """A model that is sent nothing that quotes a hidden cell, and whose requests are kept.
+    """A model that is sent only what it may be told, and whose requests are kept.
 
-    A cell may be hidden after it was read: then the conversation still holds what it said.
+    A cell may be hidden after it was read: then the conversation still holds what it said. The same
+    is true of a key that was set after it was printed.
     """
 
     def __init__(
@@ -55,11 +56,8 @@ class RecordedModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of the model's reply. Raises ModelError."""
         view = await self._visibility()
-        request = replace(
-            request,
-            system=view.redacted(request.system),
-            messages=[view.message(message) for message in request.messages],
-        )
+        system, messages = view.request(request.system, request.messages)
+        request = replace(request, system=system, messages=messages)
         if self.host:
             if self._last is None:  # a summary follows the requests of its turn
                 earlier = await self._store.of_turn(self._turn_id)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.models.base import Block, Model, ModelRequest
+from jupyter_agent.workspace.visibility import Redactor
 
 _PARTS = ("system", "tools", "messages", "max_tokens", "tool_choice")
 
@@ -26,10 +27,10 @@ class RequestStore:
     One is kept as what it adds to the one before it in its turn, since each repeats it.
     """
 
-    def __init__(self, database: Database, mask: Callable[[str], str]) -> None:
-        """`mask` takes keys out of a text."""
+    def __init__(self, database: Database, redactor: Redactor) -> None:
+        """`redactor` takes out the keys that people wrote to a model."""
         self._database = database
-        self._mask = mask
+        self._redactor = redactor
 
     async def add(
         self, turn_id: str, model: Model, request: ModelRequest, before: Mapping[str, Any]
@@ -40,8 +41,8 @@ class RequestStore:
         """
         parts = {part: getattr(request, part) for part in _PARTS}
         parts["messages"] = [_without_pictures(message) for message in request.messages]
-        text = self._mask(json.dumps({"model": model.id, **parts}, ensure_ascii=False))
-        sent = {**json.loads(text), "characters": len(text)}
+        kept = {"model": model.id, **self._redactor.masked(parts)}
+        sent = {**kept, "characters": len(json.dumps(kept, ensure_ascii=False))}
         await self._database.execute(
             "INSERT INTO requests (turn_id, seq, host, request, made) SELECT ?1,"
             " coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM requests WHERE turn_id = ?1",

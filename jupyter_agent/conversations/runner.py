@@ -66,6 +66,16 @@ class _Begun:
     opening: Opening
 
 
+def _instruct(transcript: Transcript, begun: _Begun) -> tuple[Message, ...]:
+    """Gives the model the instructions of the project, unless it has the same ones."""
+    followed = begun.project.followed
+    digest = ":".join(each.digest for each in followed)
+    if digest == transcript.instructed:
+        return ()
+    text = project_instructions(followed, f"end-{secrets.token_hex(4)}")
+    return transcript.instruct(begun.work.told(text), digest)
+
+
 class TurnRunner:
     """Starts turns, keeps them while they run, and lets clients find them again."""
 
@@ -233,7 +243,7 @@ class TurnRunner:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
-        attached = self._dispatcher.redact_for_model(await attached_text(request.attachments, work))
+        attached = await attached_text(request.attachments, work)
         return await self.stores.conversations.begin(
             NewTurn(
                 id=turn_id,
@@ -297,9 +307,8 @@ class TurnRunner:
         live.policy = policy = self.policy(request.mode, request.allow)
         policy.rules = [*policy.rules, *(allowing(*rule) for rule in opening.rules)]
         transcript = Transcript(opening.history)
-        share, told = record.request["share"], self._dispatcher.redact_for_model
-        facts = await situation(work, request, share, told, opening.verdicts)
-        leading = [*transcript.situate(facts), *self._instruct(transcript, begun.project)]
+        facts = await situation(work, request, record.request["share"], opening.verdicts)
+        leading = [*transcript.situate(facts), *_instruct(transcript, begun)]
         said = await notices(self.stores.requests, opening, model, begun.project.notice())
         await live.append(Moment(events=tuple(said), messages=tuple(leading)))
         return Turn(
@@ -308,25 +317,12 @@ class TurnRunner:
             dispatcher=self._dispatcher,
             work=work,
             policy=policy,
-            system=told(system(begun.own)),
+            system=work.told(system(begun.own)),
             answers=live,
             limits=request.limits,
             facts=self._models.facts(model.id),
             stop=live.stop,
         )
-
-    def _instruct(
-        self, transcript: Transcript, project: ProjectInstructions
-    ) -> tuple[Message, ...]:
-        """Gives the model the instructions of the project, unless it has the same ones."""
-        followed = project.followed
-        digest = ":".join(each.digest for each in followed)
-        if digest == transcript.instructed:
-            return ()
-        text = self._dispatcher.redact_for_model(
-            project_instructions(followed, f"end-{secrets.token_hex(4)}")
-        )
-        return transcript.instruct(text, digest)
 
     async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:
         """Stores what the turn yields. A store that fails stops the turn, and is raised then."""
@@ -365,7 +361,7 @@ class TurnRunner:
 
     async def _journal(self, live: LiveTurn, run: Run) -> None:
         await run.wait()
-        changes = [self._dispatcher.to_journal(change) for change in run.report()]
+        changes = [self._services.redactor.change(change) for change in run.report()]
         if changes:
             await self.stores.journal.add(live.record.id, run.id, changes)
             self.stores.announce(live.record.conversation_id, live.record.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from jupyter_agent.agent.prompt import facts
@@ -20,12 +20,9 @@ async def situation(
     work: Workspace,
     request: TurnRequest,
     share: Share,
-    told: Callable[[str], str],
     verdicts: Sequence[str] = (),
 ) -> str:
-    """What holds in this turn; `told` leaves of a text what a model may be told, `verdicts` say
-    what became of the model's own changes.
-    """
+    """What holds in this turn; `verdicts` say what became of the model's own changes."""
     kernel = place = None
     news: Sequence[News] = ()
     if request.notebook:
@@ -37,12 +34,13 @@ async def situation(
                 kernel = await nb.kernel()
         except ToolError as error:  # the model finds out by its tools, as it does later
             log.info("The notebook of the turn is not at hand: %s", error)
-    return facts(
+    told = facts(
         mode=request.mode,
         today=datetime.now(UTC).date(),
         notebook=request.notebook,
         kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
         active_cell=place.cell_id if place else None,
         kept_back=KEPT_BACK[share],
-        changes=[*map(told, verdicts), *(told(each.text) for each in news)],
+        changes=[*verdicts, *(each.text for each in news)],
     )
+    return work.told(told)

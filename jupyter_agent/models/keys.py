@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.network import Value, reveal
+
+_SHORTEST = 8
+"""Characters of a secret: what is shorter is a placeholder, and part of ordinary words."""
+
+
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:TOKEN|KEY|PASS|PASSPHRASE)$|API_?KEY$|PASSW(?:OR)?D$|_PWD$|(?:^|_)SECRET",
+    re.IGNORECASE,
+)
+"""Names of environment variables that hold a secret: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`."""
+_ORDINARY = re.compile(r"(?:[A-Za-z]?[a-z]*(?:_[a-z]+)*|\d+)")
+_ORDINARY_CHARS = 15
 
 
 class Keys:
@@ -34,16 +47,13 @@ class Keys:
         """Forget a key of the file."""
         self._write({name: key for name, key in self._stored().items() if name != provider})
 
-    def mask(self, text: str) -> str:
-        """The text without any of our keys."""
-        environment = (
-            value for name, value in self._environment.items() if name.endswith("_API_KEY")
-        )
+    def secrets(self) -> frozenset[str]:
+        """All of our keys, and the secrets of the environment. Raises ModelError where a key cannot
+        be read.
+        """
         configured = map(self._of_configuration, self._configured)
-        for key in {*self._stored().values(), *configured, *environment}:
-            if len(key) >= 8:  # a shorter one is a placeholder, and part of ordinary words
-                text = text.replace(key, "***")
-        return text
+        keys = {*self._stored().values(), *configured, *secrets_in(self._environment)}
+        return frozenset(key for key in keys if len(key) >= _SHORTEST)
 
     def _of_configuration(self, provider: str) -> str:
         value = self._configured.get(provider, "")
@@ -74,3 +84,27 @@ class Keys:
             os.fchmod(descriptor, 0o600)  # one left over may have been opener
             json.dump(keys, file, indent=1)
         written.replace(self._file)
+
+
+def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
+    """The values that are secret by their names, and the lines of those that have several.
+
+    Not the path of a file that holds one, nor a short word or number (`postgres`, `customer_id`):
+    to take those out of every text would garble it, and would hide nothing.
+    """
+    found = {
+        part
+        for name, value in environment.items()
+        if _SECRET_NAME.search(name)
+        for part in (value, *value.splitlines())
+        if name.endswith("_API_KEY") or not _is_ordinary(part)
+    }
+    return frozenset(part for part in found if len(part) >= _SHORTEST)
+
+
+def _is_ordinary(value: str) -> bool:
+    if len(value) <= _ORDINARY_CHARS and _ORDINARY.fullmatch(value):
+        return True
+    if value.startswith("-----") and "\n" not in value:  # the head of a key in PEM
+        return True
+    return os.path.isabs(value) and os.path.exists(value)

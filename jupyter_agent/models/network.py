@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -60,10 +60,14 @@ class Network:
 
     def mask(self, text: str, key: str = "") -> str:
         """The text without any of the endpoint's secrets."""
-        for secret in (*self.secrets, key):
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "***")
+        for secret in {*self.long_secrets, *_long([key])}:
+            text = text.replace(secret, "***")
         return text
+
+    @property
+    def long_secrets(self) -> frozenset[str]:
+        """The endpoint's secrets, without placeholders."""
+        return _long(self.secrets)
 
     def _proxied(self, timeout: Any) -> Any:
         import httpx2
@@ -106,6 +110,10 @@ def reveal(value: Value, environment: Mapping[str, str], what: str) -> str:
                 raise _misconfigured(f"{what}: the environment has no {name}")
             return environment[name].strip()
     raise _misconfigured(f"{what} is a text, {{'file': path}} or {{'env': name}}")
+
+
+def _long(secrets: Iterable[str]) -> frozenset[str]:
+    return frozenset(secret for secret in secrets if len(secret) >= _SHORTEST_SECRET)
 
 
 def _misconfigured(what: str) -> ModelError:

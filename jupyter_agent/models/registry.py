@@ -221,11 +221,12 @@ class Models:
         self._check_key_change(provider)
         self._keys.delete(provider)
 
-    def mask(self, text: str) -> str:
-        """The text without any key of ours, or other secret of a provider in use."""
-        for (_, network), _model in self._made.values():
-            text = network.mask(text)
-        return self._keys.mask(text)
+    def secrets(self) -> frozenset[str]:
+        """What no model is to be told: our keys, other secrets of the providers in use, and those
+        of the server's environment.
+        """
+        used = (network.long_secrets for (_, network), _model in self._made.values())
+        return self._keys.secrets().union(*used)
 
     async def close(self) -> None:
         """Close all connections."""

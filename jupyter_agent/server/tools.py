@@ -88,7 +88,7 @@ class ToolHandler(CallHandler):
                 **view.facts(result.output()),
                 "is_error": False,
                 "changes": [
-                    view.facts(self.dispatcher.to_journal(each)) for each in result.changes
+                    view.facts(self.services.redactor.change(each)) for each in result.changes
                 ],
                 **({"images": images} if images else {}),
             }

@@ -14,10 +14,10 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
+from jupyter_agent.legible import legible
 from jupyter_agent.text.images import Picture, pictures_in, told
 from jupyter_agent.text.outputs import (
     images,
-    legible,
     output_text,
     without_data,
 )

@@ -10,19 +10,10 @@ from itertools import groupby
 from typing import Any
 
 from jupyter_agent.document.cell import Output
+from jupyter_agent.legible import without_escapes, without_invisible
 from jupyter_agent.text.images import Picture, bytes_told, pictures_in, told
 from jupyter_agent.text.tables import frame_text
 
-_ESCAPES = re.compile(
-    r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # commands to the terminal: titles, links
-    r"|[PX^_][^\x1b]*(?:\x1b\\)?"  # strings for devices
-    r"|\[[0-?]*[ -/]*[@-~]"  # colours, cursor
-    r"|[ -/]*[0-~])"
-)
-_INVISIBLE = re.compile(
-    "[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
-"""Control, direction and tag characters: they show nothing, and could hide text from a person."""
 _OBJECT = re.compile(r"<.*>", re.DOTALL)
 """A `text/plain` that names an object; other representations tell more."""
 _INSTEAD = ("text/markdown", "text/latex", "text/html", "application/json")
@@ -70,15 +61,10 @@ def images(outputs: Sequence[Output]) -> list[Picture]:
 
 def plain(text: str) -> str:
     """The text as a terminal shows it: no escapes, nothing invisible, `\\r` and `\\b` done."""
-    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
+    text = without_escapes(text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text:
         text = "\n".join(_overwritten(line) for line in text.split("\n"))
-    return _INVISIBLE.sub("", text)
-
-
-def legible(text: str) -> str:
-    """The text without terminal escapes and without characters that show nothing."""
-    return _INVISIBLE.sub("", _ESCAPES.sub("", text))
+    return without_invisible(text)
 
 
 def without_data(text: str) -> str:

@@ -1,8 +1,11 @@
-"""What of a notebook its owner lets a model see: the one way from a workspace to a model's text.
+"""What a model may be told: the one way from a workspace to a model's text.
 
 A cell tagged `agent-hidden` is kept back whole: its source, its outputs, its variables, and what
 quotes its code. `share` says how much of the others is shown. An administrator, a user and a
 notebook (`{"jupyter_agent": {"share": ...}}` in its metadata) may each say so; the strictest wins.
+
+No text for a model has a secret of ours or of the server's environment in it: a `Redactor` takes
+them out where a text is made and stored, and a `View` once more from the whole of each request.
 
 What is kept back is text that comes from the notebook. Code that a kernel runs for a model can
 still read whatever the user can read; under `all` its outputs are shown.
@@ -21,10 +24,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.carriers.renames import moved
-from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
+from jupyter_agent.legible import legible
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.text.outputs import joined, plain
 
@@ -61,6 +65,8 @@ _CODE = frozenset(
 """Endings of files that are code and nothing else."""
 _NO_TEXT = ("type", "id", "tool_use_id", "name", "role", "signature", "data", "media_type")
 """Fields of messages that hold no text of a notebook."""
+_MASK = "***"
+"""Stands for a secret."""
 _KERNELS_OWN = ("In", "Out")
 """Names under which IPython keeps what was run and shown, besides those with an underscore."""
 
@@ -93,6 +99,49 @@ def shared_by(metadata: Mapping[str, Any]) -> Share:
         return "all"
     said = section["share"]
     return said if said in SHARES else SHARES[-1]
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """Takes secrets out of what a model is told, and out of what we keep of that."""
+
+    secrets: Callable[[], Collection[str]] = tuple
+    """All that must not be told as things are now."""
+
+    def text(self, text: str) -> str:
+        """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
+        return self.mask()(legible(text))
+
+    def masked(self, value: Any) -> Any:
+        """The same JSON with no secret in any of its texts."""
+        return map_strings(value, self.mask())
+
+    def mask(self) -> Callable[[str], str]:
+        """Takes out of a text what is secret now."""
+        # What is part of another goes last, or the rest of the other would stay.
+        secrets = sorted(self.secrets(), key=len, reverse=True)
+
+        def mask(text: str) -> str:
+            for secret in secrets:
+                text = text.replace(secret, _MASK)
+            return text
+
+        return mask
+
+    def error(self, error: ToolError) -> ToolError:
+        """The error likewise."""
+        return error.saying(self.text(error.message), self.masked(error.facts))
+
+    def change(self, change: Change) -> dict[str, Any]:
+        """A change as it is told to a person and journalled: no secrets in its outputs.
+
+        Its sources stay as they are, or taking it back would damage them.
+        """
+        value = change.to_json()
+        for side in ("before", "after"):
+            if state := value[side]:
+                value[side] = {**state, "outputs": self.masked(state["outputs"])}
+        return value
 
 
 class HiddenCells:
@@ -161,6 +210,7 @@ class View:
     """Of the other cells, where some are hidden: what they say too is no secret."""
     hidden_counts: frozenset[int] = frozenset()
     """The numbers of executions that only hidden cells have: tracebacks name cells by them."""
+    redactor: Redactor = Redactor()
 
     @classmethod
     def of(
@@ -169,6 +219,8 @@ class View:
         cells: Sequence[Cell],
         known: Mapping[str, Sequence[str]] | None = None,
         beside: frozenset[str] = frozenset(),
+        *,
+        redactor: Redactor = Redactor(),
     ) -> View:
         """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives,
         `beside` what `HiddenCells.beside` does.
@@ -184,6 +236,7 @@ class View:
                 [cell.source for cell in cells if not hidden(cell)] if known or beside else ()
             ),
             hidden_counts=frozenset(count for count in counts if count is not None),
+            redactor=redactor,
         )
 
     @property
@@ -237,10 +290,9 @@ class View:
 
     def error(self, error: ToolError) -> ToolError:
         """The error without what of a cell's current text may not be seen."""
-        current = error.facts.get("current")
-        if current is None:
+        if (current := error.facts.get("current")) is None:
             return error
-        shown = self.facts(current)
+        shown = self._shared(current)
         message = error.message
         if shown["source"] != current["source"]:
             message = message.removesuffix(current["source"]) + shown["source"]
@@ -248,26 +300,30 @@ class View:
 
     def facts(self, value: Any) -> Any:
         """The same JSON with only what may be seen of each cell and each list of outputs in it."""
-        if isinstance(value, Mapping):
-            return self._of_mapping(value)
-        return list(map(self.facts, value)) if isinstance(value, list | tuple) else value
+        return self.redactor.masked(self._shared(value))
 
-    def message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A message to a model without what quotes a hidden cell, which may have been hidden after
-        it was read.
+    def request(
+        self, system: str, messages: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """All that is about to be sent to a model, without what quotes a hidden cell, which may
+        have been hidden after it was read, and without secrets, whoever forgot them. What a person
+        wrote to the model goes as it was written.
         """
-        content = message["content"]
-        if isinstance(content, str):
-            return {**message, "content": self.redacted(content)}
-        return {**message, "content": [self._block(block) for block in content]}
+        mask = self.redactor.mask()
 
-    def _block(self, block: Mapping[str, Any]) -> Any:
-        if block["type"] == "thinking" and self.quotes(block["thinking"]):
-            # It is signed and can only go as a whole.
-            return {"type": "text", "text": self.redacted(block["thinking"])}
-        if block["type"] == "thinking":
-            return block
-        return map_strings(block, self.redacted, but=_NO_TEXT)
+        def clean(text: str) -> str:
+            return mask(self.redacted(text))
+
+        return clean(system), [
+            {
+                **message,
+                "content": [
+                    _block(block, self.redacted if _is_question(message, block) else clean)
+                    for block in message["content"]
+                ],
+            }
+            for message in messages
+        ]
 
     def selection(self, text: str, cells: Sequence[Cell], of: str | None) -> str:
         """A text that somebody selected in a notebook with these cells, in the cell `of`.
@@ -335,8 +391,13 @@ class View:
             return None
         return frozenset().union(*(names.defined | names.imported for names in found))
 
+    def _shared(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return self._of_mapping(value)
+        return list(map(self._shared, value)) if isinstance(value, list | tuple) else value
+
     def _of_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        facts = {key: self.facts(item) for key, item in value.items() if key != "outputs"}
+        facts = {key: self._shared(item) for key, item in value.items() if key != "outputs"}
         metadata = value.get("metadata")
         tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
         secret = isinstance(tags, list | tuple) and HIDDEN in tags
@@ -365,6 +426,22 @@ class View:
             if passed & self.hidden_counts:
                 return True
         return self.quotes(text)
+
+
+def _is_question(message: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
+    """Whether it is what a person wrote, or what was told with it: that was redacted before."""
+    return bool(message["role"] == "user" and block["type"] == "text")
+
+
+def _block(block: Mapping[str, Any], clean: Callable[[str], str]) -> Any:
+    match block["type"]:
+        case "thinking":  # it is signed: it goes as it is, or as another text
+            text = clean(block["thinking"])
+            return block if text == block["thinking"] else {"type": "text", "text": text}
+        case "tool_use":
+            return {**block, "input": map_strings(block["input"], clean)}
+        case _:
+            return map_strings(block, clean, but=_NO_TEXT)
 
 
 def _said(text: str) -> Output:

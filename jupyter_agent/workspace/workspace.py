@@ -37,6 +37,7 @@ from jupyter_agent.workspace.runs import Run, Runs
 from jupyter_agent.workspace.visibility import (
     SHARES,
     HiddenCells,
+    Redactor,
     Share,
     View,
     shared_by,
@@ -63,6 +64,8 @@ class Services:
     identities: Identities
     executions: Executions = field(default_factory=Executions)
     hidden: HiddenCells = field(default_factory=HiddenCells)
+    redactor: Redactor = Redactor()
+    """What is told of all texts for models; see `Workspace.told`."""
     verify_seconds: float = 600.0
     """What all cells of a notebook together may take when it is verified."""
 
@@ -164,12 +167,12 @@ class Workspace:
         where it cannot be read. Nobody is asked for what is still on its way from a page.
         """
         if path is None and self.home is None:
-            return View(share=self.share)
+            return self._least(self.share)
         try:
             notebook = await self.find(path)
         except ToolError as error:
             missing = isinstance(error, NotebookNotFound | InvalidInput)
-            return View(share=self.share if missing else SHARES[-1])
+            return self._least(self.share if missing else SHARES[-1])
         return await self.visibility_of(notebook)
 
     async def visibility_of(self, notebook: Notebook) -> View:
@@ -180,13 +183,19 @@ class Workspace:
             return self.view(notebook, notebook.cells())
         except ToolError:
             known = notebook.cells()
-            return self.view(notebook, known) if known else View(share=SHARES[-1])
+            return self.view(notebook, known) if known else self._least(SHARES[-1])
 
     def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
         """What a model may be told of a notebook with these cells."""
         share = strictest(self.share, shared_by(notebook.known_metadata))
         hidden, path = self.services.hidden, notebook.path
-        return View.of(share, cells, hidden.seen(path, cells), hidden.beside(path))
+        return View.of(
+            share,
+            cells,
+            hidden.seen(path, cells),
+            hidden.beside(path),
+            redactor=self.services.redactor,
+        )
 
     async def meet(self, path: str, kernel: Kernel) -> str | None:
         """Learns what the other notebooks in the kernel of this one hide from models. The path of
@@ -197,6 +206,13 @@ class Workspace:
         others = [other for other in paths if other != path]
         views = {other: await self.visibility(other) for other in others}
         return next((other for other in others if not views[other].outputs_shared), None)
+
+    def told(self, text: str) -> str:
+        """A text that is no notebook's as a model may be told it."""
+        return self.services.redactor.text(text)
+
+    def _least(self, share: Share) -> View:
+        return View(share=share, redactor=self.services.redactor)
 
     async def news(self) -> list[News]:
         """What changed in the open notebooks that this conversation has read, and in their kernels;

@@ -33,6 +33,7 @@ from jupyter_agent.tools.base import (
     Toolbox,
 )
 from jupyter_agent.workspace.identity import Identities
+from jupyter_agent.workspace.visibility import Redactor
 from jupyter_agent.workspace.workspace import Lease, Services, Workspace
 
 
@@ -40,10 +41,14 @@ async def as_it_is(path: str) -> str:
     return path
 
 
+SECRET = "sk-secret-0123"
+
+
 class Desk(Services):
     """What the tiny tools work on: cells by id, a log, and events that a test waits on."""
 
     identities = Identities(ContentsManager(), as_it_is)
+    redactor = Redactor(lambda: [SECRET])
 
     def __init__(self) -> None:
         self.cells = {"a": "x = 1", "b": "y = 2"}
@@ -229,7 +234,7 @@ class Bench:
     audits: list[Audit] = field(default_factory=list)
     forbidden: set[tuple[str, str]] = field(default_factory=set)
     answering: Answering | None = None
-    secret: str = "sk-secret-0123"
+    secret: str = SECRET
     home: str | None = "home.ipynb"
 
     def turn(self, model: Model, question: str | None = "Please.") -> Turn:
@@ -241,13 +246,10 @@ class Bench:
             services=self.desk, user="local", authorize=self._authorize, home=self.home
         )
         toolbox = Toolbox([Look, Linger, Write, Execute, Restart, Crash, Say])
-
         return Turn(
             model=model,
             transcript=Transcript(history),
-            dispatcher=Dispatcher(
-                toolbox, mask=lambda text: text.replace(self.secret, "***"), record=self._record
-            ),
+            dispatcher=Dispatcher(toolbox, record=self._record),
             work=work,
             policy=self.policy,
             system="You are under test.",

@@ -15,6 +15,7 @@ from jupyter_agent.models.network import Network
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import FakeAnthropic, Scripted, says
+from jupyter_agent.workspace.visibility import Redactor
 
 from .conftest import Chat, read, recording, serving
 from .corporate import Authority, make_authority, proxy
@@ -138,7 +139,7 @@ async def test_headers_and_query_go_with_each_request(tmp_path: Path) -> None:
             query={"api-version": "2026-10-01"},
         )
         await read(models.get("lab:gpt"))
-        assert models.mask("azure-secret atlas-secret yes") == "*** *** yes"
+        assert Redactor(models.secrets).text("azure-secret atlas-secret yes") == "*** *** yes"
         await models.close()
     (headers,) = chat.received
     assert (headers["Api-Key"], headers["X-Team"]) == ("azure-secret", "atlas-secret")
@@ -169,7 +170,7 @@ def test_a_key_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-of-file-01\n")
     models = known(tmp_path, api_key="", api_key_file=str(tmp_path / "key"))
     assert isinstance(models.get("lab:m"), AnthropicModel)
-    assert models.mask("sk-of-file-01") == "***"
+    assert Redactor(models.secrets).text("sk-of-file-01") == "***"
 
 
 # -- ways that do not work

@@ -14,6 +14,7 @@ from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
+from jupyter_agent.workspace.visibility import Redactor
 
 
 def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any) -> Models:
@@ -92,7 +93,7 @@ def test_keys_are_masked_wherever_they_come_from(tmp_path: Path) -> None:
     )
     known.set_key("anthropic", "sk-stored-key")
     text = "gsk-environment sk-configured sk-stored-key none"
-    assert known.mask(text) == "*** *** *** none"
+    assert Redactor(known.secrets).text(text) == "*** *** *** none"
 
 
 def test_keys_can_be_switched_off(tmp_path: Path) -> None:

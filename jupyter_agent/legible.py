@@ -1,0 +1,65 @@
+"""Texts and names from outside, so that they show what they are: no escapes, nothing invisible."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # commands to the terminal: titles, links
+    r"|[PX^_][^\x1b]*(?:\x1b\\)?"  # strings for devices
+    r"|\[[0-?]*[ -/]*[@-~]"  # colours, cursor
+    r"|[ -/]*[0-~])"
+)
+_INVISIBLE = re.compile(
+    "[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+"""Control, direction and tag characters: they show nothing, and could hide text from a person."""
+_CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_QUOTED_CHARS = 200
+"""Of a name that has to be quoted."""
+
+
+def without_escapes(text: str) -> str:
+    """The text without commands to a terminal."""
+    return _ESCAPES.sub("", text)
+
+
+def without_invisible(text: str) -> str:
+    """The text without characters that show nothing; tabs and ends of lines stay."""
+    return _INVISIBLE.sub("", text)
+
+
+def legible(text: str) -> str:
+    """The text without terminal escapes and without characters that show nothing."""
+    return without_invisible(without_escapes(text))
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a line of ours: itself, or as JSON where it has line ends or other
+    characters that are not printable. So no name adds a line, and a reader sees where it ends.
+    """
+    if name.isprintable():
+        return name
+    return _as_json(legible(name))
+
+
+def quoted_id(cell_id: str) -> str:
+    """A cell's id likewise; as JSON where nbformat would not take it (`is_cell_id`)."""
+    return cell_id if is_cell_id(cell_id) else _as_json(legible(cell_id))
+
+
+def is_cell_id(text: str) -> bool:
+    """Whether nbformat takes it as the id of a cell.
+
+    https://nbformat.readthedocs.io/en/latest/format_description.html#cell-ids
+    """
+    return _CELL_ID.fullmatch(text) is not None
+
+
+def _as_json(name: str) -> str:
+    cut = name if len(name) <= _QUOTED_CHARS else f"{name[:_QUOTED_CHARS]}..."
+    return "".join(
+        letter if letter.isprintable() else json.dumps(letter)[1:-1]
+        for letter in json.dumps(cut, ensure_ascii=False)
+    )

@@ -1,0 +1,115 @@
+"""Secrets of the server's environment reach no model, by whatever door they would come."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import FakeReply
+from tests.server.conftest import Call
+
+CORPUS = json.loads((Path(__file__).parent / "environment.json").read_text())
+SECRET: dict[str, str] = CORPUS["secret"]
+ORDINARY: dict[str, str] = CORPUS["ordinary"]
+PIECES = sorted(
+    {line for value in SECRET.values() for line in value.split("\n") if "-----" not in line}
+)
+
+
+@pytest.fixture
+def jp_server_config(
+    jp_server_config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    for name, value in {**SECRET, **ORDINARY}.items():
+        monkeypatch.setitem(os.environ, name, value)  # kernels inherit it
+    return jp_server_config
+
+
+@pytest.fixture
+def leaky(jp_root_dir: Path) -> str:
+    """Every secret in each place of a notebook, and in a file."""
+    text = "\n".join([*SECRET.values(), *ORDINARY.values()])
+    shown = [
+        new_output("stream", name="stdout", text=text),
+        new_output("display_data", {"text/html": f"<pre>{text}</pre>"}),
+        new_output("error", ename="E", evalue=text, traceback=text.split("\n")),
+    ]
+    names = [*SECRET, *ORDINARY]
+    prints = f"import os\nfor name in {names!r}:\n    print(name, '=', os.environ[name])\n1 / 0"
+    cells = [
+        new_markdown_cell(text, id="m1", attachments={"a.txt": {"text/plain": text}}),
+        new_code_cell(text, id="k1", outputs=shown),
+        new_code_cell(prints, id="p1"),
+    ]
+    nbformat.write(new_notebook(cells=cells), jp_root_dir / "home.ipynb")
+    (jp_root_dir / "env.txt").write_text(text)
+    (jp_root_dir / "AGENTS.md").write_text(text)
+    return text
+
+
+async def test_no_secret_of_the_environment_reaches_a_model(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], leaky: str, tmp_path: Path
+) -> None:
+    replies += [
+        [calls("get_notebook_state"), calls("read_cells", cell_ids=["m1", "k1"])],
+        [calls("read_file", path="env.txt"), calls("search_notebook", query="canary")],
+        [calls("run_cell", cell_id="p1"), calls("inspect_variables")],
+        [calls("update_cell", cell_id="k1", source="other"), calls("read_file", path=leaky[:60])],
+        [calls("create_cell", source=leaky, after="k1"), calls("verify_notebook")],
+        [says("Done.")],
+    ]
+    context = [
+        {"type": "cell", "cell_id": "k1"},
+        {"type": "selection", "text": leaky, "cell_id": "k1"},
+        {"type": "file", "path": "env.txt"},
+        {"type": "file", "path": leaky[:60]},
+    ]
+    message = {"role": "user", "content": "Run it."}
+    body = {"id": "talk", "notebook": "home.ipynb", "mode": "auto", "messages": [message]}
+    turn = (await call("POST", "chat", body={**body, "context": context, "stream": False})).body
+    assert turn["state"] == "done", turn
+    told = {"requests": json.dumps(fake.requests, ensure_ascii=False)}
+    told["kept"] = (await call("GET", "turns", turn["turn_id"], "requests")).text
+    assert {(name, piece) for name in told for piece in PIECES if piece in told[name]} == set()
+    for value in ORDINARY.values():
+        assert value in told["requests"], value
+
+
+async def test_tools_over_rest_tell_no_secret_of_the_environment(call: Call, leaky: str) -> None:
+    told = {}
+    for tool, given in [
+        ("get_notebook_state", {}),
+        ("read_cells", {"cell_ids": ["m1", "k1"]}),
+        ("read_file", {"path": "env.txt"}),
+        ("run_cell", {"cell_id": "p1"}),
+        ("update_cell", {"cell_id": "k1", "source": "other"}),
+        ("delete_cell", {"cell_id": "k1"}),
+    ]:
+        body = {"notebook": "home.ipynb", "mode": "auto", "input": given}
+        told[tool] = (await call("POST", "tools", tool, body=body)).text
+    assert {(tool, piece) for tool in told for piece in PIECES if piece in told[tool]} == set()
+
+
+async def test_what_is_no_secret_is_told_as_it_is(call: Call, jp_root_dir: Path) -> None:
+    names = "\n".join([*SECRET, *ORDINARY, *ORDINARY.values()])
+    (jp_root_dir / "names.txt").write_text(names)
+    body = {"input": {"path": "names.txt"}}
+    assert (await call("POST", "tools", "read_file", body=body)).body["text"] == names
+
+
+async def test_the_place_of_a_secret_is_no_secret(
+    call: Call, jp_root_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = jp_root_dir / "id_rsa-2026"
+    key.write_text("canary")
+    monkeypatch.setitem(os.environ, "DEPLOY_KEY", str(key))
+    (jp_root_dir / "notes.txt").write_text(f"It is in {key}.")
+    body = {"input": {"path": "notes.txt"}}
+    assert (await call("POST", "tools", "read_file", body=body)).body["text"] == f"It is in {key}."

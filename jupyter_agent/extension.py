@@ -18,7 +18,8 @@ from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.carriers.registry import Moves, Notebooks
-from jupyter_agent.carriers.tab_link import Tabs, Timeouts
+from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
 from jupyter_agent.conversations.audit import AuditLog, entry_of

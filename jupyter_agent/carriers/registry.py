@@ -18,7 +18,7 @@ from jupyter_agent.carriers.contents import Contents, Disk
 from jupyter_agent.carriers.file import FileCarrier, Recovery
 from jupyter_agent.carriers.renames import Renames, moved
 from jupyter_agent.carriers.room import RoomCarrier
-from jupyter_agent.carriers.tab import RECONNECT, TabCarrier
+from jupyter_agent.carriers.tab import TabCarrier
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.carriers.ydoc import Collaboration
 from jupyter_agent.document.carrier import Carrier
@@ -196,7 +196,13 @@ class Notebooks:
         else:
             note = LOST if isinstance(current, TabCarrier) else ""
             carrier = RoomCarrier(
-                path, rooms, self._disk, self._typed_late, server=self._server, note=note
+                path,
+                rooms,
+                self._disk,
+                self._typed_late,
+                self._tabs.timeouts,
+                server=self._server,
+                note=note,
             )
         if current is not None and carrier is not current:
             await current.close()
@@ -211,7 +217,8 @@ class Notebooks:
             if not current.link.closed and not (chat and preferred is not current.link):
                 return current
             if current.link.closed:
-                preferred = await self._tabs.comes_back(path, current.link.client, RECONNECT)
+                patience = self._tabs.timeouts.reconnect
+                preferred = await self._tabs.comes_back(path, current.link.client, patience)
         if preferred is None:
             return None
         return TabCarrier(preferred, self._tabs, self._disk)

@@ -17,6 +17,7 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.room_cursors import People
 from jupyter_agent.carriers.room_shadow import Shadow
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.begun import end_lost
 from jupyter_agent.document.carrier import Place, Saved, metadata_of
@@ -25,16 +26,6 @@ from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.slices import copied, give_way
 from jupyter_agent.errors import Busy
 from jupyter_agent.tasks import surely
-
-ROOM_TIMEOUT_S = 30.0
-"""Seconds that the room may take for anything."""
-PAGE_TIMEOUT_S, QUIET_PAGE_TIMEOUT_S = 3.0, 0.1
-"""Seconds in which the pages in a room may answer: where all did the last time or anything was
-heard of them since, and where not.
-"""
-OFFLINE_GRACE_S = 3600.0
-"""Seconds in which a page that was away may come back with text for a cell that we have removed.
-"""
 
 
 class RoomCarrier:
@@ -52,6 +43,7 @@ class RoomCarrier:
         rooms: Collaboration,
         disk: Disk,
         late: Callable[[str], object],
+        timeouts: Timeouts,
         *,
         server: str,
         note: str = "",
@@ -67,6 +59,7 @@ class RoomCarrier:
         self._rooms = rooms
         self._disk = disk
         self._late = late
+        self._timeouts = timeouts
         self._note = note
         self._file_id: str | None = None
         self._pin = Pin()
@@ -225,7 +218,7 @@ class RoomCarrier:
 
     def _hold(self) -> None:
         assert self._room is not None
-        self._rooms.hold(self._room, OFFLINE_GRACE_S)
+        self._rooms.hold(self._room, self._timeouts.offline)
 
     def _end_runs(self) -> None:
         """Nobody is in the room: what ran when a server was killed is kept as running with it."""
@@ -239,9 +232,8 @@ class RoomCarrier:
         """
         assert self._mirror is not None
         awake = self._quiet_since <= self._mirror.heard
-        if not await room.meet(
-            self._mirror.take_sent(), PAGE_TIMEOUT_S if awake else QUIET_PAGE_TIMEOUT_S
-        ):
+        patience = self._timeouts.page if awake else self._timeouts.quiet_page
+        if not await room.meet(self._mirror.take_sent(), patience):
             self._quiet_since = time.monotonic()
 
     def _detach(self) -> None:
@@ -268,7 +260,7 @@ class RoomCarrier:
     @asynccontextmanager
     async def _within_timeout(self) -> AsyncIterator[None]:
         try:
-            async with asyncio.timeout(ROOM_TIMEOUT_S):
+            async with asyncio.timeout(self._timeouts.room):
                 yield
         except TimeoutError:
             raise Busy(

@@ -20,9 +20,6 @@ from jupyter_agent.document.clocks import Mark, clocks
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.errors import Busy, CellNotFound, NotConfirmed, ToolError
 
-RECONNECT = 3.0
-"""Seconds in which a page whose socket was cut is back, if it is still there."""
-
 
 class TabCarrier:
     """A replica of the tab's document. The tab saves; the server never writes the file while a
@@ -216,7 +213,9 @@ class TabCarrier:
         """Go on with a new link; whether it is of the same page load. Raises NotConfirmed if there
         is none.
         """
-        link = await self._tabs.comes_back(self.path, self.link.client, RECONNECT)
+        link = await self._tabs.comes_back(
+            self.path, self.link.client, self._tabs.timeouts.reconnect
+        )
         if link is None:
             raise NotConfirmed(
                 f"The browser tab with `{self.path}` went away before it confirmed the edit: "

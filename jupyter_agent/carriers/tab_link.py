@@ -20,6 +20,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
 from jupyter_agent.carriers.renames import moved
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.errors import Busy, ToolError
 
 PROTOCOL = 2
@@ -60,16 +61,6 @@ class Situation:
         )
 
 
-@dataclass(frozen=True)
-class Timeouts:
-    """Seconds that a tab may take to answer."""
-
-    attach: float = 15.0
-    """With the whole document."""
-    sync: float = 5.0
-    save: float = 30.0
-
-
 class TabLink:
     """One notebook open in one page load.
 
@@ -82,13 +73,13 @@ class TabLink:
         self,
         send: Callable[[str | bytes], object],
         hello: Mapping[str, Any],
-        timeouts: Timeouts = Timeouts(),
+        timeouts: Timeouts | None = None,
     ) -> None:
         theirs, ours = (hello["protocol"], hello["version"]), (PROTOCOL, YNotebook().version)
         self.speaks = theirs == ours
         """Whether it speaks our protocol and has our version of documents. A page from before an
         update does not: nothing is asked of it, and its notebook is left alone."""
-        self.timeouts = timeouts
+        self.timeouts = timeouts or Timeouts()
         self.path: str = hello["path"]
         self.client: str = hello["client"]
         """One per page load; the chat panel there sends the same."""
@@ -254,8 +245,8 @@ class Tabs:
     most_kept = 20
     """Replicas of lost connections; those of pages that are closed for good are never asked for."""
 
-    def __init__(self, timeouts: Timeouts = Timeouts()) -> None:
-        self.timeouts = timeouts
+    def __init__(self, timeouts: Timeouts | None = None) -> None:
+        self.timeouts = timeouts or Timeouts()
         """Of the links that are made from now on."""
         self._links: list[TabLink] = []
         self._kept: dict[tuple[str, str], Kept] = {}

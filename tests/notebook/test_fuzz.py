@@ -25,8 +25,8 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 from tornado.iostream import IOStream
 
-from jupyter_agent.carriers import Notebooks, Tabs, room, tab
-from jupyter_agent.carriers.tab_link import Timeouts
+from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import Busy
 
@@ -53,7 +53,10 @@ CELLS = [code("a", "x = 1\ny = 2\n"), code("b", ""), code("c", "print(x)")]
 SESSION = 100
 """Operations with one seed."""
 
-IMPATIENT = Timeouts(attach=0.05, sync=0.05, save=0.05)
+
+def impatient() -> Timeouts:
+    return Timeouts(attach=0.05, sync=0.05, save=0.05, reconnect=1.0, page=0.05, quiet_page=0.01)
+
 
 sessions = pytest.mark.parametrize(
     "sessions", [5, pytest.param(100, marks=pytest.mark.long)], ids=["few", "many"]
@@ -61,12 +64,13 @@ sessions = pytest.mark.parametrize(
 synchronous = pytest.mark.parametrize("contents", [LargeFileManager], indirect=True)
 
 
+@pytest.fixture
+def tabs() -> Tabs:
+    return Tabs(impatient())
+
+
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "PAGE_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(room, "QUIET_PAGE_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(tab, "RECONNECT", 1.0)
-    monkeypatch.setattr("jupyter_agent.carriers.registry.RECONNECT", 1.0)
+def undelayed(monkeypatch: pytest.MonkeyPatch) -> None:
     set_nodelay = IOStream.set_nodelay  # the system keeps short messages back for 40 ms otherwise
     monkeypatch.setattr(IOStream, "set_nodelay", lambda stream, _: set_nodelay(stream, True))
 
@@ -193,7 +197,7 @@ async def test_a_person_types_in_a_tab(
 ) -> None:
     for seed in range(SEED, SEED + sessions):
         clock.set(seed)
-        path, tabs = write(f"{seed}.ipynb", CELLS), Tabs(IMPATIENT)
+        path, tabs = write(f"{seed}.ipynb", CELLS), Tabs(impatient())
         async with closing(Notebooks(contents, tabs)) as notebooks:
             with Session(seed, notebooks, path.name) as session:
                 await in_a_tab(session, contents, tabs, notebooks, path)

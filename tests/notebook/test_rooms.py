@@ -331,9 +331,9 @@ async def test_a_page_that_sleeps_is_not_waited_for(
     room_server: RoomServer,
     room_notebooks: Notebooks,
     file: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tabs: Tabs,
 ) -> None:
-    monkeypatch.setattr(room, "PAGE_TIMEOUT_S", 0.3)
+    tabs.timeouts.page = 0.3
     asleep = await Person(room_server, "a.ipynb").open()
     awake = await Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
@@ -406,15 +406,15 @@ async def test_a_room_that_does_not_answer_is_busy_and_nothing_hangs(
     room_server: RoomServer,
     room_notebooks: Notebooks,
     file: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tabs: Tabs,
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
-    monkeypatch.setattr(room, "ROOM_TIMEOUT_S", 0.05)
+    tabs.timeouts.room = 0.05
     async with room_server.room("a.ipynb")._update_lock:
         with pytest.raises(Busy, match="does not answer"):
             await notebook.update("a", old_string="1", new_string="2")
     assert "x = 1" in file.read_text()
-    monkeypatch.undo()
+    tabs.timeouts.room = 30.0
     await notebook.update("a", old_string="1", new_string="2")
 
 

@@ -12,9 +12,9 @@ import pytest
 from jupyter_ydoc import YNotebook
 from pycrdt import Map, Text, XmlElement, XmlFragment
 
-from jupyter_agent.carriers import Notebooks, Tabs, room
+from jupyter_agent.carriers import Notebooks, Tabs
 from jupyter_agent.carriers.room_shadow import Shadow
-from jupyter_agent.carriers.tab_link import Timeouts
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
@@ -248,9 +248,9 @@ async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
 
 
 @pytest.fixture
-def shared(room_server: rooms.RoomServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shared(room_server: rooms.RoomServer, tabs: Tabs) -> Path:
     """The file of a notebook in a room, in which nobody waits long for a page."""
-    monkeypatch.setattr(room, "PAGE_TIMEOUT_S", 0.1)
+    tabs.timeouts.page = 0.1
     path = room_server.root / "a.ipynb"
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
     return path
@@ -339,7 +339,7 @@ async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
     room_server: rooms.RoomServer,
     room_notebooks: Notebooks,
     shared: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tabs: Tabs,
 ) -> None:
     room_server.extension.document_cleanup_delay = 0
     notebook = await room_notebooks.get("a.ipynb")
@@ -347,7 +347,7 @@ async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
     await notebook.close()
     inside = room_server.room("a.ipynb")
     assert len(inside.clients) == 1
-    monkeypatch.setattr(room, "OFFLINE_GRACE_S", 0.0)
+    tabs.timeouts.offline = 0.0
     notebook = await room_notebooks.get("a.ipynb")
     await notebook.delete("a")
     await notebook.close()

@@ -15,8 +15,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.carriers import Notebooks, Place, TabLink, Tabs
-from jupyter_agent.carriers import tab as tab_carrier
-from jupyter_agent.carriers.tab_link import PROTOCOL, Timeouts
+from jupyter_agent.carriers.tab_link import PROTOCOL
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed
@@ -46,13 +46,11 @@ def file(root: Path) -> Path:
 
 
 @pytest.fixture
-def impatient(tabs: Tabs, monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(tabs: Tabs) -> None:
     """For a tab that does not answer, or does not come back: nobody waits for seconds then."""
-    tabs.timeouts = Timeouts(attach=0.3, sync=0.3, save=0.3)
+    tabs.timeouts = Timeouts(attach=0.3, sync=0.3, save=0.3, reconnect=0.1)
     for link in tabs:
         link.timeouts = tabs.timeouts
-    monkeypatch.setattr(tab_carrier, "RECONNECT", 0.1)
-    monkeypatch.setattr("jupyter_agent.carriers.registry.RECONNECT", 0.1)
 
 
 async def test_what_was_typed_and_not_saved_is_read(notebook: Notebook, tab: Tab) -> None:

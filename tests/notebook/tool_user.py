@@ -245,6 +245,9 @@ class ScriptedKernels:
 
     get = find
 
+    async def paths(self, kernel: ScriptedKernel) -> list[str]:
+        return []
+
 
 class ScriptedKernel:
     """A kernel whose cells print some lines, each some turns of the event loop after the other."""

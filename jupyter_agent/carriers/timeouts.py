@@ -1,0 +1,27 @@
+"""How long the pages and rooms that have a document open may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Timeouts:
+    """Seconds; what is changed holds at once."""
+
+    attach: float = 15.0
+    """For a tab to send its whole document."""
+    sync: float = 5.0
+    """For a tab to confirm."""
+    save: float = 30.0
+    """For a tab to save."""
+    reconnect: float = 3.0
+    """For a tab that is gone to come back, before its notebook counts as closed."""
+    room: float = 30.0
+    """For a room to do anything."""
+    page: float = 3.0
+    """For the pages in a room to confirm, if all did the last time or anything was heard since."""
+    quiet_page: float = 0.1
+    """For pages that did not confirm the last time."""
+    offline: float = 3600.0
+    """For a page that was away to come back with text for a cell that we have removed."""

@@ -18,7 +18,13 @@ from jupyter_agent.document.carrier import Place, Saved, metadata_of
 from jupyter_agent.document.cell import CarrierName, CellType
 from jupyter_agent.document.clocks import Mark, clocks
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.errors import Busy, CellNotFound, NotConfirmed, ToolError
+from jupyter_agent.errors import (
+    Busy,
+    CellNotFound,
+    NotConfirmed,
+    ToolError,
+    UnreadableNotebook,
+)
 
 
 class TabCarrier:
@@ -85,6 +91,11 @@ class TabCarrier:
         elif not self._outdated and not situation.saving:
             self._trace = trace
         self._note(situation)
+        try:
+            await self.cells.catch_up()
+        except UnreadableNotebook:
+            self.link.refuse("odd_document")
+            raise
 
     async def confirm(self) -> Saved:
         """Wait until our transactions are in the tab's document, then have the tab save it."""

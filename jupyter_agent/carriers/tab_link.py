@@ -30,6 +30,14 @@ class TabGone(Busy):
     """The connection to the tab was lost before it answered."""
 
 
+class OddFrame(Exception):
+    """A frame that no page of ours sends; `reason` says of which kind, in one word."""
+
+    def __init__(self, reason: str, why: object) -> None:
+        super().__init__(f"{reason}: {why}")
+        self.reason = reason
+
+
 class TabRefused(ToolError):
     """The tab answered that it could not do what was asked."""
 
@@ -66,7 +74,8 @@ class TabLink:
 
     Whoever owns the socket feeds `receive` with its frames and calls `close` when it is closed.
     `send` gets a str for a text frame and bytes for a binary one; it does not wait, and raises
-    TabGone if the socket is closed.
+    TabGone if the socket is closed. `expect` is told whether a whole document may come next,
+    `hang_up` gets the reason why the socket is to be closed.
     """
 
     def __init__(
@@ -74,14 +83,18 @@ class TabLink:
         send: Callable[[str | bytes], object],
         hello: Mapping[str, Any],
         timeouts: Timeouts | None = None,
+        *,
+        expect: Callable[[bool], object] = bool,
+        hang_up: Callable[[str], object] = str,
     ) -> None:
+        """Raises KeyError, TypeError or ValueError for a `hello` that is none."""
         theirs, ours = (hello["protocol"], hello["version"]), (PROTOCOL, YNotebook().version)
         self.speaks = theirs == ours
         """Whether it speaks our protocol and has our version of documents. A page from before an
         update does not: nothing is asked of it, and its notebook is left alone."""
         self.timeouts = timeouts or Timeouts()
-        self.path: str = hello["path"]
-        self.client: str = hello["client"]
+        self.path = _text(hello["path"])
+        self.client = _text(hello["client"])
         """One per page load; the chat panel there sends the same."""
         self.running = frozenset(map(str, hello.get("running", ())))
         """Ids of the cells that show a run of ours there, from before it connected."""
@@ -93,6 +106,8 @@ class TabLink:
         self.ran: Callable[[str], object] = str
         """Called with the id of a cell that the person runs."""
         self._socket = send
+        self._expect = expect
+        self._hang_up = hang_up
         self._subscription: Subscription | None = None
         self._applying = False
         self._ids = itertools.count(1)
@@ -108,6 +123,7 @@ class TabLink:
         """
         self.detach()
         self.document = YNotebook()
+        self._expect(True)
         try:
             situation = await self.request("attach", self.timeouts.attach)
         except BaseException:
@@ -176,6 +192,7 @@ class TabLink:
         if self._subscription is not None:
             self.document.ydoc.unobserve(self._subscription)
         self.document = self._subscription = None
+        self._expect(False)
         self._send(json.dumps({"op": "detach"}))
 
     def end(self, cell_ids: Iterable[str]) -> None:
@@ -185,26 +202,49 @@ class TabLink:
     # ---- what the socket brings
 
     def receive(self, frame: str | bytes) -> None:
-        """Take a frame from the tab."""
+        """Take a frame from the tab. Raises OddFrame."""
         if isinstance(frame, bytes):
             if self.document is not None:  # else it was sent before our detach got there
-                self._applying = True
-                try:
-                    self.document.ydoc.apply_update(frame)
-                finally:
-                    self._applying = False
+                self._apply(self.document, frame)
             return
-        message = json.loads(frame)
+        try:
+            self._hear(json.loads(frame))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise OddFrame("odd_message", type(error).__name__) from error
+
+    def _apply(self, document: YNotebook, update: bytes) -> None:
+        self._applying = True
+        try:
+            document.ydoc.apply_update(update)
+        except (ValueError, RuntimeError) as error:
+            raise OddFrame("odd_update", error) from error
+        finally:
+            self._applying = False
+
+    def _hear(self, message: Mapping[str, Any]) -> None:
         if "re" in message:
             answer = self._waiting.get(message["re"])
             if answer is not None and not answer.done():
                 answer.set_result(message)
-        elif message["op"] == "active":
-            self.active = time.monotonic()
-        elif message["op"] == "ran":
-            self.ran(message["cell"])
-        elif message["op"] == "path":
-            self.path = message["path"]
+            return
+        match message:
+            case {"op": "active"}:
+                self.active = time.monotonic()
+            case {"op": "ran", "cell": str(cell_id)}:
+                self.ran(cell_id)
+            case {"op": "path", "path": str(path)}:
+                self.path = path
+            case {"op": "active" | "ran" | "path"}:
+                raise ValueError("a field is missing, or no text")
+            case {"op": str()}:
+                pass  # of a page that is newer than we are
+            case _:
+                raise ValueError("no `op`")
+
+    def refuse(self, reason: str) -> None:
+        """Nothing is taken from this page any more: its socket is closed with this reason."""
+        self._hang_up(reason)
+        self.close()
 
     def close(self) -> None:
         """The socket is closed: whoever waits for an answer gets none."""
@@ -228,6 +268,12 @@ class TabLink:
                 self._socket(frame)
             except TabGone:
                 self.close()
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text was expected, not {type(value).__name__}")
+    return value
 
 
 @dataclass(frozen=True)

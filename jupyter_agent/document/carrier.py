@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
@@ -111,4 +111,5 @@ class Carrier(Protocol):
 def metadata_of(document: YNotebook) -> dict[str, Any]:
     """The metadata of a shared notebook, as JSON."""
     meta: Map[Any] = document.ydoc.get("meta", type=Map)
-    return cast("dict[str, Any]", as_json((meta.to_py() or {}).get("metadata") or {}))
+    metadata = as_json((meta.to_py() or {}).get("metadata"))
+    return metadata if isinstance(metadata, dict) else {}

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
@@ -19,7 +19,7 @@ from pycrdt import Array, Map, Subscription, Text, UndoManager
 
 from jupyter_agent.document.cell import Cell, CellState, CellType, Output
 from jupyter_agent.document.merge import text_operations
-from jupyter_agent.errors import CellNotFound
+from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
 EDIT = "jupyter_agent: edit"
 """Origin of transactions that `Retraction` can take back."""
@@ -149,7 +149,8 @@ class SharedCells:
     def keeps_ids(self) -> bool:
         """Whether cells have the same ids each time the notebook is opened: not before 4.5."""
         meta: Map[Any] = self.document.ydoc.get("meta", type=Map)
-        return bool(meta.get("nbformat_minor", FIRST_WITH_IDS) >= FIRST_WITH_IDS)
+        minor = meta.get("nbformat_minor", FIRST_WITH_IDS)
+        return not isinstance(minor, int | float) or minor >= FIRST_WITH_IDS
 
     def close(self) -> None:
         """Stop following the document."""
@@ -170,7 +171,9 @@ class SharedCells:
                     await asyncio.sleep(0)
 
     def ids(self) -> list[str]:
-        """The ids of all cells in order."""
+        """The ids of all cells in order. Raises UnreadableNotebook, as everything that reads them
+        does, where the document has something else for a cell.
+        """
         if self._ids is None:
             self._ids = [self._value(index)["id"] for index in range(len(self._values))]
         return self._ids
@@ -335,7 +338,7 @@ class SharedCells:
     def _value(self, index: int) -> dict[str, Any]:
         value = self._values[index]
         if value is None:
-            value = self._values[index] = cast("dict[str, Any]", self._cells[index].to_py())
+            value = self._values[index] = _cell_value(self._cells[index])
         return value
 
     def _snapshot(self, index: int) -> Cell:
@@ -431,6 +434,46 @@ def snapshot(index: int, value: Mapping[str, Any]) -> Cell:
         running=value.get("execution_state") == "running",
         attachments=as_json(value.get("attachments")),
     )
+
+
+def _cell_value(shared: object) -> dict[str, Any]:
+    """What a shared document has for a cell; who shares it can have put anything there.
+
+    Raises UnreadableNotebook for what is none.
+    """
+    value = shared.to_py() if isinstance(shared, Map) else None
+    if value is None or not _is_cell(value):
+        raise UnreadableNotebook(
+            "The open document has something that is no cell of a notebook, so it cannot be worked "
+            "on. Ask the user to save it, and to close and open it again."
+        )
+    return value
+
+
+def _is_cell(value: Mapping[str, Any]) -> bool:
+    outputs, count = value.get("outputs"), value.get("execution_count")
+    return (
+        isinstance(value.get("id"), str)
+        and value.get("cell_type") in get_args(CellType)
+        and isinstance(value.get("source"), str)
+        and isinstance(value.get("metadata"), dict)
+        and (outputs is None or (isinstance(outputs, list) and all(map(_is_output, outputs))))
+        and (count is None or isinstance(count, int | float))
+        and isinstance(value.get("attachments"), dict | None)
+    )
+
+
+def _is_output(output: Any) -> bool:
+    match output:
+        case {"output_type": "stream", "text": str() | list()}:
+            return True
+        case {"output_type": "error", "ename": _, "evalue": _, "traceback": list()}:
+            return True
+        case {"output_type": "stream" | "error"}:
+            return False
+        case {"output_type": str()}:
+            return isinstance(output.get("data"), dict | None)
+    return False
 
 
 def new_id() -> str:

@@ -12,10 +12,13 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from jupyter_agent.carriers.tab_link import TabGone, TabLink, Tabs
+from jupyter_agent.carriers.tab_link import OddFrame, TabGone, TabLink, Tabs
 from jupyter_agent.server.base import MEBIBYTE, REQUESTS, Authorizer, Requests, limit_body, page_of
 
 log = logging.getLogger(__name__)
+
+BEFORE_ATTACHED = 64 * MEBIBYTE
+"""Bytes of a frame, unpacked, from a page that was not asked for its document."""
 
 
 @web.stream_request_body
@@ -53,27 +56,60 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     def open(self, *args: str, **kwargs: str) -> None:
         super().open(*args, **kwargs)
+        self._expect(False)
         self.set_nodelay(True)  # else each barrier waits 40 ms for Nagle's algorithm
 
     def on_message(self, message: str | bytes) -> None:
         if self.link is not None:
-            self.link.receive(message)
+            self._take(self.link, message)
             return
         try:
             hello = json.loads(message)
             hello["client"] = page_of(self, hello["client"])
-            self.link = TabLink(self._send, hello, self.tabs.timeouts)
-        except (ValueError, KeyError, TypeError) as error:
+            self.link = TabLink(
+                self._send,
+                hello,
+                self.tabs.timeouts,
+                expect=self._expect,
+                hang_up=self._hang_up,
+            )
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("Invalid hello from a tab: %s", error)
             self.close(1002, "hello expected")
             return
         self.tabs.add(self.link)
+
+    def _take(self, link: TabLink, message: str | bytes) -> None:
+        if link.closed:  # what was on its way when we hung up
+            return
+        try:
+            link.receive(message)
+        except OddFrame as odd:
+            log.warning("A tab is hung up on: %s", odd)
+            link.refuse(odd.reason)
 
     def on_close(self) -> None:
         if self.link is not None:
             self.tabs.discard(self.link)
             self.link.close()
         super().on_close()
+
+    def _hang_up(self, reason: str) -> None:
+        self.close(1002, reason)
+
+    def _expect(self, document: bool) -> None:
+        """Frames may be larger while a document is expected. Tornado has one limit for a socket,
+        and a copy of it where it unpacks.
+        """
+        connection = self.ws_connection
+        most = self.max_message_size if document else BEFORE_ATTACHED
+        for holder in (
+            getattr(connection, "params", None),
+            getattr(connection, "_decompressor", None),
+        ):
+            for name in ("max_message_size", "_max_message_size"):
+                if hasattr(holder, name):
+                    setattr(holder, name, most)
 
     def _going_away(self) -> None:
         self.close(1001, "the server is stopping")

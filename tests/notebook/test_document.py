@@ -257,7 +257,7 @@ def _change(cells: Array[Any], random_: random.Random, name: str) -> None:
     index = random_.randrange(len(cells) + 1)
     if index == len(cells) or random_.random() < 0.25:
         new = {"id": name, "source": Text("é"), "outputs": Array([]), "metadata": Map({})}
-        cells.insert(index, Map(new))
+        cells.insert(index, Map({**new, "cell_type": "code"}))
     elif random_.random() < 0.25:
         del cells[index]
     elif random_.random() < 0.5:

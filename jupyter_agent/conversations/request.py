@@ -63,3 +63,5 @@ class Rules:
     rules: Sequence[Rule] = ()
     share: Share = "all"
     """How much of notebooks models may see at most."""
+    allow_remote_content: bool = False
+    """Whether edits may load from elsewhere in mode `auto`."""

@@ -18,7 +18,6 @@ from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, system
 from jupyter_agent.agent.turn import Ending, Moment, Turn, broken
-from jupyter_agent.conversations.approvals import allowing
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
 from jupyter_agent.conversations.instructions import describe, find_instructions
 from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
@@ -123,7 +122,11 @@ class TurnRunner:
     def policy(self, mode: Mode, allow: frozenset[str]) -> Policy:
         """What a caller may do with this mode, below the administrator's ceiling."""
         return Policy(
-            mode=mode, max_mode=self._rules.max_mode, allow=allow, rules=self._rules.rules
+            mode=mode,
+            max_mode=self._rules.max_mode,
+            allow=allow,
+            rules=self._rules.rules,
+            allow_remote_content=self._rules.allow_remote_content,
         )
 
     def share(self, wanted: Share) -> Share:
@@ -275,8 +278,9 @@ class TurnRunner:
         record, request, model = live.record, begun.request, begun.model
         work, opening = begun.work, begun.opening
         await live.append(Moment(events=(started(record),), streamed=True))
-        live.policy = policy = self.policy(request.mode, request.allow)
-        policy.rules = [*policy.rules, *(allowing(*rule) for rule in opening.rules)]
+        policy = self.policy(request.mode, request.allow)
+        policy.grants = list(opening.grants)
+        live.under(policy)
         transcript = Transcript(opening.history)
         share, told = record.request["share"], self._dispatcher.redact_for_model
         facts = await situation(work, request, share, told, opening.verdicts)

@@ -127,6 +127,12 @@ class JupyterAgent(ExtensionApp):
         help="Rules before modes: [{verdict: deny|ask|allow, tool: pattern, notebook: pattern}]; "
         "`notebook` is the path of a notebook, file or folder below the root.",
     )
+    allow_remote_content = Bool(
+        False,
+        config=True,
+        help="Whether edits in mode `auto` may make pages load from other servers (pictures, "
+        "styles, frames) without a question.",
+    )
     kernel_start_timeout = Float(
         60.0, min=1, config=True, help="Seconds that a kernel may take to start."
     )
@@ -214,6 +220,7 @@ class JupyterAgent(ExtensionApp):
                 rules=rules,
                 share=self.share,
                 trust_instructions=self.trust_instructions,
+                allow_remote_content=self.allow_remote_content,
             ),
             self.presence,
             self.log,

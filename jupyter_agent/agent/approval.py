@@ -22,6 +22,9 @@ class Approval:
     question: Question
     notebook: str | None
     """What rules know its notebook by; to people it is named as in the question."""
+    kernel: str | None = None
+    """The kernel that code would run in, in which of its lives; empty while none runs, None for
+    what runs none there."""
     group: str
     """The same for those that are one question to a person, such as an edit and its run."""
     rests_on: frozenset[str] = frozenset()
@@ -51,6 +54,8 @@ class Approval:
             ]
         if self.question.diff is not None:
             described["diff"] = self.question.diff
+        if self.question.loads:
+            described["loads"] = list(self.question.loads)
         return described
 
     def event(self) -> ApprovalRequested:
@@ -61,8 +66,8 @@ class Approval:
 
 
 Remember: TypeAlias = Literal["conversation", "turn"]
-"""`conversation`: the same tool needs no answer there in that notebook; `turn`: edits need none in
-what is left of the turn, as in mode `edit`."""
+"""`conversation`: the same tool needs no answer there in that notebook (`Grant`); `turn`: edits
+need none in what is left of the turn, as in mode `edit`."""
 
 
 @dataclass(frozen=True, kw_only=True)

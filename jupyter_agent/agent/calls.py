@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.asking import Round
-from jupyter_agent.agent.dispatch import Audit, Prepared
+from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Audit, Prepared
 from jupyter_agent.agent.history import INTERRUPTED, error_result
 from jupyter_agent.agent.reply import Call
 from jupyter_agent.agent.turn import Moment, Outbox, Turn
@@ -103,12 +103,13 @@ class _Step:
         while pending:
             ready, waiting = _split(pending)
             await self._act(ready)
-            pending = [self._reconsidered(item) for item in await self._ask(waiting)]
+            pending = [await self._reconsidered(item) for item in await self._ask(waiting)]
 
-    def _reconsidered(self, item: _Pending) -> _Pending:
+    async def _reconsidered(self, item: _Pending) -> _Pending:
         if not item.asks:
             return item
-        prepared = self._dispatcher.reconsidered(item.prepared, self._turn.policy)
+        turn = self._turn
+        prepared = await self._dispatcher.reconsidered(item.prepared, turn.work, turn.policy)
         return replace(item, prepared=prepared)
 
     def failure(self, call_id: str, text: str) -> Moment:
@@ -236,6 +237,8 @@ class _Step:
             elif not answer.approved:
                 declined.add(call_id)
                 said = _declined(answer)
+                if answer is UNANSWERED and item.prepared.act.loads:
+                    said = f"{said} {NOBODY_TO_ASK}"
                 await self._dispatcher.decline(item.prepared, self._turn.work, said)
             elif approval.rests_on & declined:
                 declined.add(call_id)  # what rests on it in turn was not seen as it will be either
@@ -249,6 +252,8 @@ class _Step:
         for approval in questions:
             facts = {"approval": approval.describe()}
             text = f"`{approval.tool}` waits for your answer."
+            if approval.question.loads:
+                text = f"{text} It would load {', '.join(approval.question.loads)}."
             events += [Notice(kind="approval", text=text, facts=facts), approval.event()]
         await self._outbox.tell(Moment(events=tuple(events), questions=questions))
         return await self._turn.answers.wait(questions)
@@ -271,6 +276,7 @@ class _Step:
             input=item.call.input,
             question=question,
             notebook=item.prepared.act.notebook,
+            kernel=question.kernel if item.prepared.tool.in_kernel else None,
             rests_on=frozenset(asking.rests_on(question)),
             group=asking.add(item.call.id, item.prepared, question),
             binding=item.prepared.binding(question),

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.agent.magics import leaves_language
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
-from jupyter_agent.document.cell import Change
+from jupyter_agent.document import remote
+from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import (
     Conflict,
     NeedsApproval,
     NotConfirmed,
+    NotebookNotFound,
     NotPermitted,
     StoreUnavailable,
     ToolError,
 )
+from jupyter_agent.legible import legible
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.base import Action, Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Lease, Workspace
@@ -94,6 +98,13 @@ async def _unrecorded(audit: Audit) -> None:
     """For callers that keep no audit."""
 
 
+NOBODY_TO_ASK = (
+    "Only a person, or the administrator, lets an edit load from elsewhere: in mode `auto` with "
+    "`c.JupyterAgent.allow_remote_content = True`."
+)
+"""Where nobody answers."""
+_LARGE = 50_000
+"""Characters beyond which a text is looked through beside the loop."""
 _STOPPED = "The turn was stopped; what it did until then stays."
 
 
@@ -126,10 +137,10 @@ class Dispatcher:
         """One call where nobody can be asked. Raises ToolError, NeedsApproval among them."""
         prepared = await self.prepare(name, input, work, policy)
         if prepared.decision.verdict == "ask":
-            why = (
-                f"{prepared.decision.reason} Nobody can be asked here: "
-                f'name it in `allow` (["{name}"]) or choose a freer `mode`.'
-            )
+            how = f'name it in `allow` (["{name}"]) or choose a freer `mode`.'
+            if prepared.act.loads:
+                how = f"leave that out. {NOBODY_TO_ASK}"
+            why = f"{prepared.decision.reason} Nobody can be asked here: {how}"
             await self._record(prepared.audit(work, "refused", why))
             raise NeedsApproval(why)
         return await self.run(prepared, work, policy, progress)
@@ -151,8 +162,14 @@ class Dispatcher:
             with _telling(work):
                 async with work.lease(tool.target, *tool.needs) as nb:
                     act = replace(act, action=await tool.acts(nb))
-                await work.refuse_outside(tool.paths.values())
-            decision = decide(act, policy)
+                    await work.refuse_outside(tool.paths.values())
+                    decision = decide(act, policy)
+                    if decision.verdict != "deny":
+                        if tool.takes:
+                            with suppress(ToolError):  # a glance will do: it is decided again later
+                                await nb.look()
+                        act = await _seen(act, tool, nb, policy)
+                        decision = decide(act, policy)
         except NotPermitted as error:
             decision = Decision(verdict="deny", reason=error.message)
         prepared = Prepared(tool=tool, input=input, act=act, decision=decision, call_id=call_id)
@@ -161,9 +178,13 @@ class Dispatcher:
             raise NotPermitted(decision.reason)
         return prepared
 
-    def reconsidered(self, prepared: Prepared, policy: Policy) -> Prepared:
+    async def reconsidered(self, prepared: Prepared, work: Workspace, policy: Policy) -> Prepared:
         """The call, decided again: an answer may have allowed more than what it was given for."""
-        return replace(prepared, decision=decide(prepared.act, policy))
+        act = prepared.act
+        with suppress(ToolError):  # the call fails for it, too
+            async with work.lease(prepared.tool.target, *prepared.tool.needs) as nb:
+                act = await _seen(act, prepared.tool, nb, policy)
+        return replace(prepared, act=act, decision=decide(act, policy))
 
     async def question(self, prepared: Prepared, work: Workspace) -> Question:
         """What a person has to see first. Raises ToolError where the call could not succeed."""
@@ -192,12 +213,12 @@ class Dispatcher:
         try:
             async with self._leased(prepared, work) as nb:
                 await self._refuse_if_other(prepared, nb, policy)
-                if tool.takes:
-                    await nb.take()
                 if prepared.decision.verdict == "ask":
                     await self._approve(prepared, nb, policy, approved)
                 await nb.refuse_hidden(tool.acts_on)
                 result = await tool.run(nb, progress and _masking(progress, work))
+                if tool.in_kernel and (kernel := await nb.kernel()) is not None:
+                    policy.started(prepared.act, kernel.life)
         except ToolError as error:
             await self._note_failure(prepared, work, error)
             raise
@@ -227,8 +248,12 @@ class Dispatcher:
 
     async def _refuse_if_other(self, prepared: Prepared, nb: Lease, policy: Policy) -> None:
         """A link, a rename or another run may have made it another call since it was decided."""
-        await nb.work.refuse_outside(prepared.tool.paths.values())
-        act = await _act(prepared.tool, await prepared.tool.acts(nb), nb.work, policy)
+        tool = prepared.tool
+        await nb.work.refuse_outside(tool.paths.values())
+        act = await _act(tool, await tool.acts(nb), nb.work, policy)
+        if tool.takes:
+            await nb.take()
+        act = await _seen(act, tool, nb, policy)
         if act == prepared.act:
             return
         decision = decide(act, policy)
@@ -243,7 +268,12 @@ class Dispatcher:
         current = await self._question(prepared, nb)
         if approved is not None and not approved.kernel:
             current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
-        if approved is None or prepared.binding(approved) != prepared.binding(current):
+        as_approved = (
+            approved is not None
+            and prepared.binding(approved) == prepared.binding(current)
+            and set(current.loads) <= set(approved.loads)
+        )
+        if not as_approved:
             raise Conflict(
                 "What was approved has changed since, so it was not done. "
                 "Read the cell again and call again to request approval."
@@ -253,7 +283,8 @@ class Dispatcher:
 
     async def _question(self, prepared: Prepared, nb: Lease) -> Question:
         await nb.refuse_hidden(prepared.tool.acts_on)
-        return await prepared.tool.question(nb)
+        question = await prepared.tool.question(nb)
+        return replace(question, loads=await _loads(prepared.tool, nb))
 
     async def _note_failure(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
         outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
@@ -305,3 +336,53 @@ async def _act(tool: Tool, action: Action, work: Workspace, policy: Policy) -> A
         folds_case=there.folds_case,
         elsewhere=there.name not in near,
     )
+
+
+async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
+    """The act with what permission depends on in the notebook itself."""
+    if tool.effect == "edit":
+        return replace(act, loads=await _loads(tool, nb))
+    if not policy.grants or tool.effect != "run":
+        return act  # nothing else depends on what runs, and where
+    kernel = await nb.kernel() if tool.in_kernel else None
+    try:
+        codes = [cell.source for cell in await tool.runs(nb)]
+    except ToolError:  # the call fails for it, too
+        codes = []
+    return replace(
+        act,
+        kernel=None if not tool.in_kernel else kernel.life if kernel else "",
+        leaves_language=any(map(leaves_language, codes)),
+    )
+
+
+async def _loads(tool: Tool, nb: Lease) -> tuple[str, ...]:
+    """What a page would load from elsewhere, and did not before, once the call has written."""
+    try:
+        await nb.refuse_hidden(tool.acts_on)
+        after = [cell for cell in await tool.leaves(nb) if cell.type != "code"]
+    except ToolError:  # the call fails for it, too; or it is decided again when it acts
+        return ()
+    if not await _beside(after, remote.added, (), after):
+        return ()
+    try:
+        cells = await nb.read()
+    except NotebookNotFound:
+        return ()
+    except ToolError:
+        cells = ()
+    before = [nb.work.foreseen.get((nb.path, cell.id), cell) for cell in cells]
+    found = await _beside([*before, *after], remote.added, before, after)
+    return tuple(map(legible, found))
+
+
+async def _beside(
+    cells: Sequence[Cell],
+    look: Callable[[Sequence[Cell], Sequence[Cell]], tuple[str, ...]],
+    before: Sequence[Cell],
+    after: Sequence[Cell],
+) -> tuple[str, ...]:
+    """The same; beside the loop where it takes its time."""
+    if sum(len(cell.source) for cell in cells) > _LARGE:
+        return await asyncio.to_thread(look, before, after)
+    return look(before, after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, get_args
 from unicodedata import normalize
@@ -19,6 +19,8 @@ INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 Verdict: TypeAlias = Literal["run", "ask", "deny"]
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
+_MOST_NAMED = 5
+"""Addresses that a reason names."""
 _INSTRUCTING = {name.lower() for name in INSTRUCTION_FILES}
 _ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
     # in mode:   read   ask    edit   auto
@@ -52,6 +54,14 @@ class Act:
     """Whether these names mean the same in another case."""
     elsewhere: bool = False
     """Whether the notebook is not the turn's own and nothing was changed there in this turn."""
+    loads: tuple[str, ...] = ()
+    """Addresses of other servers that a page asks as soon as it shows what an edit leaves, and that
+    the notebook did not ask before."""
+    kernel: str | None = None
+    """In which of its lives the notebook's kernel is that would run code, empty while none runs;
+    None for what runs nothing there."""
+    leaves_language: bool = False
+    """Whether the code that would run has `!` or `%`, which reach beyond the kernel's language."""
 
     @property
     def instructs(self) -> bool:
@@ -85,6 +95,34 @@ class Rule:
         return fnmatchcase(name, pattern) or fnmatchcase(f"{name}/", pattern)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """What a person allowed for the rest of a conversation: this tool in this notebook.
+
+    Code runs by it in the kernel that it was said for, until that restarts, and never with `!` or
+    `%`; and no grant lets an edit load anything from elsewhere.
+    """
+
+    tool: str
+    notebook: str
+    kernel: str | None = None
+    """As `Act.kernel`."""
+
+    def covers(self, act: Act) -> bool:
+        return (
+            (act.tool, act.kernel) == (self.tool, self.kernel)
+            and self.is_for(act)
+            and not act.leaves_language
+        )
+
+    def is_for(self, act: Act) -> bool:
+        """Whether it is about the notebook of the act."""
+        name = act.notebook or ""
+        if act.folds_case:
+            return name.casefold() == self.notebook.casefold()
+        return name == self.notebook
+
+
 @dataclass(kw_only=True)
 class Policy:
     """What holds in one turn, and what a person allowed in it."""
@@ -95,6 +133,10 @@ class Policy:
     allow: frozenset[str] = frozenset()
     """Tools that the caller approved beforehand."""
     rules: Sequence[Rule] = ()
+    allow_remote_content: bool = False
+    """Whether the administrator lets edits load from elsewhere, in mode `auto`."""
+    grants: list[Grant] = field(default_factory=list)
+    """What a person allowed in this conversation."""
     granted: set[Action] = field(default_factory=set)
     """Actions that a person approved in this turn."""
     touched: set[str] = field(default_factory=set)
@@ -103,6 +145,19 @@ class Policy:
     def edit_freely(self) -> None:
         """What is left of the turn goes on as in mode `edit`, where that is freer."""
         self.mode = max(self.mode, "edit", key=MODES.index)
+
+    def grant(self, tool: str, notebook: str, kernel: str | None) -> None:
+        """From now on the tool needs no answer in that notebook."""
+        same = (tool, notebook)
+        self.grants = [each for each in self.grants if (each.tool, each.notebook) != same]
+        self.grants.append(Grant(tool=tool, notebook=notebook, kernel=kernel))
+
+    def started(self, act: Act, kernel: str) -> None:
+        """The act ran in this kernel: what was granted while none ran is for this one."""
+        self.grants = [
+            replace(grant, kernel=kernel) if grant.kernel == "" and grant.is_for(act) else grant
+            for grant in self.grants
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +173,9 @@ def decide(act: Act, policy: Policy) -> Decision:
 
     In this order: the administrator's ceiling, deny rules, ask rules, allow rules, the mode.
     Nothing but a person's answer lets a model write a file of instructions: an injected one would
-    go on to speak in every turn.
+    go on to speak in every turn. The same holds for an edit that makes pages ask another server for
+    something, which tells that server whatever stands in the address; in mode `auto` the
+    administrator may answer beforehand.
     """
     if _by_mode(act, policy.max_mode) == "deny":
         return Decision(
@@ -136,12 +193,23 @@ def decide(act: Act, policy: Policy) -> Decision:
         return Decision(
             verdict="ask", reason=f"`{act.notebook}` goes with every question; a person decides."
         )
+    if act.loads and _by_mode(act, mode) != "deny":
+        if mode != "auto" or not policy.allow_remote_content:
+            return Decision(verdict="ask", reason=_loading(act.loads))
     if "allow" in named or act.tool in policy.allow:
         return Decision(verdict="run", reason=f"`{act.tool}` was allowed beforehand.")
     verdict = _by_mode(act, mode)
+    if verdict == "ask" and any(grant.covers(act) for grant in policy.grants):
+        return Decision(verdict="run", reason=f"`{act.tool}` was allowed in this conversation.")
     if verdict == "ask" and mode == "auto" and act.action in policy.granted:
         return Decision(verdict="run", reason=f"`{act.action}` was approved in this turn.")
     return Decision(verdict=verdict, reason=_REASONS[verdict].format(mode=mode, tool=act.tool))
+
+
+def _loading(addresses: Sequence[str]) -> str:
+    shown = ", ".join(f"`{address}`" for address in addresses[:_MOST_NAMED])
+    more = f" and {len(addresses) - _MOST_NAMED} more" if len(addresses) > _MOST_NAMED else ""
+    return f"It would load {shown}{more} as soon as it is shown; a person decides."
 
 
 def _by_mode(act: Act, mode: Mode) -> Verdict:

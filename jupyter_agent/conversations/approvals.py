@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from glob import escape
 from typing import Any
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.permissions import Rule
+from jupyter_agent.agent.permissions import Grant
 from jupyter_agent.conversations.database import Database, now
 
 
@@ -41,8 +40,8 @@ class RuleStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def of(self, owner: str, conversation_id: str) -> list[tuple[str, str]]:
-        """(tool, path of the notebook) of each."""
+    async def of(self, owner: str, conversation_id: str) -> list[Grant]:
+        """What was granted in a conversation."""
         return await self._database.run(lambda db: rules_of(db, owner, conversation_id))
 
     async def forget(self, owner: str, conversation_id: str) -> None:
@@ -52,19 +51,27 @@ class RuleStore:
         )
 
 
-def rules_of(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[tuple[str, str]]:
-    """Within a transaction: (tool, path of the notebook) of each rule of a conversation."""
+def rules_of(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[Grant]:
+    """Within a transaction: what was granted in a conversation."""
     rows = db.execute(
-        "SELECT tool, notebook FROM rules WHERE owner = ? AND conversation_id = ?"
+        "SELECT tool, notebook, kernel FROM rules WHERE owner = ? AND conversation_id = ?"
         " AND is_here(root) ORDER BY tool, notebook",
         (owner, conversation_id),
     )
-    return [(row["tool"], row["notebook"]) for row in rows]
+    return [Grant(tool=row["tool"], notebook=row["notebook"], kernel=row["kernel"]) for row in rows]
 
 
-def allowing(tool: str, notebook: str) -> Rule:
-    """The rule for exactly that tool and that notebook."""
-    return Rule(verdict="allow", tool=escape(tool), notebook=escape(notebook))
+def bind_rules(db: sqlite3.Connection, turn_id: str, grants: Sequence[Grant]) -> None:
+    """Within a transaction: what was granted while no kernel ran is for the one that started.
+
+    What was taken back meanwhile stays so.
+    """
+    db.executemany(
+        "UPDATE rules SET kernel = ? FROM turns WHERE turns.id = ? AND rules.kernel = ''"
+        " AND (rules.owner, rules.conversation_id) = (turns.owner, turns.conversation_id)"
+        " AND rules.tool = ? AND rules.notebook = ?",
+        [(grant.kernel, turn_id, grant.tool, grant.notebook) for grant in grants],
+    )
 
 
 def add_questions(db: sqlite3.Connection, turn_id: str, approvals: Sequence[Approval]) -> None:
@@ -107,12 +114,12 @@ def expire(db: sqlite3.Connection, approval_ids: Sequence[str]) -> None:
     )
 
 
-def add_rules(db: sqlite3.Connection, turn_id: str, rules: Sequence[tuple[str, str]]) -> None:
-    """Within a transaction: these (tool, notebook) need no answer in the turn's conversation."""
+def add_rules(db: sqlite3.Connection, turn_id: str, grants: Sequence[Grant]) -> None:
+    """Within a transaction: these are granted in the turn's conversation."""
     time = now()
     db.executemany(
-        "INSERT INTO rules (owner, conversation_id, tool, notebook, made, root)"
-        " SELECT owner, conversation_id, ?, ?, ?, root FROM turns WHERE id = ?"
-        " ON CONFLICT DO UPDATE SET root = excluded.root",
-        [(tool, notebook, time, turn_id) for tool, notebook in rules],
+        "INSERT INTO rules (owner, conversation_id, tool, notebook, kernel, made, root)"
+        " SELECT owner, conversation_id, ?, ?, ?, ?, root FROM turns WHERE id = ?"
+        " ON CONFLICT DO UPDATE SET root = excluded.root, kernel = excluded.kernel",
+        [(grant.tool, grant.notebook, grant.kernel, time, turn_id) for grant in grants],
     )

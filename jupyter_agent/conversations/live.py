@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.agent.permissions import Grant, Policy
 from jupyter_agent.agent.turn import Ending, Moment, Stop
-from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore, allowing
+from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
 from jupyter_agent.conversations.audit import AuditLog, answer_entry, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.instructions import TrustStore
@@ -70,6 +70,8 @@ class LiveTurn:
         self.state: TurnState = "running"
         self.policy = Policy()
         """What holds in this turn; a person may widen it while it runs."""
+        self._kept: Sequence[Grant] = ()
+        """What the file has of its grants."""
         self.task: asyncio.Task[None] | None = None
         self.stop = Stop()
         self._stores = stores
@@ -92,6 +94,10 @@ class LiveTurn:
     def ended(self) -> bool:
         return self.state not in ("running", "waiting")
 
+    def under(self, policy: Policy) -> None:
+        """What holds in this turn, with the grants that the file has."""
+        self.policy, self._kept = policy, tuple(policy.grants)
+
     # -- writing, then telling
 
     async def append(self, moment: Moment) -> None:
@@ -111,8 +117,10 @@ class LiveTurn:
                 messages=moment.messages,
                 audit=tuple(map(entry_of, moment.audits)),
                 asked=moment.questions,
+                bound=tuple(grant for grant in self.policy.grants if grant not in self._kept),
                 state="waiting" if moment.questions else None,
             )
+            self._kept = tuple(self.policy.grants)
             await self._write(batch, self._shown(moment))
             if moment.questions:
                 self.state = "waiting"
@@ -320,7 +328,7 @@ class LiveTurn:
                     for id, answer in answers.items()
                 ),
                 allowed=tuple(
-                    (asked[id].tool, notebook)
+                    Grant(tool=asked[id].tool, notebook=notebook, kernel=asked[id].kernel)
                     for id, answer in answers.items()
                     if answer.remember == "conversation" and (notebook := asked[id].notebook)
                 ),
@@ -336,11 +344,12 @@ class LiveTurn:
 
     def _allow_more(self, approval: Approval, answer: Answer) -> None:
         """What an answer allows besides its call, before the turn continues."""
-        notebook = approval.question.notebook
+        notebook = approval.notebook
         if answer.remember == "turn":
             self.policy.edit_freely()
         elif answer.remember == "conversation" and notebook is not None:
-            self.policy.rules = [*self.policy.rules, allowing(approval.tool, notebook)]
+            self.policy.grant(approval.tool, notebook, approval.kernel)
+            self._kept = tuple(self.policy.grants)
 
 
 class TurnLog:

@@ -12,8 +12,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.permissions import Grant
 from jupyter_agent.conversations import blocks
-from jupyter_agent.conversations.approvals import add_answers, add_questions, add_rules, expire
+from jupyter_agent.conversations.approvals import (
+    add_answers,
+    add_questions,
+    add_rules,
+    bind_rules,
+    expire,
+)
 from jupyter_agent.conversations.audit import AuditEntry, add_entries
 from jupyter_agent.conversations.changes import add_changes
 from jupyter_agent.conversations.database import now
@@ -44,8 +51,10 @@ class Batch:
     """By the ids of their questions."""
     expired: tuple[str, ...] = ()
     """Ids of questions that nobody answered in time."""
-    allowed: tuple[tuple[str, str], ...] = ()
-    """(tool, notebook) that need no answer in this conversation from now on."""
+    allowed: tuple[Grant, ...] = ()
+    """What needs no answer in this conversation from now on."""
+    bound: tuple[Grant, ...] = ()
+    """Of what was allowed: those whose kernel has started since."""
     state: TurnState | None = None
     stop_reason: str | None = None
     """Why the turn ended, with its last state."""
@@ -59,6 +68,7 @@ class Batch:
             answers={**self.answers, **later.answers},
             expired=self.expired + later.expired,
             allowed=self.allowed + later.allowed,
+            bound=self.bound + later.bound,
             state=later.state or self.state,
             stop_reason=later.stop_reason or self.stop_reason,
         )
@@ -83,6 +93,7 @@ def write(db: sqlite3.Connection, turn_id: str, batch: Batch) -> None:
     add_questions(db, turn_id, batch.asked)
     add_answers(db, batch.answers)
     add_rules(db, turn_id, batch.allowed)
+    bind_rules(db, turn_id, batch.bound)
     expire(db, batch.expired)
     add_entries(db, batch.audit)
     if batch.stop_reason is not None:

@@ -67,3 +67,5 @@ class Rules:
     """How much of notebooks models may see at most."""
     trust_instructions: bool = False
     """Whether instructions of folders are followed though nobody trusted them."""
+    allow_remote_content: bool = False
+    """Whether edits may load from elsewhere in mode `auto`."""

@@ -19,7 +19,6 @@ from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Moment, Turn, broken
-from jupyter_agent.conversations.approvals import allowing
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
@@ -140,7 +139,11 @@ class TurnRunner:
     def policy(self, mode: Mode, allow: frozenset[str]) -> Policy:
         """What a caller may do with this mode, below the administrator's ceiling."""
         return Policy(
-            mode=mode, max_mode=self._rules.max_mode, allow=allow, rules=self._rules.rules
+            mode=mode,
+            max_mode=self._rules.max_mode,
+            allow=allow,
+            rules=self._rules.rules,
+            allow_remote_content=self._rules.allow_remote_content,
         )
 
     def share(self, wanted: Share) -> Share:
@@ -304,8 +307,9 @@ class TurnRunner:
         record, request, model = live.record, begun.request, begun.model
         work, opening = begun.work, begun.opening
         await live.append(Moment(events=(started(record),), streamed=True))
-        live.policy = policy = self.policy(request.mode, request.allow)
-        policy.rules = [*policy.rules, *(allowing(*rule) for rule in opening.rules)]
+        policy = self.policy(request.mode, request.allow)
+        policy.grants = list(opening.grants)
+        live.under(policy)
         transcript = Transcript(opening.history)
         facts = await situation(work, request, record.request["share"], opening.verdicts)
         leading = [*transcript.situate(facts), *_instruct(transcript, begun)]

@@ -186,4 +186,10 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (owner, root, path)
     ) WITHOUT ROWID;
     """,
+    """
+    -- "always allow" for code is for one kernel, until it restarts: the life (Kernel.life) that it
+    -- was said for, empty while none ran yet. NULL for what runs no code there; what an earlier
+    -- version has for code is NULL too, and covers nothing: its kernel ended with that server.
+    ALTER TABLE rules ADD COLUMN kernel TEXT;
+    """,
 )

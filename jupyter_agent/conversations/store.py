@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jupyter_agent.agent.permissions import Grant
 from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
@@ -73,8 +74,8 @@ class Opening:
     """As the model gets it, without turns in which more was shared than now."""
     withheld: int
     """How many such turns there are."""
-    rules: Sequence[tuple[str, str]]
-    """(tool, notebook) that need no answer in the conversation."""
+    grants: Sequence[Grant]
+    """What needs no answer in the conversation."""
     verdicts: Sequence[str]
     """What people did with the changes of earlier turns, in sentences for the model."""
 
@@ -329,7 +330,7 @@ def _opening(db: sqlite3.Connection, turn_id: str) -> Opening:
         turn=turn,
         history=history,
         withheld=withheld,
-        rules=rules_of(db, *conversation),
+        grants=rules_of(db, *conversation),
         verdicts=verdicts(db, *conversation, turn_id),
     )
 

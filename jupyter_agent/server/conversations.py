@@ -129,11 +129,11 @@ class RulesHandler(ConversationHandlerBase):
     async def get(self, conversation_id: str) -> None:
         """What was answered with "always allow here": tools, each in a notebook."""
         await self.known(conversation_id)
-        rules = await self.runner.stores.rules.of(self.owner, conversation_id)
+        grants = await self.runner.stores.rules.of(self.owner, conversation_id)
         self.answer(
             {
-                "allow": list(dict.fromkeys(tool for tool, _ in rules)),
-                "rules": [{"tool": tool, "notebook": notebook} for tool, notebook in rules],
+                "allow": list(dict.fromkeys(grant.tool for grant in grants)),
+                "rules": [{"tool": grant.tool, "notebook": grant.notebook} for grant in grants],
             }
         )
 

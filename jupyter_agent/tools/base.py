@@ -67,6 +67,8 @@ class Question:
     """Cell id -> the cell as it will be when this is done, where that can be foreseen."""
     whole: bool = False
     """Whether it is about all cells that the notebook has."""
+    loads: tuple[str, ...] = ()
+    """Addresses of other servers that a page would ask as soon as it shows what this leaves."""
 
     def binding(self, tool: str, input: Mapping[str, Any]) -> str:
         """A hash of all that an approval is given for; it is compared again just before acting."""
@@ -84,6 +86,8 @@ class Tool(BaseModel, ABC):
     effect: ClassVar[Effect]
     action: ClassVar[Action]
     needs: ClassVar[Sequence[Need]]
+    in_kernel: ClassVar[bool] = False
+    """Whether it runs code of the notebook in the notebook's own kernel."""
 
     notebook: str | None = None
 
@@ -115,6 +119,17 @@ class Tool(BaseModel, ABC):
     async def acts(self, nb: Lease) -> Action:
         """The row of the permission table that the call belongs to now."""
         return self.action
+
+    async def leaves(self, nb: Lease) -> Sequence[Cell]:
+        """The cells that the call would write, as they will be; the id of a new one is empty.
+
+        Raises ToolError where the call could not succeed.
+        """
+        return ()
+
+    async def runs(self, nb: Lease) -> Sequence[Cell]:
+        """The cells whose code the call would run. Raises ToolError."""
+        return ()
 
     async def question(self, nb: Lease) -> Question:
         """What a person is shown. Raises ToolError where the call could not succeed anyway."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from jupyter_agent.document.cell import CellType
+from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import InvalidInput, NotPermitted
 from jupyter_agent.text.notebook import whole
@@ -44,6 +44,9 @@ class CreateCell(EditTool):
     before: str | None = None
     """Cell id"""
 
+    async def leaves(self, nb: Lease) -> Sequence[Cell]:
+        return [Cell(id="", index=-1, type=self.type, source=self.source)]
+
     async def question(self, nb: Lease) -> Question:
         return Question(notebook=nb.path, diff=diff("", self.source))
 
@@ -77,12 +80,8 @@ class UpdateCell(EditTool):
 
     async def question(self, nb: Lease) -> Question:
         await self._refuse_to_uncover(nb)
-        cell, text = await nb.proposal(
-            self.cell_id,
-            source=self.source,
-            old_string=self.old_string,
-            new_string=self.new_string,
-        )
+        cell, after = await self._proposal(nb)
+        text = after.source
         shown = diff(cell.source, text)
         if self.type not in (None, cell.type):
             shown = f"type: {cell.type} -> {self.type}\n{shown}"
@@ -91,7 +90,7 @@ class UpdateCell(EditTool):
             cell_id=cell.id,
             diff=shown,
             cells={cell.id: cell.version},
-            after={cell.id: replace(cell, source=text, type=self.type or cell.type)},
+            after={cell.id: after},
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
@@ -118,6 +117,19 @@ class UpdateCell(EditTool):
             text += f" Somebody typed in it meanwhile; merged, it is now:\n{shown.source}"
             nb.remember([shown] if whole(shown) else [])
         return await done(text, nb, edit)
+
+    async def leaves(self, nb: Lease) -> Sequence[Cell]:
+        return [(await self._proposal(nb))[1]]
+
+    async def _proposal(self, nb: Lease) -> tuple[Cell, Cell]:
+        """The cell as it is, and as it will be."""
+        cell, text = await nb.proposal(
+            self.cell_id,
+            source=self.source,
+            old_string=self.old_string,
+            new_string=self.new_string,
+        )
+        return cell, replace(cell, source=text, type=self.type or cell.type)
 
     async def _refuse_to_uncover(self, nb: Lease) -> None:
         """As another type its text would be shown."""

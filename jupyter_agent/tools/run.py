@@ -25,6 +25,7 @@ DEFAULT_WAIT_S = 60.0
 """Seconds after which a run goes on without its caller."""
 QUEUE_PATIENCE_S = 1.0
 """Seconds for which a queued run is waited for before it is told what the kernel is busy with."""
+_NOTHING = "There is no code cell to run."
 _WHOSE = {"user": "the user's own", "extension": "another extension's"}
 INTERRUPT_GRACE_S = 5.0
 """Seconds that interrupted code has to end before it is told to be still busy."""
@@ -43,6 +44,7 @@ class RunCell(RunTool):
     cell goes on."""
 
     name: ClassVar[str] = "run_cell"
+    in_kernel: ClassVar[bool] = True
 
     cell_id: str
     wait: float = DEFAULT_WAIT_S
@@ -50,6 +52,9 @@ class RunCell(RunTool):
     @property
     def acts_on(self) -> Sequence[str]:
         return [self.cell_id]
+
+    async def runs(self, nb: Lease) -> Sequence[Cell]:
+        return [await nb.cell(self.cell_id)]
 
     async def question(self, nb: Lease) -> Question:
         await nb.read()
@@ -66,6 +71,7 @@ class RunCells(RunTool):
     """Run code cells in order (default: all), by default up to the first error."""
 
     name: ClassVar[str] = "run_cells"
+    in_kernel: ClassVar[bool] = True
 
     cell_ids: list[str] | None = None
     stop_on_error: bool = True
@@ -74,9 +80,15 @@ class RunCells(RunTool):
     def acts_on(self) -> Sequence[str]:
         return self.cell_ids or ()
 
+    async def runs(self, nb: Lease) -> Sequence[Cell]:
+        return [cell for cell in await nb.code_cells(self.cell_ids) if not hidden(cell)]
+
     async def question(self, nb: Lease) -> Question:
         cells = await nb.code_cells(self.cell_ids)
-        question = await question_to_run(nb, [cell for cell in cells if not hidden(cell)])
+        shown = [cell for cell in cells if not hidden(cell)]
+        if not shown:
+            raise InvalidInput(_NOTHING)
+        question = await question_to_run(nb, shown)
         return replace(question, whole=self.cell_ids is None)
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
@@ -93,7 +105,7 @@ class RunCells(RunTool):
             if run.ended is None or (self.stop_on_error and run.status != "ok"):
                 break
         if not runs:
-            raise InvalidInput("There is no code cell to run.")
+            raise InvalidInput(_NOTHING)
         limits = shares([_length(run) for run in runs], nb.work.services.runs.result_chars)
         results = [
             await result_of(run, nb.work, limit) for run, limit in zip(runs, limits, strict=True)

@@ -34,6 +34,9 @@ class VerifyNotebook(Tool):
         ("write", "kernels"),
     )
 
+    async def runs(self, nb: Lease) -> Sequence[Cell]:
+        return (await plan(nb)).runs
+
     async def question(self, nb: Lease) -> Question:
         planned = await plan(nb)
         codes = {cell.id: cell.source for cell in planned.runs}

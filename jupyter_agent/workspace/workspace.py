@@ -604,10 +604,18 @@ class Lease:
         self._cells = self._view = None
 
     def _expected(self, cell_id: str, given: str | None = None) -> str | None:
-        """The version of the cell that is to be acted on; None for whichever is there."""
+        """The version of the cell that is to be acted on; None for whichever is there.
+
+        Raises Conflict for a cell whose text was in no question, where there was one about texts.
+        """
         if given is not None or not self.work.approved:
             return given
-        return self.work.approved.get(cell_id)
+        if cell_id not in self.work.approved:
+            raise Conflict(
+                f"Nobody saw cell `{cell_id}` when this was allowed, so nothing was done to it. "
+                "Read it and call again to request approval."
+            )
+        return self.work.approved[cell_id]
 
     async def _language(self) -> str:
         kernel = await self.kernel()

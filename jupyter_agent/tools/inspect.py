@@ -20,4 +20,5 @@ class InspectVariables(ReadTool):
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         kernel = await nb.running_kernel()
-        return Result(text=await (await nb.visible()).variables(kernel, self.names))
+        text = await (await nb.visible()).variables(kernel, self.names)
+        return Result(text=nb.work.fence.around(text))

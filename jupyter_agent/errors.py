@@ -27,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
+from jupyter_agent.legible import quoted_id
+
 
 class AgentError(Exception):
     """Anything that we raise on purpose and somebody is meant to read."""
@@ -62,8 +64,8 @@ class CellNotFound(ToolError):
     reason = "cell_not_found"
 
     def __init__(self, cell_id: str, known: list[str]) -> None:
-        shown = ", ".join(known[:40]) + (", ..." if len(known) > 40 else "")
-        super().__init__(f"No cell `{cell_id}`. Cells now: {shown or 'none'}.")
+        shown = ", ".join(map(quoted_id, known[:40])) + (", ..." if len(known) > 40 else "")
+        super().__init__(f"No cell `{quoted_id(cell_id)}`. Cells now: {shown or 'none'}.")
 
 
 class NotebookNotFound(ToolError):

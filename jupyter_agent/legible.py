@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 _ESCAPES = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # commands to the terminal: titles, links
@@ -47,6 +48,14 @@ def quoted(name: str) -> str:
 def quoted_id(cell_id: str) -> str:
     """A cell's id likewise; as JSON where nbformat would not take it (`is_cell_id`)."""
     return cell_id if is_cell_id(cell_id) else _as_json(legible(cell_id))
+
+
+def with_names_quoted(text: str, names: Iterable[str]) -> str:
+    """A text of ours in which these names stand as `quoted` gives them."""
+    for name in sorted(set(names), key=len, reverse=True):
+        if name.strip() and not name.isprintable():
+            text = text.replace(name, quoted(name))
+    return text
 
 
 def is_cell_id(text: str) -> bool:

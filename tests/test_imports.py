@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "carriers": {"errors", "legible", "tasks", "document"},
     "text": {"errors", "legible", "tasks", "document"},
     "analysis": {"errors", "document", "text"},
-    "kernel": {"errors", "tasks"},
+    "kernel": {"errors", "legible", "tasks"},
     "workspace": {
         "errors",
         "legible",

@@ -105,6 +105,8 @@ NOBODY_TO_ASK = (
 """Where nobody answers."""
 _LARGE = 50_000
 """Characters beyond which a text is looked through beside the loop."""
+_TEXTS = ("source", "old_string", "new_string", "query")
+"""Fields of calls that are no names."""
 _STOPPED = "The turn was stopped; what it did until then stays."
 
 
@@ -155,11 +157,11 @@ class Dispatcher:
         call_id: str | None = None,
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
-        with _telling(work):
+        with _telling(work, input):
             tool = await _located(self._toolbox.parse(name, input), work)
             act = await _act(tool, tool.action, work, policy)
         try:
-            with _telling(work):
+            with _telling(work, input):
                 async with work.lease(tool.target, *tool.needs) as nb:
                     act = replace(act, action=await tool.acts(nb))
                     await work.refuse_outside(tool.paths.values())
@@ -237,7 +239,7 @@ class Dispatcher:
     @asynccontextmanager
     async def _leased(self, prepared: Prepared, work: Workspace) -> AsyncIterator[Lease]:
         """The call's notebook; an error leaves of itself what a model may be told."""
-        with _telling(work):
+        with _telling(work, prepared.input):
             async with work.lease(prepared.tool.target, *prepared.tool.needs) as nb:
                 try:
                     yield nb
@@ -300,12 +302,13 @@ class Dispatcher:
 
 
 @contextmanager
-def _telling(work: Workspace) -> Iterator[None]:
+def _telling(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
     """Errors leave as a model may be told them."""
     try:
         yield
     except ToolError as error:
-        raise work.services.redactor.error(error) from error
+        named = {field: value for field, value in input.items() if field not in _TEXTS}
+        raise work.told_error(error, named) from error
 
 
 def _masking(progress: Progress, work: Workspace) -> Progress:

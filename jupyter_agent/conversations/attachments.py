@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.errors import RequestError, ToolError
+from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.text.notebook import render_cells, whole
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
@@ -33,7 +34,7 @@ class CellAttached(_Attached):
             cell = await nb.cell(self.cell_id)
             cell = nb.view.cell(cell)
             nb.remember([cell] if whole(cell) else [])
-        return f"Attached cell of {nb.path}:\n{render_cells([cell])}"
+        return f"Attached cell of {quoted(nb.path)}:\n{render_cells([cell], fence=work.fence)}"
 
 
 class SelectionAttached(_Attached):
@@ -45,12 +46,12 @@ class SelectionAttached(_Attached):
     notebook: str | None = None
 
     async def text(self, work: Workspace) -> str:
-        where = f" of cell `{self.cell_id}`" if self.cell_id else ""
+        where = f" of cell `{quoted_id(self.cell_id)}`" if self.cell_id else ""
         async with work.lease(self.notebook, self.needs) as nb:
             view = await nb.visible()
             cells = await nb.read() if view.share != "all" else ()
         text = view.selection(self.text_, cells, of=self.cell_id)
-        return f"Attached selection{where}:\n{text[:MOST_CHARACTERS]}"
+        return f"Attached selection{where}:\n{work.fence.around(text[:MOST_CHARACTERS])}"
 
 
 class FileAttached(_Attached):
@@ -62,7 +63,7 @@ class FileAttached(_Attached):
     async def text(self, work: Workspace) -> str:
         async with work.lease(self.path, self.needs) as nb:
             text = await nb.file_text()
-        return f"Attached file {self.path}:\n{text[:MOST_CHARACTERS]}"
+        return f"Attached file {quoted(self.path)}:\n{work.fence.around(text[:MOST_CHARACTERS])}"
 
 
 class VariableAttached(_Attached):
@@ -76,7 +77,7 @@ class VariableAttached(_Attached):
     async def text(self, work: Workspace) -> str:
         async with work.lease(None, self.needs) as nb:
             text = await nb.variables([self.name])
-        return f"Attached variable:\n{text}"
+        return f"Attached variable:\n{work.fence.around(text)}"
 
 
 Attachment: TypeAlias = Annotated[
@@ -91,7 +92,8 @@ async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> s
         try:
             texts.append(await attachment.text(work))
         except ToolError as error:
-            texts.append(f"Attached {attachment.type}: not available. {error.message}")
+            told = work.told_error(error, attachment.model_dump(exclude={"text_"}))
+            texts.append(f"Attached {attachment.type}: not available. {told.message}")
     return work.told("\n\n".join(texts))
 
 

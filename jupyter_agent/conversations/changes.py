@@ -13,6 +13,7 @@ from typing import Any
 from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.document.cell import Change, version_of
+from jupyter_agent.legible import quoted, quoted_id
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,9 @@ def verdicts(db: sqlite3.Connection, owner: str, conversation_id: str, turn_id: 
 
 
 def _named(rows: Sequence[sqlite3.Row]) -> str:
-    cells = [f"`{row['cell_id']}` in {row['notebook']}" for row in rows[:_MOST_CELLS]]
+    cells = [
+        f"`{quoted_id(row['cell_id'])}` in {quoted(row['notebook'])}" for row in rows[:_MOST_CELLS]
+    ]
     more = [f"{len(rows) - _MOST_CELLS} more"] if len(rows) > _MOST_CELLS else []
     return "cell " + ", ".join(cells + more)
 

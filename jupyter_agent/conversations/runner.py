@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Usage
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.registry import Models
+from jupyter_agent.text.fence import Fence
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.visibility import Share, strictest
@@ -71,7 +71,7 @@ def _instruct(transcript: Transcript, begun: _Begun) -> tuple[Message, ...]:
     digest = ":".join(each.digest for each in followed)
     if digest == transcript.instructed:
         return ()
-    text = project_instructions(followed, f"end-{secrets.token_hex(4)}")
+    text = project_instructions(followed, begun.work.fence)
     return transcript.instruct(begun.work.told(text), digest)
 
 
@@ -223,6 +223,7 @@ class TurnRunner:
             turn_id=turn_id,
             reads=self.reads(request.owner, request.conversation_id),
             share=self.share(request.share),
+            fence=Fence.random(),
         )
         project = await self.instructions(work, trust_all=request.trust_instructions)
         own = own_instructions(request.instructions)

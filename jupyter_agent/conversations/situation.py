@@ -41,6 +41,7 @@ async def situation(
         kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
         active_cell=place.cell_id if place else None,
         kept_back=KEPT_BACK[share],
+        mark=work.fence.mark,
         changes=[*verdicts, *(each.text for each in news)],
     )
     return work.told(told)

@@ -17,6 +17,7 @@ from tornado.web import HTTPError
 
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.kernel import START_FAILURES, Kernel
+from jupyter_agent.legible import with_names_quoted
 
 _KERNEL_FAILURES = (OSError, RuntimeError, ValueError, KeyError, HTTPError)
 """What kernel provisioners and gateways raise where a kernel does not start or is gone already."""
@@ -190,9 +191,8 @@ class Kernels:
 
 def _unavailable(name: str, why: str, installed: Mapping[str, Any]) -> KernelUnavailable:
     names = sorted(installed)
-    return KernelUnavailable(
-        f"No kernel `{name}`: {why}. Installed: {', '.join(names) or 'none'}.", installed=names
-    )
+    message = f"No kernel `{name}`: {why}. Installed: {', '.join(names) or 'none'}."
+    return KernelUnavailable(with_names_quoted(message, [name]), installed=names)
 
 
 class FreshKernels:
@@ -251,7 +251,8 @@ class FreshKernels:
             why = f"it did not start within {self._start_timeout:g} s"
         except _KERNEL_FAILURES as error:
             why = str(error)
-        raise KernelUnavailable(f"No fresh kernel `{name}`: {why}.")
+        message = with_names_quoted(f"No fresh kernel `{name}`: {why}.", [name])
+        raise KernelUnavailable(message)
 
     async def _end(
         self, starting: asyncio.Future[str], kernel: Kernel | None, context: zmq.asyncio.Context

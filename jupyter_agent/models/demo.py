@@ -13,6 +13,8 @@ from jupyter_agent.models import tour
 from jupyter_agent.models.base import Block, Message, ModelEvent, ModelRequest
 from jupyter_agent.models.replay import replay
 
+_FENCED = re.compile(r"^<(\w+)>\n(.*?)\n</\1>$", re.MULTILINE | re.DOTALL)
+"""Data in a result, between the marks of the turn."""
 _FENCE = re.compile(
     r"""^[ ]{0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n]*\n
     (?P<code>.*?)
@@ -85,7 +87,7 @@ def _answer(call: Block, result: Block) -> tour.TourAnswer:
     return tour.TourAnswer(
         tool=call["name"],
         input=call["input"],
-        text="\n".join(texts),
+        text=_FENCED.sub(r"\2", "\n".join(texts)),
         is_error=bool(result.get("is_error")),
     )
 

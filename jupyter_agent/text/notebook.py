@@ -1,7 +1,8 @@
 """The notebook as text for a model, within a budget.
 
 A cell has a line of head, `[position type id In[n] stale]` with the position counted from 1 as
-people do, then its source as it is, then what its outputs show after `->`.
+people do, then its source as it is, then what its outputs show after `->`. Where a model reads it,
+heads and arrows carry the mark of the turn (see `fence`), and no name or id adds a line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
-from jupyter_agent.legible import legible
+from jupyter_agent.legible import legible, quoted, quoted_id
+from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.images import Picture, pictures_in, told
 from jupyter_agent.text.outputs import (
     images,
@@ -92,6 +94,7 @@ def render(
     focus: str | None = None,
     budget: int | None = None,
     outline: bool = False,
+    fence: Fence = NO_FENCE,
 ) -> Rendered:
     """A line per cell, and full cells outward from the focus within `budget` characters.
 
@@ -104,8 +107,8 @@ def render(
         return Rendered(text="(no cells)", full=frozenset())
     budget = budget or (OUTLINE_BUDGET if outline else BUDGET)
     outward = _outward(cells, focus)
-    shown = {cell.id: _line(cell, cell.id in stale) for cell in cells}
-    sections = Sections(cells, stale, budget // 3)
+    shown = {cell.id: _line(cell, cell.id in stale, fence) for cell in cells}
+    sections = Sections(cells, stale, budget // 3, fence)
     if outline:
         shown = {cell.id: sections.indented(cell, shown[cell.id]) for cell in cells}
     left = budget if outline else budget // 2
@@ -121,7 +124,7 @@ def render(
     for cell in () if outline else outward:
         if left < _LEAST:
             break
-        text, is_whole = _overview(cell, cell.id in stale, near=cell is outward[0])
+        text, is_whole = _overview(cell, cell.id in stale, fence, near=cell is outward[0])
         cost = len(text) - len(shown[cell.id])
         if hidden(cell) or cell.id in far or cost > left:
             continue
@@ -133,12 +136,19 @@ def render(
     return Rendered(text="\n".join(lines), full=frozenset(full))
 
 
-def render_cells(cells: Sequence[Cell], *, output_from: int = 0, output_chars: int = 12_000) -> str:
+def render_cells(
+    cells: Sequence[Cell],
+    *,
+    output_from: int = 0,
+    output_chars: int = 12_000,
+    fence: Fence = NO_FENCE,
+) -> str:
     """These cells in full; `output_from` and `output_chars` page through the outputs of each."""
     return "\n\n".join(
         _full(
             cell,
             False,
+            fence,
             output_text(cell.outputs, limit=output_chars, start=output_from, rows=None),
         )
         for cell in cells
@@ -154,14 +164,14 @@ def _outward(cells: Sequence[Cell], focus: str | None) -> list[Cell]:
     return sorted(cells, key=lambda cell: abs(places[cell.id] - middle))
 
 
-def head(cell: Cell, stale: bool = False) -> str:
-    """The line that names a cell: `[position type id In[n] stale]`."""
-    words = [str(cell.index + 1), cell.type, cell.id]
+def head(cell: Cell, stale: bool = False, fence: Fence = NO_FENCE) -> str:
+    """The line that names a cell: `[position type id In[n] stale mark]`."""
+    words = [str(cell.index + 1), cell.type, quoted_id(cell.id)]
     if cell.type == "code":
         count = "*" if cell.running else cell.execution_count or " "
         words.append(f"In[{count}]")
     words += [word for word, so in (("locked", cell.locked), ("stale", stale)) if so]
-    return f"[{' '.join(words)}]"
+    return fence.head(" ".join(words))
 
 
 def readable(source: str) -> str:
@@ -169,23 +179,23 @@ def readable(source: str) -> str:
     return without_data(legible(source))
 
 
-def _line(cell: Cell, stale: bool) -> str:
+def _line(cell: Cell, stale: bool, fence: Fence) -> str:
     """A cell in one line: its head, how its text begins, how much there is."""
     if hidden(cell):
-        return f"{head(cell, False)} (hidden)"
-    lines = readable(cell.source).strip().split("\n")
-    begin = lines[0].strip()
+        return f"{head(cell, False, fence)} (hidden)"
+    lines = fence.inside(readable(cell.source)).strip().split("\n")
+    begin = lines[0].splitlines()[0].strip() if lines[0] else ""
     begin = begin if len(begin) <= _LINE_CHARS else f"{begin[:_LINE_CHARS]}..."
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     result = _brief(cell)
-    return f"{head(cell, stale)} {begin}{more}{f' -> {result}' if result else ''}"
+    return f"{head(cell, stale, fence)} {begin}{more}{f' -> {result}' if result else ''}"
 
 
 def _brief(cell: Cell) -> str:
     """What the outputs are, in a word or two."""
     for output in cell.outputs:
         if output["output_type"] == "error":
-            return f"error {output['ename']}"
+            return f"error {quoted(str(output['ename']))}"
     kinds = [
         "image" if any(kind.startswith("image/") for kind in output.get("data", {})) else "text"
         for output in cell.outputs
@@ -193,25 +203,27 @@ def _brief(cell: Cell) -> str:
     return ", ".join(dict.fromkeys(kinds))
 
 
-def _overview(cell: Cell, stale: bool, *, near: bool) -> tuple[str, bool]:
+def _overview(cell: Cell, stale: bool, fence: Fence, *, near: bool) -> tuple[str, bool]:
     """The cell in the overview, and whether its whole source is in it."""
     outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
     source = readable(cell.source)
     left = len(source) - _PROSE_CHARS
     if near or cell.type != "markdown" or left <= 0:
-        return f"{_full(cell, stale, outputs)}\n", whole(cell)
+        return f"{_full(cell, stale, fence, outputs)}\n", whole(cell)
     begin = f"{source[:_PROSE_CHARS]}... ({left:,} more characters)"
-    return f"{_full(cell, stale, outputs, begin)}\n", False
+    return f"{_full(cell, stale, fence, outputs, begin)}\n", False
 
 
-def _full(cell: Cell, stale: bool, outputs: str, source: str | None = None) -> str:
+def _full(cell: Cell, stale: bool, fence: Fence, outputs: str, source: str | None = None) -> str:
     if hidden(cell):
-        return _line(cell, False)
-    parts = [head(cell, stale), readable(cell.source) if source is None else source]
+        return _line(cell, False, fence)
+    source = readable(cell.source) if source is None else source
+    parts = [head(cell, stale, fence), fence.inside(source)]
     if cell.attachments:
-        parts.append(f"(attached: {', '.join(_attached(cell.attachments))})")
+        parts.append(fence.line(f"(attached: {', '.join(_attached(cell.attachments))})"))
     if outputs:
-        parts.append(f"->{chr(10) if chr(10) in outputs else ' '}{outputs}")
+        arrow = fence.line("->")
+        parts.append(f"{arrow}{chr(10) if chr(10) in outputs else ' '}{fence.inside(outputs)}")
     return "\n".join(filter(None, parts))
 
 
@@ -219,7 +231,9 @@ def _attached(attachments: Mapping[str, Any]) -> Iterator[str]:
     """Name, kind and size of each file: what it holds is never text."""
     for name, data in attachments.items():
         kinds = data.items() if isinstance(data, Mapping) else ()
-        yield " ".join([name, *(told(kind, "".join(value)) for kind, value in kinds)])
+        yield " ".join(
+            [quoted(name), *(told(quoted(kind), "".join(value)) for kind, value in kinds)]
+        )
 
 
 class Sections:
@@ -229,8 +243,11 @@ class Sections:
     `most` characters.
     """
 
-    def __init__(self, cells: Sequence[Cell], stale: Collection[str], most: int) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], stale: Collection[str], most: int, fence: Fence
+    ) -> None:
         self._cells = cells
+        self._fence = fence
         self._stale = stale
         self._titles = [_heading(cell) for cell in cells]
         self._level = 6
@@ -279,9 +296,10 @@ class Sections:
         counts = [f"{len(cells)} cell{'s' if len(cells) > 1 else ''}"]
         counts += [f"{failed} with an error"] if failed else []
         counts += [f"{stale} stale"] if stale else []
-        name = f"{'#' * title[0]} {title[1][:_TITLE_CHARS]}: " if title else ""
+        text = self._fence.inside(legible(title[1]))[:_TITLE_CHARS] if title else ""
+        name = f"{'#' * title[0]} {text}: " if title else ""
         places = f"{first.index + 1}-{last.index + 1}" if len(cells) > 1 else f"{first.index + 1}"
-        return f"[{places} {first.id}] {name}{', '.join(counts)}"
+        return f"{self._fence.head(f'{places} {quoted_id(first.id)}')} {name}{', '.join(counts)}"
 
 
 def _heading(cell: Cell) -> tuple[int, str] | None:

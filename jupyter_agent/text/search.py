@@ -21,6 +21,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import InvalidInput, ToolError
+from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import head, hidden, readable
 from jupyter_agent.text.outputs import output_text, plain
 
@@ -43,11 +44,13 @@ class _Line:
     number: int
     text: str
 
-    def shown(self) -> str:
-        return f"{self.mark}{self.number}: {plain(self.text[:_SHOWN_CHARS])}"
+    def shown(self, fence: Fence) -> str:
+        return f"{self.mark}{self.number}: {fence.inside(plain(self.text[:_SHOWN_CHARS]))}"
 
 
-async def search(cells: Sequence[Cell], query: str, *, regex: bool = False) -> str:
+async def search(
+    cells: Sequence[Cell], query: str, *, regex: bool = False, fence: Fence = NO_FENCE
+) -> str:
     """Lines of sources and outputs that contain the query, case aside, each under its cell's head.
 
     Raises InvalidInput for an expression that is none, ToolError for one that takes too long.
@@ -65,7 +68,7 @@ async def search(cells: Sequence[Cell], query: str, *, regex: bool = False) -> s
     told: list[str] = []
     for _, group in groupby(found[:_HITS], key=lambda line: line.cell.index):
         of_cell = list(group)
-        told += [head(of_cell[0].cell), *(line.shown() for line in of_cell)]
+        told += [head(of_cell[0].cell, fence=fence), *(line.shown(fence) for line in of_cell)]
     if len(found) > _HITS:
         told.append(f"... more than {_HITS} lines: search for something narrower ...")
     return "\n".join(told)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import InvalidInput
+from jupyter_agent.legible import quoted_id
 from jupyter_agent.workspace.workspace import Lease
 from jupyter_agent.workspace.workspace import Need as Need
 
@@ -183,7 +184,7 @@ def told_stale(cell_ids: Sequence[str]) -> str:
     """The sentence for a model; empty where no cell became stale."""
     if not cell_ids:
         return ""
-    named = ", ".join(f"`{cell_id}`" for cell_id in cell_ids[:_MOST_STALE])
+    named = ", ".join(f"`{quoted_id(cell_id)}`" for cell_id in cell_ids[:_MOST_STALE])
     more = f" and {len(cell_ids) - _MOST_STALE} more" if len(cell_ids) > _MOST_STALE else ""
     return f"Now stale: {named}{more}."
 

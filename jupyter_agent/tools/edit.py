@@ -10,6 +10,7 @@ from typing import ClassVar
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import InvalidInput, NotPermitted
+from jupyter_agent.legible import quoted
 from jupyter_agent.text.notebook import whole
 from jupyter_agent.tools.base import (
     Action,
@@ -114,7 +115,8 @@ class UpdateCell(EditTool):
         text = f"Edited cell `{self.cell_id}` (+{plus} -{minus})."
         if nb.work.reads.source(nb.path, self.cell_id) not in (None, edit.cell.source):
             shown = nb.view.cell(edit.cell)
-            text += f" Somebody typed in it meanwhile; merged, it is now:\n{shown.source}"
+            text += " Somebody typed in it meanwhile; merged, it is now:\n"
+            text += nb.work.fence.around(shown.source)
             nb.remember([shown] if whole(shown) else [])
         return await done(text, nb, edit)
 
@@ -213,7 +215,7 @@ class CreateNotebook(EditTool):
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         self._refuse_other_files()
         notebook = await nb.work.create(self.path, self.kernel_name)
-        return Result(text=f"Created `{notebook.path}`.", facts={"notebook": notebook.path})
+        return Result(text=f"Created `{quoted(notebook.path)}`.", facts={"notebook": notebook.path})
 
     def _refuse_other_files(self) -> None:
         """A file of another name may be one that a program obeys: settings, instructions."""

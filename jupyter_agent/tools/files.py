@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from jupyter_agent.legible import quoted
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.read import ReadTool
 from jupyter_agent.workspace.workspace import Lease
@@ -33,7 +35,7 @@ class ListFiles(FileTool):
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         entries = await nb.work.services.files.list(self.path, self.pattern)
         lines = [
-            f"{entry['name']}/" if entry["type"] == "directory" else _line(entry["name"], entry)
+            f"{quoted(entry['name'])}/" if entry["type"] == "directory" else _line(entry)
             for entry in entries
         ]
         return Result(text="\n".join(lines) or "Nothing there.", facts={"path": self.path})
@@ -53,13 +55,14 @@ class ReadFile(FileTool):
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         lines = (await nb.file_text(self.notebook)).splitlines()
         end = max(self.offset, 0) + max(self.limit, 1)
-        text = "\n".join(lines[max(self.offset, 0) : end])[:MOST_CHARACTERS]
+        text = "\n".join(lines[max(self.offset, 0) : end])[:MOST_CHARACTERS] or "(empty)"
+        text = nb.work.fence.around(text)
         rest = len(lines) - end
         if rest > 0:
             text += f"\n[{rest} more lines; read on with offset {end}]"
-        return Result(text=text or "(empty)", facts={"path": self.path, "lines": len(lines)})
+        return Result(text=text, facts={"path": self.path, "lines": len(lines)})
 
 
-def _line(name: str, entry: object) -> str:
-    size = entry.get("size") if isinstance(entry, dict) else None
+def _line(entry: Mapping[str, Any]) -> str:
+    name, size = quoted(entry["name"]), entry.get("size")
     return f"{name} {size} bytes" if size is not None else name

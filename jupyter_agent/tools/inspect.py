@@ -19,4 +19,5 @@ class InspectVariables(ReadTool):
     names: list[str] | None = None
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        return Result(text=await nb.variables(self.names))
+        text = await nb.variables(self.names)
+        return Result(text=nb.work.fence.around(text))

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
+from jupyter_agent.legible import quoted
 from jupyter_agent.text.images import fitting
 from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
 from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.workspace import Lease, refuse_odd_ids
 
 _PICTURES = 5
 
@@ -48,12 +49,13 @@ class GetNotebookState(ReadTool):
             focus=self.focus,
             budget=self.budget and min(max(self.budget, 1), MOST),
             outline=bool(self.outline),
+            fence=nb.work.fence,
         )
         nb.remember([cell for cell in cells if cell.id in shown.full])
         nb.work.reads.list(nb.path, cells)
         kernel = await nb.kernel()
-        state = f"{kernel.name}, {kernel.state}" if kernel else "none running"
-        head = f"{nb.path}: {len(cells)} cells, kernel {state}"
+        state = f"{quoted(kernel.name)}, {kernel.state}" if kernel else "none running"
+        head = f"{quoted(nb.path)}: {len(cells)} cells, kernel {state}"
         facts: dict[str, Any] = {"notebook": nb.path, "cells": len(cells)}
         return Result(text=f"{head}\n\n{shown.text}", facts=facts)
 
@@ -79,6 +81,7 @@ class ReadCells(ReadTool):
             cells,
             output_from=self.output_from or 0,
             output_chars=min(self.output_chars or 12_000, 50_000),
+            fence=nb.work.fence,
         )
         shown = [picture for cell in cells for picture in pictures(cell)] if self.images else []
         return Result(
@@ -100,7 +103,7 @@ class SearchNotebook(ReadTool):
         cells = await nb.read()
         shown = nb.view.cells(cells)
         async with nb.work.searching:
-            text = await search(shown, self.query, regex=bool(self.regex))
+            text = await search(shown, self.query, regex=bool(self.regex), fence=nb.work.fence)
         return Result(text=text, facts={"notebook": nb.path})
 
 
@@ -108,5 +111,6 @@ def _chosen(cells: Sequence[Cell], cell_ids: Sequence[str]) -> list[Cell]:
     by_id = {cell.id: cell for cell in cells}
     for cell_id in cell_ids:
         if cell_id not in by_id:
+            refuse_odd_ids(cell_id)
             raise CellNotFound(cell_id, known=list(by_id))
     return [by_id[cell_id] for cell_id in cell_ids]

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.document.outputs import LIMIT
 from jupyter_agent.errors import InvalidInput, ToolError
+from jupyter_agent.legible import quoted_id
 from jupyter_agent.text.images import fitting
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
@@ -110,7 +111,8 @@ class RunCells(RunTool):
         results = [
             await result_of(run, nb.work, limit) for run, limit in zip(runs, limits, strict=True)
         ]
-        note = f"Not run, as they are hidden from you: {', '.join(left_out)}." if left_out else ""
+        kept_back = ", ".join(map(quoted_id, left_out))
+        note = f"Not run, as they are hidden from you: {kept_back}." if left_out else ""
         return Result(
             text="\n\n".join(filter(None, [*(result.text for result in results), note])),
             facts={"cells": [dict(result.facts) for result in results]},
@@ -230,7 +232,7 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     lost = await work.lost_variables(run.notebook_path)
     outputs = (await work.visibility_of(run.notebook)).outputs(run.outputs(), of=run.cell_id)
     shown = output_text(outputs, limit=limit or work.services.runs.result_chars)
-    text = f"{_head(run)}\n{shown}".rstrip()
+    text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
         facts=_told(run, MAX_KEPT_CHARS),
@@ -273,18 +275,19 @@ def _newest(outputs: Sequence[Output], most: int) -> list[Output]:
 
 
 def _head(run: Run) -> str:
+    cell = quoted_id(run.cell_id)
     number = f"[{run.execution_count}]" if run.execution_count is not None else ""
     note = f" {run.note}" if run.note else ""
     if run.ended is not None:
-        return f"Cell `{run.cell_id}` {number}: {run.status}, {run.seconds:.1f} s.{note}"
+        return f"Cell `{cell}` {number}: {run.status}, {run.seconds:.1f} s.{note}"
     if run.status == "queued":
         return (
-            f"Cell `{run.cell_id}` is queued, run_id `{run.id}`.{_waits_for(run)} It"
+            f"Cell `{cell}` is queued, run_id `{run.id}`.{_waits_for(run)} It"
             " starts by itself, and nothing is interrupted for it: answer, read or edit meanwhile,"
             f" or ask again with wait_for_run.{note}"
         )
     return (
-        f"Cell `{run.cell_id}` is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It goes"
+        f"Cell `{cell}` is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It goes"
         " on by itself: answer, read or edit meanwhile, ask again with wait_for_run, or stop it"
         f" with interrupt_kernel.{note} Outputs so far:"
     )
@@ -298,7 +301,7 @@ def _waits_for(run: Run) -> str:
                 " The kernel has not begun with it: another extension may be asking it something."
             )
         return " The kernel is starting."
-    cells = ", ".join(f"`{cell_id}`" for cell_id in blocked["busy_cells"])
+    cells = ", ".join(f"`{quoted_id(cell_id)}`" for cell_id in blocked["busy_cells"])
     what = f"cell {cells}" if cells else "code"
     whose = _WHOSE.get(blocked["blocked_by"], f"run `{blocked['blocked_by']}`")
     queued = ", ".join(f"`{run_id}`" for run_id in blocked["queued"])

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import ClassVar, get_args
 
 from jupyter_agent.document.cell import Cell
+from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.text.notebook import head, hidden
 from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
@@ -70,7 +71,7 @@ class VerifyNotebook(Tool):
 def _text(done: Verification, view: View) -> str:
     """One line where all is well; else what is not, cell by cell."""
     count = Counter(verdict.status for verdict in done.cells)
-    where = f"in a fresh `{done.kernel_name}` kernel, {done.seconds:.1f} s"
+    where = f"in a fresh `{quoted(done.kernel_name)}` kernel, {done.seconds:.1f} s"
     if done.ok:
         skipped = f" {count['skipped']} tagged cells were left out." if count["skipped"] else ""
         return f"All {count['same']} code cells run and show the same ({where}).{skipped}"
@@ -79,7 +80,7 @@ def _text(done: Verification, view: View) -> str:
     for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
         verdicts = list(group)
         if status == "skipped":
-            lines.append(_skipped(verdicts))
+            lines.append(view.fence.line(_skipped(verdicts)))
         elif status != "same":
             lines += [_failed(verdict, view) for verdict in verdicts]
     rest = len(lines) - 1 - MAX_LISTED_CELLS
@@ -89,15 +90,16 @@ def _text(done: Verification, view: View) -> str:
 
 
 def _failed(verdict: CellVerdict, view: View) -> str:
+    title = head(verdict.cell, fence=view.fence)
     errors = [output for output in verdict.outputs if output["output_type"] == "error"]
     shared = view.shares_all(verdict.outputs, verdict.cell.id)
     if verdict.status != "error" or not errors or not shared:
-        return f"{head(verdict.cell)} {verdict.status}: {_why(verdict, view)}"
-    return f"{head(verdict.cell)} error: {output_text(errors, limit=_ERROR_CHARACTERS)}"
+        return f"{title} {verdict.status}: {view.fence.inside(_why(verdict, view))}"
+    return f"{title} error: {view.fence.inside(output_text(errors, limit=_ERROR_CHARACTERS))}"
 
 
 def _skipped(verdicts: Sequence[CellVerdict]) -> str:
-    ids = ", ".join(f"`{verdict.cell.id}`" for verdict in verdicts[:MAX_LISTED_CELLS])
+    ids = ", ".join(f"`{quoted_id(verdict.cell.id)}`" for verdict in verdicts[:MAX_LISTED_CELLS])
     more = ", ..." if len(verdicts) > MAX_LISTED_CELLS else ""
     return f"Skipped {ids}{more}: {verdicts[0].why}"
 

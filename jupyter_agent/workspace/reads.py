@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.document.cell import Cell
+from jupyter_agent.legible import quoted, quoted_id
+from jupyter_agent.text.fence import Fence
 from jupyter_agent.text.notebook import whole
 from jupyter_agent.workspace.visibility import View
 
@@ -105,24 +107,31 @@ def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News 
     shown: list[Cell] = []
     new = frozenset() if listed is None else now.keys() - listed
     seen = {cell_id: view.cell(now[cell_id]) for cell_id in changed if cell_id in now}
-    lines = [_line(cell_id, seen, shown, new=cell_id in new) for cell_id in changed]
+    fence = view.fence
+    lines = [_line(cell_id, seen, shown, fence, new=cell_id in new) for cell_id in changed]
     for cell_id in changed:
         reads.forget(path, cell_id)
     reads.show(path, shown)
-    text = "\n".join([f"Changed in {path} since you read it, not by you:", *lines])
+    title = fence.line(f"Changed in {quoted(path)} since you read it, not by you:")
+    text = "\n".join([title, *lines])
     return News(notebook=path, cell_ids=changed, text=text)
 
 
-def _line(cell_id: str, seen: Mapping[str, Cell], shown: list[Cell], *, new: bool) -> str:
+def _line(
+    cell_id: str, seen: Mapping[str, Cell], shown: list[Cell], fence: Fence, *, new: bool
+) -> str:
     cell = seen.get(cell_id)
+    name = quoted_id(cell_id)
     if cell is None:
-        return f"- Cell `{cell_id}` was deleted."
-    what = f"- Cell `{cell_id}` is {'new' if new else 'another now'}"
+        return f"- Cell `{name}` was deleted."
+    what = f"- Cell `{name}` is {'new' if new else 'another now'}"
     if cell.withheld:
         return f"{what}; it is not shared with you."
     if not whole(cell) or len(cell.source) > _MOST_CHARACTERS or len(shown) >= _MOST_CELLS:
         return f"{what}; read it{'' if new else ' again'}."
     shown.append(cell)
     if new:
-        return f"{what}, a {cell.type} cell at position {cell.index + 1}:\n{cell.source}"
-    return f"- Cell `{cell_id}` is now:\n{cell.source}"
+        return (
+            f"{what}, a {cell.type} cell at position {cell.index + 1}:\n{fence.around(cell.source)}"
+        )
+    return f"- Cell `{name}` is now:\n{fence.around(cell.source)}"

@@ -29,6 +29,7 @@ from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.legible import legible
+from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.text.outputs import joined, plain
 
@@ -85,6 +86,16 @@ def map_strings(value: Any, change: Callable[[str], str], *, but: Collection[str
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [map_strings(item, change, but=but) for item in value]
     return value
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Each text of some JSON, without the names of fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for item in value.values() for text in strings_in(item))
+    elif isinstance(value, Sequence):
+        yield from (text for item in value for text in strings_in(item))
 
 
 def strictest(*shares: Share) -> Share:
@@ -211,6 +222,8 @@ class View:
     hidden_counts: frozenset[int] = frozenset()
     """The numbers of executions that only hidden cells have: tracebacks name cells by them."""
     redactor: Redactor = Redactor()
+    fence: Fence = NO_FENCE
+    """Tells our lines and data apart where both are in a text."""
 
     @classmethod
     def of(
@@ -221,6 +234,7 @@ class View:
         beside: frozenset[str] = frozenset(),
         *,
         redactor: Redactor = Redactor(),
+        fence: Fence = NO_FENCE,
     ) -> View:
         """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives,
         `beside` what `HiddenCells.beside` does.
@@ -237,6 +251,7 @@ class View:
             ),
             hidden_counts=frozenset(count for count in counts if count is not None),
             redactor=redactor,
+            fence=fence,
         )
 
     @property
@@ -294,8 +309,8 @@ class View:
             return error
         shown = self._shared(current)
         message = error.message
-        if shown["source"] != current["source"]:
-            message = message.removesuffix(current["source"]) + shown["source"]
+        if message.endswith(current["source"]):
+            message = message.removesuffix(current["source"]) + self.fence.around(shown["source"])
         return error.saying(message, {**error.facts, "current": shown})
 
     def facts(self, value: Any) -> Any:

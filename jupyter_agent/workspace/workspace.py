@@ -29,6 +29,8 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.legible import is_cell_id, quoted, quoted_id, with_names_quoted
+from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, Identity
@@ -42,6 +44,7 @@ from jupyter_agent.workspace.visibility import (
     View,
     shared_by,
     strictest,
+    strings_in,
 )
 
 Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
@@ -87,6 +90,8 @@ class Workspace:
     """Held while something is searched for: however many a model wants, one at a time."""
     share: Share = "all"
     """What administrator and user let a model see; a notebook may say less."""
+    fence: Fence = NO_FENCE
+    """Around data in what a model reads: one per turn. None where programs take the texts apart."""
     approved: Mapping[str, str] | None = None
     """Cell id -> version, where a person saw these and allowed what is about to be done.
 
@@ -195,6 +200,7 @@ class Workspace:
             hidden.seen(path, cells),
             hidden.beside(path),
             redactor=self.services.redactor,
+            fence=self.fence,
         )
 
     async def meet(self, path: str, kernel: Kernel) -> str | None:
@@ -211,8 +217,18 @@ class Workspace:
         """A text that is no notebook's as a model may be told it."""
         return self.services.redactor.text(text)
 
+    def told_error(self, error: ToolError, named: Any = ()) -> ToolError:
+        """An error as a model may be told it: no secrets, and no name adds a line. `named` is JSON
+        with what it may name besides the turn's own notebook: paths, ids, ...
+        """
+        given = list(strings_in([self.home, named]))
+        bare = [name.strip("/") for name in given]
+        names = [*given, *bare, *map(posixpath.normpath, bare)]
+        message = with_names_quoted(error.message, names)
+        return self.services.redactor.error(error.saying(message, error.facts))
+
     def _least(self, share: Share) -> View:
-        return View(share=share, redactor=self.services.redactor)
+        return View(share=share, redactor=self.services.redactor, fence=self.fence)
 
     async def news(self) -> list[News]:
         """What changed in the open notebooks that this conversation has read, and in their kernels;
@@ -251,8 +267,8 @@ class Workspace:
             return ""
         happened = "was restarted or replaced" if kernel else "ended (culled or shut down)"
         return (
-            f"The kernel of {path} {happened} since your last call: all variables are gone. "
-            "Run again the cells that you need."
+            f"The kernel of {quoted(path)} {happened} since your last call: all variables are "
+            "gone. Run again the cells that you need."
         )
 
     async def find(self, path: str | None) -> Notebook:
@@ -358,7 +374,8 @@ class Lease:
         return self.view
 
     async def file_text(self, shared_as: str | None = None) -> str:
-        """The text of the file that was named, that of a notebook as its cells. Raises ToolError.
+        """The text of the file that was named, that of a notebook as its cells: data altogether.
+        Raises ToolError.
 
         The notebook `shared_as` says what may be seen, where the file says nothing itself.
         """
@@ -377,6 +394,7 @@ class Lease:
         """Raises NotPermitted where one of these cells is kept from models."""
         if not cell_ids:
             return
+        refuse_odd_ids(*cell_ids)
         kept = {cell.id for cell in await self.read() if hidden(cell)}
         for cell_id in cell_ids:
             if cell_id in kept:
@@ -438,6 +456,7 @@ class Lease:
         index: int | None = None,
     ) -> Edit:
         """A new cell (Notebook.insert)."""
+        refuse_odd_ids(after, before)
         notebook = await self._find()
         edit = await notebook.insert(
             source=source, type=type, after=after, before=before, index=index
@@ -461,6 +480,7 @@ class Lease:
         """A cell's new text or type (Notebook.update); by default the base is what was last read
         here, and the version the one that a person approved.
         """
+        refuse_odd_ids(cell_id)
         notebook = await self._find()
         edit = await notebook.update(
             cell_id,
@@ -485,6 +505,7 @@ class Lease:
 
     async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
         """Takes a cell away (Notebook.delete)."""
+        refuse_odd_ids(cell_id)
         notebook = await self._find()
         edit = await notebook.delete(cell_id, expect=self._expected(cell_id, expect))
         self._acted()
@@ -501,6 +522,7 @@ class Lease:
         expect: str | None = None,
     ) -> Edit:
         """Puts a cell elsewhere (Notebook.move)."""
+        refuse_odd_ids(cell_id, after, before)
         notebook = await self._find()
         edit = await notebook.move(
             cell_id,
@@ -520,6 +542,7 @@ class Lease:
 
     async def run(self, cell_id: str, *, timeout: float | None = None) -> Run:
         """Starts a cell in the notebook's own kernel; what it shows is no part of this lease."""
+        refuse_odd_ids(cell_id)
         cell = await self.cell(cell_id)
         if cell.type != "code":
             raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
@@ -631,4 +654,17 @@ def _named(cells: Sequence[Cell], cell_id: str) -> Cell:
     for cell in cells:
         if cell.id == cell_id:
             return cell
+    refuse_odd_ids(cell_id)
     raise CellNotFound(cell_id, known=[cell.id for cell in cells])
+
+
+def refuse_odd_ids(*cell_ids: str | None) -> None:
+    """Raises InvalidInput for the id of a cell that nbformat would not take. A file may have such
+    ids: its cells are shown, and a person can edit and run them.
+    """
+    for cell_id in cell_ids:
+        if cell_id is not None and not is_cell_id(cell_id):
+            raise InvalidInput(
+                f"{quoted_id(cell_id)} is no valid cell id (1 to 64 letters, digits, - and _), so "
+                "nothing was done. Ask the person to edit the cell, or to give it another id."
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,12 @@ from jupyter_agent.testing.script import FakeReply
 from tests.agent.test_context import without_marks
 
 from .conftest import PATH, Call, ask, frames
+
+
+def mark_of(request: dict[str, Any]) -> str:
+    """The mark of the turn that a request belongs to."""
+    marks: list[str] = re.findall(r"Mark of this turn: (\w+)", json.dumps(request["messages"]))
+    return marks[-1]
 
 
 async def changed_while_the_model_writes(
@@ -44,9 +51,10 @@ async def test_a_cell_changed_since_it_was_read_is_told_at_the_next_step(
     chunks = await changed_while_the_model_writes(call, fake, replies, change)
     (result,) = fake.requests[2]["messages"][-1]["content"]
     news = result["content"][-1]["text"]
+    mark = mark_of(fake.requests[2])
     assert news == (
-        f"Changed in {PATH} since you read it, not by you:\n"
-        "- Cell `b2` is now:\nx = 7\n- Cell `c3` was deleted."
+        f"{mark} Changed in {PATH} since you read it, not by you:\n"
+        f"- Cell `b2` is now:\n<{mark}>\nx = 7\n</{mark}>\n- Cell `c3` was deleted."
     )
     (notice,) = [chunk["data"] for chunk in chunks if chunk["type"] == "data-notice"]
     assert (notice["kind"], notice["cell_ids"]) == ("notebook-changed", ["b2", "c3"])
@@ -61,7 +69,9 @@ async def test_a_cell_that_somebody_inserted_is_told_at_the_next_step(
 
     await changed_while_the_model_writes(call, fake, replies, change)
     (result,) = fake.requests[2]["messages"][-1]["content"]
-    assert "is new, a code cell at position 2:\ny = 5" in result["content"][-1]["text"]
+    mark = mark_of(fake.requests[2])
+    new = f"is new, a code cell at position 2:\n<{mark}>\ny = 5\n</{mark}>"
+    assert new in result["content"][-1]["text"]
 
 
 async def test_a_file_that_changed_on_the_disk_is_told_too(
@@ -73,7 +83,9 @@ async def test_a_file_that_changed_on_the_disk_is_told_too(
         nbformat.write(changed, notebook)
 
     await changed_while_the_model_writes(call, fake, replies, change)
-    assert "- Cell `b2` is now:\\nx = 8" in json.dumps(fake.requests[2]["messages"][-1])
+    mark = mark_of(fake.requests[2])
+    news = json.dumps(f"- Cell `b2` is now:\n<{mark}>\nx = 8\n</{mark}>")[1:-1]
+    assert news in json.dumps(fake.requests[2]["messages"][-1])
 
 
 async def test_what_nobody_else_changed_is_not_told(
@@ -98,7 +110,8 @@ async def test_what_changed_between_two_turns_is_told_with_the_question(
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 7"})
     await call("POST", "chat", body=ask("And now?"))
     facts, question = fake.requests[-1]["messages"][-1]["content"]
-    assert "- Cell `b2` is now:\nx = 7" in facts["text"]
+    mark = mark_of(fake.requests[-1])
+    assert f"- Cell `b2` is now:\n<{mark}>\nx = 7\n</{mark}>" in facts["text"]
     assert question["text"] == "And now?"
 
 

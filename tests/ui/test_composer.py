@@ -164,7 +164,7 @@ def test_the_selection_is_attached_by_name_and_escape_closes_the_list_only(
     replies.append([says("A letter.")])
     panel.message.press("Enter")
     expect(panel.log).to_contain_text("A letter.")
-    assert re.search(r"Attached selection of cell `c0`:\\nx =[^ ]", sent(lab))
+    assert re.search(r"Attached selection of cell `c0`:\\n<(\w+)>\\nx =\\n</\1>", sent(lab))
     expect(panel.log.locator(".jp-Agent-question .jp-Agent-chip")).to_contain_text(["selection"])
 
 

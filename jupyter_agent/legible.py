@@ -58,6 +58,19 @@ def with_names_quoted(text: str, names: Iterable[str]) -> str:
     return text
 
 
+def clip(text: str, most: int, note: str = "...", *, head: float = 1.0) -> str:
+    """The text, or `most` characters of it and a note that stands for what is left out.
+
+    `head` is the share of the beginning in what stays; the rest is the end of the text. `{left}`
+    in the note is the number of characters that are left out.
+    """
+    left = len(text) - most
+    if left <= 0:
+        return text
+    kept = int(most * head)
+    return f"{text[:kept]}{note.format(left=left)}{text[kept + left :]}"
+
+
 def is_cell_id(text: str) -> bool:
     """Whether nbformat takes it as the id of a cell.
 
@@ -67,8 +80,7 @@ def is_cell_id(text: str) -> bool:
 
 
 def _as_json(name: str) -> str:
-    cut = name if len(name) <= _QUOTED_CHARS else f"{name[:_QUOTED_CHARS]}..."
     return "".join(
         letter if letter.isprintable() else json.dumps(letter)[1:-1]
-        for letter in json.dumps(cut, ensure_ascii=False)
+        for letter in json.dumps(clip(name, _QUOTED_CHARS), ensure_ascii=False)
     )

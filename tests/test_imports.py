@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "document": {"errors", "tasks"},
     "carriers": {"errors", "legible", "tasks", "document"},
     "text": {"errors", "legible", "tasks", "document"},
-    "analysis": {"errors", "document", "text"},
+    "analysis": {"errors", "legible", "document", "text"},
     "kernel": {"errors", "legible", "tasks"},
     "workspace": {
         "errors",

@@ -31,10 +31,12 @@ from jupyter_agent.events import (
     Event,
     Notice,
 )
+from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block
 from jupyter_agent.tools.base import Result
 
 CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
+_CUT = "\n[... {left} characters cut ...]\n"
 LAST_STEP = "Not executed: the limit of this turn is reached."
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 
@@ -306,15 +308,8 @@ def _declined(answer: Answer) -> str:
 
 def _content(result: Result, limit: int) -> list[Block]:
     text = result.text if result.text.strip() else "(no output)"
-    content: list[Block] = [{"type": "text", "text": _shortened(text, limit)}]
+    content: list[Block] = [{"type": "text", "text": clip(text, limit, _CUT, head=0.6)}]
     for media_type, data in result.images:
         source = {"type": "base64", "media_type": media_type, "data": data}
         content.append({"type": "image", "source": source})
     return content
-
-
-def _shortened(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head, tail = limit * 6 // 10, limit * 4 // 10
-    return f"{text[:head]}\n[... {len(text) - head - tail} characters cut ...]\n{text[-tail:]}"

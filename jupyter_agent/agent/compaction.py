@@ -15,6 +15,7 @@ from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.reply import Reply, receive
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, Usage
+from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block, Message, Model, ModelRequest
 from jupyter_agent.text.fence import Fence
 
@@ -37,6 +38,7 @@ SUMMARISED = Notice(
 )
 _SUMMARY_TOKENS = 4_000
 _RESULT_CHARACTERS = 1_000
+_GAP = "\n[... {left} characters left out ...]\n"
 _ALWAYS_SENT = 20_000
 """Characters of a conversation that any model is taken to read at once."""
 
@@ -53,7 +55,7 @@ async def summarise(model: Model, messages: Sequence[Message], limits: Limits, s
     """
     fence = Fence.random()
     text = "\n\n".join(fence.line(fence.inside(line)) for line in _lines(messages))
-    text = _with_gap(text, max(_ALWAYS_SENT, len(text) // 2))
+    text = clip(text, max(_ALWAYS_SENT, len(text) // 2), _GAP, head=0.25)
     request = ModelRequest(
         system=SUMMARISE,
         messages=[{"role": "user", "content": [{"type": "text", "text": text}]}],
@@ -103,14 +105,7 @@ def _line(who: str, block: Block) -> str:
         case "tool_result":
             parts = block.get("content") or ()
             text = "\n".join(part.get("text", f"[{part['type']}]") for part in parts)
-            return f"Result: {_with_gap(text, _RESULT_CHARACTERS)}"
+            return f"Result: {clip(text, _RESULT_CHARACTERS, _GAP, head=0.25)}"
         case "image":
             return f"{who}: [image]"
     return ""
-
-
-def _with_gap(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    head, tail = limit // 4, limit - limit // 4
-    return f"{text[:head]}\n[... {len(text) - limit} characters left out ...]\n{text[-tail:]}"

@@ -31,6 +31,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jupyter_agent.document.cell import Output
+from jupyter_agent.legible import clip
 from jupyter_agent.text.images import pixels
 from jupyter_agent.text.outputs import bundle_text, joined, plain
 
@@ -188,7 +189,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
+    return clip(line, _SHOWN)
 
 
 def _same_line(old: str, new: str, present: datetime) -> bool:

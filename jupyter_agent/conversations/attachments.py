@@ -51,7 +51,7 @@ class SelectionAttached(_Attached):
             view = await nb.visible()
             cells = await nb.read() if view.share != "all" else ()
         text = view.selection(self.text_, cells, of=self.cell_id)
-        return f"Attached selection{where}:\n{work.fence.around(text[:MOST_CHARACTERS])}"
+        return f"Attached selection{where}:\n{_data(text, work)}"
 
 
 class FileAttached(_Attached):
@@ -63,7 +63,7 @@ class FileAttached(_Attached):
     async def text(self, work: Workspace) -> str:
         async with work.lease(self.path, self.needs) as nb:
             text = await nb.file_text()
-        return f"Attached file {quoted(self.path)}:\n{work.fence.around(text[:MOST_CHARACTERS])}"
+        return f"Attached file {quoted(self.path)}:\n{_data(text, work)}"
 
 
 class VariableAttached(_Attached):
@@ -95,6 +95,13 @@ async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> s
             told = work.told_error(error, attachment.model_dump(exclude={"text_"}))
             texts.append(f"Attached {attachment.type}: not available. {told.message}")
     return work.told("\n\n".join(texts))
+
+
+def _data(text: str, work: Workspace) -> str:
+    """What was attached, as data; where it is too long, with a note."""
+    left = len(text) - MOST_CHARACTERS
+    note = f"\n[{left:,} more characters]" if left > 0 else ""
+    return f"{work.fence.around(text[:MOST_CHARACTERS])}{note}"
 
 
 def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
-from jupyter_agent.legible import legible, quoted, quoted_id
+from jupyter_agent.legible import clip, legible, quoted, quoted_id
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.images import Picture, pictures_in, told
 from jupyter_agent.text.outputs import (
@@ -185,7 +185,7 @@ def _line(cell: Cell, stale: bool, fence: Fence) -> str:
         return f"{head(cell, False, fence)} (hidden)"
     lines = fence.inside(readable(cell.source)).strip().split("\n")
     begin = lines[0].splitlines()[0].strip() if lines[0] else ""
-    begin = begin if len(begin) <= _LINE_CHARS else f"{begin[:_LINE_CHARS]}..."
+    begin = clip(begin, _LINE_CHARS)
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     result = _brief(cell)
     return f"{head(cell, stale, fence)} {begin}{more}{f' -> {result}' if result else ''}"
@@ -207,10 +207,9 @@ def _overview(cell: Cell, stale: bool, fence: Fence, *, near: bool) -> tuple[str
     """The cell in the overview, and whether its whole source is in it."""
     outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
     source = readable(cell.source)
-    left = len(source) - _PROSE_CHARS
-    if near or cell.type != "markdown" or left <= 0:
+    if near or cell.type != "markdown" or len(source) <= _PROSE_CHARS:
         return f"{_full(cell, stale, fence, outputs)}\n", whole(cell)
-    begin = f"{source[:_PROSE_CHARS]}... ({left:,} more characters)"
+    begin = clip(source, _PROSE_CHARS, "... ({left:,} more characters)")
     return f"{_full(cell, stale, fence, outputs, begin)}\n", False
 
 

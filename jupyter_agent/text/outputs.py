@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from jupyter_agent.document.cell import Output
-from jupyter_agent.legible import without_escapes, without_invisible
+from jupyter_agent.legible import clip, without_escapes, without_invisible
 from jupyter_agent.text.images import Picture, bytes_told, pictures_in, told
 from jupyter_agent.text.tables import frame_text
 
@@ -44,14 +44,12 @@ def output_text(
     frames that matter.
     """
     text = without_data("\n".join(_pieces(outputs, rows)))[start:]
-    left = len(text) - limit
-    if left <= 0:
-        return text
     if start:
-        return f"{text[:limit]}\n... {left:,} more characters: output_from={start + limit} ..."
-    head = int(limit * _HEAD)
-    end = text[len(text) - (limit - head) :]
-    return f"{text[:head]}\n... {left:,} characters left out: output_from={head} ...\n{end}"
+        return clip(
+            text, limit, f"\n... {{left:,}} more characters: output_from={start + limit} ..."
+        )
+    note = f"\n... {{left:,}} characters left out: output_from={int(limit * _HEAD)} ...\n"
+    return clip(text, limit, note, head=_HEAD)
 
 
 def images(outputs: Sequence[Output]) -> list[Picture]:

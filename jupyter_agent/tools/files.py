@@ -55,8 +55,10 @@ class ReadFile(FileTool):
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         lines = (await nb.file_text(self.notebook)).splitlines()
         end = max(self.offset, 0) + max(self.limit, 1)
-        text = "\n".join(lines[max(self.offset, 0) : end])[:MOST_CHARACTERS] or "(empty)"
-        text = nb.work.fence.around(text)
+        shown = "\n".join(lines[max(self.offset, 0) : end])
+        text = nb.work.fence.around(shown[:MOST_CHARACTERS] or "(empty)")
+        if (left := len(shown) - MOST_CHARACTERS) > 0:
+            text += f"\n[{left:,} more characters in these lines: read them with code in a cell]"
         rest = len(lines) - end
         if rest > 0:
             text += f"\n[{rest} more lines; read on with offset {end}]"

@@ -62,3 +62,11 @@ async def test_a_cell_with_an_embedded_file_is_edited_and_never_rewritten_unseen
     assert done["is_error"] is False
     now = nbformat.read(notebook, as_version=4).cells[0].source
     assert now == source.replace("Sales", "Sums")
+
+
+async def test_a_file_with_long_lines_says_what_was_left_out(call: Call, jp_root_dir: Path) -> None:
+    (jp_root_dir / "long.txt").write_text("x" * 30_000)
+    body = {"input": {"path": "long.txt"}}
+    text = (await call("POST", "tools", "read_file", body=body)).body["text"]
+    note = "[10,000 more characters in these lines: read them with code in a cell]"
+    assert text == f"{'x' * 20_000}\n{note}"

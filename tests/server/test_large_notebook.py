@@ -21,6 +21,7 @@ from jupyter_agent.workspace.visibility import View
 from tests.bench.tokens import most_tokens
 
 from .conftest import Call, ask
+from .test_context import mark_of
 
 STATIONS = 37
 PATH = "stations.ipynb"
@@ -87,8 +88,9 @@ async def test_a_planted_mistake_in_300_cells_is_mended_for_30_000_tokens(
     assert done["state"] == "done"
     assert fake.refusals == []
     outline, search, read, run = map(told, fake.requests[1:])
-    assert "[1 markdown 00000000] # Weather stations" in outline
-    assert f"[{first + 1}-{first + 8} {cells[first].id}] ## Station 21: 8 cells" in outline
+    mark = mark_of(fake.requests[-1])
+    assert f"[1 markdown 00000000 {mark}] # Weather stations" in outline
+    assert f"[{first + 1}-{first + 8} {cells[first].id} {mark}] ## Station 21: 8 cells" in outline
     assert rest[2] in search
     assert "station 21: mean 63.2" in search
     assert "station 20" not in search

@@ -25,6 +25,7 @@ from jupyter_agent.errors import (
     KernelUnavailable,
     NotebookNotFound,
     NotPermitted,
+    NotRead,
     ToolError,
 )
 from jupyter_agent.kernel.kernel import Kernel
@@ -426,6 +427,7 @@ class Lease:
         """The cell and the text that `update` would give it now; raises as `update` does."""
         await self.read()
         cell = await self.foreseen(cell_id)
+        self._refuse_blind_rewrite(cell, source)
         base = self.work.reads.source(self.path, cell_id)
         if base is not None and (self.path, cell_id) in self.work.foreseen:
             base = cell.source  # the edit before will have written it
@@ -481,6 +483,8 @@ class Lease:
         here, and the version the one that a person approved.
         """
         refuse_odd_ids(cell_id)
+        if base is None:
+            self._refuse_blind_rewrite(await self.cell(cell_id), source)
         notebook = await self._find()
         edit = await notebook.update(
             cell_id,
@@ -614,6 +618,15 @@ class Lease:
         if self._notebook is None:
             self._notebook = await self.work.find(self._named)
         return self._notebook
+
+    def _refuse_blind_rewrite(self, cell: Cell, source: str | None) -> None:
+        """Raises NotRead for a whole rewrite of a text that no model is told in full."""
+        if source is not None and self.work.services.redactor.masked(cell.source) != cell.source:
+            raise NotRead(
+                f"Cell `{quoted_id(cell.id)}` has a secret that you are shown as `***`; a whole "
+                "rewrite would lose it, so nothing was changed. Use `old_string` and `new_string`.",
+                current=cell.describe(),
+            )
 
     def _see(self, cells: Sequence[Cell]) -> Sequence[Cell]:
         self._cells, self._view = cells, None

@@ -113,3 +113,26 @@ async def test_the_place_of_a_secret_is_no_secret(
     (jp_root_dir / "notes.txt").write_text(f"It is in {key}.")
     body = {"input": {"path": "notes.txt"}}
     assert (await call("POST", "tools", "read_file", body=body)).body["text"] == f"It is in {key}."
+
+
+async def test_a_secret_that_is_shown_masked_is_not_lost_by_a_whole_rewrite(
+    call: Call, jp_root_dir: Path
+) -> None:
+    token = SECRET["GITHUB_TOKEN"]
+    path = jp_root_dir / "home.ipynb"
+    cell = new_code_cell(f"token = '{token}'\nx = 1", id="a1")
+    nbformat.write(new_notebook(cells=[cell]), path)
+    body: dict[str, Any] = {"notebook": "home.ipynb", "mode": "edit", "input": {"cell_ids": ["a1"]}}
+    read = (await call("POST", "tools", "read_cells", body=body)).body
+    assert "token = '***'" in read["text"]
+    body["input"] = {"cell_id": "a1", "source": "token = '***'\nx = 2"}
+    answer = (await call("POST", "tools", "update_cell", body=body)).body
+    assert (answer["is_error"], answer["reason"]) == (True, "not_read")
+    assert "old_string" in answer["text"]
+    assert token not in json.dumps(answer)
+    assert token in path.read_text()
+    body["input"] = {"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2"}
+    assert not (await call("POST", "tools", "update_cell", body=body)).body["is_error"]
+    assert nbformat.read(path, as_version=4).cells[0].source == f"token = '{token}'\nx = 2"
+    edit = {"source": "a person may"}
+    assert (await call("PATCH", "notebooks", "home.ipynb", "cells", "a1", body=edit)).status == 200

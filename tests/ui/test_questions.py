@@ -462,7 +462,7 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     question(panel, "Run cell 1?")
     always = panel.button("Always allow here")
     expect(always).to_have_accessible_description(
-        f"Always: run any cell, whatever its code in {notebook.path}, in this conversation, until "
+        f"Always: run any cell in {notebook.path}, whatever its code, in this conversation, until "
         "its kernel restarts. Code with ! or % needs an answer each time."
     )
     always.click()

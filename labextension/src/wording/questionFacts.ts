@@ -26,22 +26,30 @@ export function factsOf(
   }
 }
 
-/** "Run any cell of n.ipynb in this conversation, until its kernel restarts": all that "always" allows. */
+/** "Always: run any cell in n.ipynb, ..., until its kernel restarts.": all that "always" allows. */
 export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundle): string {
-  const acts = new Set(approvals.map(({ tool }) => actOf(tool, trans)));
   const names = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
-  const what = [...acts].join(trans.__(', '));
-  const scope = trans.__('Always: %1 in %2, in this conversation', what, [...names].join(', '));
-  const runs = approvals.some(({ tool }) => ['run_cell', 'run_cells'].includes(tool));
-  return legible(
-    runs
-      ? trans.__(
-          '%1, until its kernel restarts. Code with ! or % needs an answer each time.',
-          scope
-        )
-      : trans.__('%1.', scope)
-  );
+  const where = [...names].join(', ');
+  const [runs, others] = [true, false].map(wanted => {
+    const chosen = approvals.filter(({ tool }) => IN_KERNEL.includes(tool) === wanted);
+    return [...new Set(chosen.map(({ tool }) => actOf(tool, trans)))].join(', ');
+  });
+  const scope = [
+    others && trans.__('%1 in %2, in this conversation', others, where),
+    runs &&
+      trans.__(
+        '%1 in %2, whatever its code, in this conversation, until its kernel restarts',
+        runs,
+        where
+      )
+  ];
+  const words = trans.__('Always: %1.', scope.filter(Boolean).join('; '));
+  const except = trans.__('Code with ! or % needs an answer each time.');
+  return legible(runs ? `${words} ${except}` : words);
 }
+
+/** Tools that run code in the notebook's own kernel. */
+const IN_KERNEL = ['run_cell', 'run_cells'];
 
 function kindOfCell(type: 'code' | 'markdown' | 'raw', trans: TranslationBundle): string {
   return {
@@ -72,8 +80,8 @@ function actOf(tool: string, trans: TranslationBundle): string {
     update_cell: trans.__('edit any cell'),
     delete_cell: trans.__('delete any cell'),
     move_cell: trans.__('move any cell'),
-    run_cell: trans.__('run any cell, whatever its code'),
-    run_cells: trans.__('run any cells together, whatever their code'),
+    run_cell: trans.__('run any cell'),
+    run_cells: trans.__('run any cells together'),
     verify_notebook: trans.__('run copies from the top'),
     restart_kernel: trans.__('restart the kernel'),
     interrupt_kernel: trans.__('interrupt the kernel')

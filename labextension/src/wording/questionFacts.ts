@@ -1,0 +1,90 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IApproval } from '../api/protocol';
+import { legible } from './oddCharacters';
+import type { Locate } from './toolPhrases';
+
+/** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them. */
+export function factsOf(
+  { tool, input, cell_type }: IApproval,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const type = cell_type ? kindOfCell(cell_type, trans) : '';
+  switch (tool) {
+    case 'create_cell':
+      return trans.__('%1, %2', type, placeOf(input, locate, trans));
+    case 'move_cell':
+      return trans.__('To a place %1', placeOf(input, locate, trans));
+    case 'create_notebook': {
+      const name = input.kernel_name;
+      return typeof name === 'string'
+        ? legible(trans.__('With the kernel “%1”', name))
+        : trans.__('With the default kernel');
+    }
+    default:
+      return type;
+  }
+}
+
+/** "Always: run any cell in n.ipynb, ..., until its kernel restarts.": all that "always" allows. */
+export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundle): string {
+  const names = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
+  const where = [...names].join(', ');
+  const [runs, others] = [true, false].map(wanted => {
+    const chosen = approvals.filter(({ tool }) => IN_KERNEL.includes(tool) === wanted);
+    return [...new Set(chosen.map(({ tool }) => actOf(tool, trans)))].join(', ');
+  });
+  const scope = [
+    others && trans.__('%1 in %2, in this conversation', others, where),
+    runs &&
+      trans.__(
+        '%1 in %2, whatever its code, in this conversation, until its kernel restarts',
+        runs,
+        where
+      )
+  ];
+  const words = trans.__('Always: %1.', scope.filter(Boolean).join('; '));
+  const except = trans.__('Code with ! or % needs an answer each time.');
+  return legible(runs ? `${words} ${except}` : words);
+}
+
+/** Tools that run code in the notebook's own kernel. */
+const IN_KERNEL = ['run_cell', 'run_cells'];
+
+function kindOfCell(type: 'code' | 'markdown' | 'raw', trans: TranslationBundle): string {
+  return {
+    code: trans.__('Code cell'),
+    markdown: trans.__('Markdown cell'),
+    raw: trans.__('Raw cell')
+  }[type];
+}
+
+/** Where a cell would be; one that is not in sight is named by its id. */
+function placeOf(
+  { after, before }: Record<string, unknown>,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const name = (id: string): string => String(locate(id) ?? legible(`“${id}”`));
+  if (typeof after === 'string') {
+    return trans.__('below cell %1', name(after));
+  }
+  return typeof before === 'string'
+    ? trans.__('above cell %1', name(before))
+    : trans.__('at the end of the notebook');
+}
+
+function actOf(tool: string, trans: TranslationBundle): string {
+  const acts: Record<string, string> = {
+    create_cell: trans.__('add any cell'),
+    update_cell: trans.__('edit any cell'),
+    delete_cell: trans.__('delete any cell'),
+    move_cell: trans.__('move any cell'),
+    run_cell: trans.__('run any cell'),
+    run_cells: trans.__('run any cells together'),
+    verify_notebook: trans.__('run copies from the top'),
+    restart_kernel: trans.__('restart the kernel'),
+    interrupt_kernel: trans.__('interrupt the kernel')
+  };
+  return acts[tool] ?? trans.__('use %1', tool);
+}

@@ -39,22 +39,25 @@ class Network:
 
     def client_options(self, sdk: Any) -> dict[str, Any]:
         """What the client of an SDK is given. Raises ModelError for a bundle that is none."""
+        from jupyter_agent.models.bounds import ENCODINGS, bound
+
+        hooks = {"response": [bound]}
         timeout = sdk.Timeout(
             connect=self.connect_seconds, read=self.read_seconds, write=60.0, pool=10.0
         )
         options: dict[str, Any] = {
             "max_retries": 0,
             "timeout": timeout,
-            "default_headers": dict(self.headers),
+            "default_headers": {"Accept-Encoding": ENCODINGS, **self.headers},
             "default_query": dict(self.query),
         }
         if self.proxy is not None:
-            options["http_client"] = self._proxied(timeout)
+            options["http_client"] = self._proxied(timeout, hooks)
         else:
             trust = {"verify": self._trusted()} if self.ca_bundle is not None else {}
             # No redirect is followed: the key and the headers would go wherever it points.
             options["http_client"] = sdk.DefaultAsyncHttpxClient(
-                timeout=timeout, follow_redirects=False, **trust
+                timeout=timeout, follow_redirects=False, event_hooks=hooks, **trust
             )
         return options
 
@@ -69,7 +72,7 @@ class Network:
         """The endpoint's secrets, without placeholders."""
         return _long(self.secrets)
 
-    def _proxied(self, timeout: Any) -> Any:
+    def _proxied(self, timeout: Any, hooks: Any) -> Any:
         import httpx2
 
         try:
@@ -81,7 +84,12 @@ class Network:
         # Not of the environment: its proxies would win over the one that is configured.
         verify = self._trusted() if self.ca_bundle else httpx2.create_ssl_context()
         return httpx2.AsyncClient(
-            proxy=proxy, verify=verify, timeout=timeout, trust_env=False, follow_redirects=False
+            proxy=proxy,
+            verify=verify,
+            timeout=timeout,
+            trust_env=False,
+            follow_redirects=False,
+            event_hooks=hooks,
         )
 
     def _trusted(self) -> ssl.SSLContext:

@@ -117,7 +117,8 @@ class _Step:
     def failure(self, call_id: str, text: str) -> Moment:
         """The call failed, or was not executed."""
         self.results[call_id] = error_result(call_id, text)
-        return Moment(events=(CallFailed(call_id=call_id, error=text),))
+        shown = self._turn.work.fence.removed(text)
+        return Moment(events=(CallFailed(call_id=call_id, error=shown),))
 
     async def _prepare(self, call: Call) -> _Pending | None:
         if call.error is not None:  # told when the block ended
@@ -197,12 +198,13 @@ class _Step:
                 "tool_use_id": call_id,
                 "content": content,
             }
-            return CallOutput(call_id=call_id, output=audit.result.output())
+            shown = replace(audit.result, text=self._turn.work.fence.removed(audit.result.text))
+            return CallOutput(call_id=call_id, output=shown.output())
         text = INTERRUPTED if audit.outcome == "stopped" else audit.why
         self.results[call_id] = error_result(call_id, text)
         if audit.outcome == "refused":
             return CallDenied(call_id=call_id)
-        return CallFailed(call_id=call_id, error=text)
+        return CallFailed(call_id=call_id, error=self._turn.work.fence.removed(text))
 
     def _changes(self, audit: Audit) -> Iterator[Event]:
         redactor = self._turn.work.services.redactor

@@ -7,6 +7,7 @@ is data stands between marks. Where no model is on the other side there is no ma
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -46,6 +47,13 @@ class Fence:
     def line(self, text: str) -> str:
         """A line of ours amid data: `mark text`."""
         return f"{self.mark} {text}" if self.mark else text
+
+    def removed(self, text: str) -> str:
+        """A text that was made with this fence, as a person reads it: without marks."""
+        if not self.mark:
+            return text
+        marks = rf"^<{self.mark}>\n|\n</{self.mark}>$|^{self.mark} | {self.mark}(?=\])"
+        return re.sub(marks, "", text, flags=re.MULTILINE)
 
 
 NO_FENCE = Fence()

@@ -356,6 +356,19 @@ async def test_each_turn_has_a_mark_of_its_own_and_what_was_sent_stays_what_it_w
     assert len(set(marks)) == len(marks) == 3
 
 
+async def test_people_and_programs_that_follow_a_turn_see_no_marks(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], forged: Path
+) -> None:
+    replies += [[calls(tool, **given)] for tool, given in LOOKS] + [[says("Seen.")]]
+    turn = (await call("POST", "chat", body=ask("home.ipynb", mode="auto"))).body
+    (mark,) = set(_MARK.findall(told(fake.requests[-1]))) - {"zzzzz"}
+    assert mark not in json.dumps(turn)
+    assert mark in (await call("GET", "turns", turn["turn_id"], "requests")).text
+    outputs = [part["output"] for part in turn["message"]["parts"] if "output" in part]
+    assert FORGED in [output["text"] for output in outputs]
+    assert f"[1 markdown m1]\n{FORGED}" in outputs[1]["text"]
+
+
 async def test_programs_get_texts_without_a_fence(call: Call, forged: Path) -> None:
     body = {"notebook": "home.ipynb", "input": {"path": "notes.txt"}}
     assert (await call("POST", "tools", "read_file", body=body)).body["text"] == FORGED

@@ -69,3 +69,5 @@ class Files:
             if error.status_code == 403:
                 raise NotPermitted(f"`{path}` cannot be read, permission denied: {said}") from None
             raise ToolError(f"`{path}` cannot be read: {said}") from None
+        except OSError as error:  # Jupyter lets it through: a name too long, a file as a folder
+            raise ToolError(f"`{path}` cannot be read: {error.strerror}.") from None

@@ -95,20 +95,25 @@ def _look(root: Path, path: str) -> tuple[Identity, str]:
         name=_composed(inside),
         folds_case=_folds_case(root),
         linked=os.path.normcase(real) != os.path.normcase(straight),
-        refusal="" if _is_plain(real) else f"`{path}` is no regular file; no model may name it.",
+        refusal=_why_not(path, real),
     )
     return found, inside
 
 
-def _is_plain(real: Path) -> bool:
-    """Whether it is a file or a folder, or nothing yet: no pipe, device or part of the system."""
+def _why_not(path: str, real: Path) -> str:
+    """Why it is neither a file nor a folder, nor nothing yet, but a pipe, a device, a part of the
+    system, or what the disk does not take: Jupyter lets such errors through as its own faults.
+    """
+    no_file = f"`{path}` is no regular file; no model may name it."
     if any(real.is_relative_to(system) for system in _SYSTEM):
-        return False
+        return no_file
     try:
         mode = real.stat().st_mode
-    except OSError:  # whoever opens it tells why that does not work
-        return True
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:  # a name too long, a file taken for a folder, links in a circle
+        return f"`{path}` cannot be opened: {error.strerror}."
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else no_file
 
 
 def _folds_case(root: Path) -> bool:

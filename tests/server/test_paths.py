@@ -132,6 +132,29 @@ async def test_what_is_no_regular_file_is_refused_at_once(call: Call, links: Pat
     assert "no regular file" in answer["text"]
 
 
+@pytest.mark.parametrize("path", ["a" * 300, "notes.txt/a", "loop", "loop/a", HOME + "/a.ipynb"])
+async def test_a_path_that_the_disk_refuses_fails_its_call_and_not_the_turn(
+    call: Call, links: Path, replies: list[FakeReply], path: str
+) -> None:
+    (links / "loop").symlink_to("loop")
+    wanted = [
+        calls("list_files", path=path),
+        calls("read_file", path=path),
+        calls("get_notebook_state", notebook=path),
+        calls("create_cell", notebook=path, source="1"),
+        calls("create_notebook", path=f"{path}/a.ipynb"),
+    ]
+    replies += [wanted, [says("None of them.")]]
+    before = sorted(links.rglob("*"))
+    message = {"role": "user", "content": "Look."}
+    body = {"notebook": HOME, "mode": "auto", "messages": [message], "stream": False}
+    turn = (await call("POST", "chat", body=body)).body
+    assert turn["state"] == "done", turn["message"]
+    parts = [part for part in turn["message"]["parts"] if part["type"] == "dynamic-tool"]
+    assert {part["state"] for part in parts} <= {"output-error", "output-denied"}, parts
+    assert sorted(links.rglob("*")) == before
+
+
 async def test_links_within_the_folder_are_followed(call: Call, links: Path) -> None:
     body = {"notebook": HOME, "mode": "auto", "input": {"path": "within.txt"}}
     assert (await call("POST", "tools", "read_file", body=body)).body["text"] == "harmless notes"

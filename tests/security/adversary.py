@@ -42,7 +42,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 _RARE = {"verify_notebook": 1, "restart_kernel": 2, "interrupt_kernel": 6}
 """Weights of those that take seconds; else 20."""
-CELLS = ("a1", "b2", "m1", "o1", "e1", "a1", "b2")
+CELLS = ("a1", "b2", "m1", "o1", "e1", "a1", "b2", "l1", "h1")
 OTHERS = ("other.ipynb", "shared.ipynb", "sub/notes.ipynb")
 
 
@@ -136,6 +136,8 @@ class Adversary:
             given["notebook"] = self._one("paths")
         elif dice < 0.35:
             given["notebook"] = self.random.choice(OTHERS)
+        if name == "create_cell" and self.random.random() < 0.3:
+            given["type"] = "markdown"
         if given.get("type") == "markdown" and "source" in given:
             given["source"] = self._text("markdown" if self.random.random() < 0.5 else "plain")
         return given
@@ -152,7 +154,7 @@ class Adversary:
             case "old_string":
                 return self.random.choice(["x = 1", "print(x)", "x", "", "\n", "absent"])
             case "type":
-                return self.random.choice(["code", "markdown", "raw", "html", "Code"])
+                return self.random.choice(["code", "markdown", "markdown", "raw", "Code"])
             case "path" if name == "create_notebook":
                 return self._one("made")
             case "path":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-_STARTS = re.compile(r"^\s*[!%]", re.M)
-_COMMAND = re.compile(r"\s*[A-Za-z_]\w*(?:\s+\S.*)\s*")
+_STARTS = re.compile(r"^[^\S\n]*+[!%]", re.M)
+_COMMAND = re.compile(r"[A-Za-z_]\w*+\s++\S.*")
 
 
 def leaves_language(code: str) -> bool:
@@ -16,7 +16,7 @@ def leaves_language(code: str) -> bool:
     """
     if _STARTS.search(code) or any(map(_assigns, code.split("\n"))):
         return True
-    return bool(_COMMAND.fullmatch(code)) and not _is_python(code)
+    return bool(_COMMAND.fullmatch(code.strip())) and not _is_python(code)
 
 
 def _assigns(line: str) -> bool:

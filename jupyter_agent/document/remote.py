@@ -61,7 +61,7 @@ _MARKUP = re.compile(r"<[^<>]*>")
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\f]?|(.))")
 _UNICODE = re.compile(r"\\unicode(?![a-zA-Z])(?!\{)(.{0,300})", re.S)
 _STYLED = re.compile(r"\\(?:mmlToken|style|bbox|cssId|class|data)(?![a-zA-Z])([^$\n]{0,1000})")
-_MERMAID = re.compile(r"(`{3,}|~{3,})[ \t]*mermaid", re.I)
+_MERMAID = re.compile(r"((?<!`)`{3,}+|(?<!~)~{3,}+)[ \t]*+mermaid", re.I)
 
 
 def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:

@@ -1,0 +1,27 @@
+"""Text that is made to keep a regular expression busy for ever does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .expressions import CHARACTERS, DOORS, PIECES
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_hostile_text_ends_at_every_door(door: str) -> None:
+    """What grows with the square of the text takes hours here; the child is ended before."""
+    assert len(PIECES) * CHARACTERS > 10_000_000
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.security.expressions", door],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert child.stdout.endswith("done\n"), child.stderr

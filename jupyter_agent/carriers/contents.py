@@ -214,10 +214,16 @@ class Disk:
         return signature
 
     async def create(self, path: str, content: dict[str, Any]) -> None:
-        """Save a new notebook. Raises Exists; InvalidInput for a path that Jupyter hides, whether
-        there is something or not.
+        """Save a new notebook. Raises Exists; InvalidInput for a path that the disk refuses, or
+        that Jupyter hides, whether there is something or not.
         """
-        if await self._hidden(path):
+        try:
+            hidden = await self._hidden(path)
+        except OSError as error:  # Jupyter lets it through: a name too long, a file as a folder
+            raise InvalidInput(
+                f"No notebook can be made at `{path}`: {error.strerror}. Choose another path."
+            ) from None
+        if hidden:
             raise InvalidInput(
                 f"No notebook can be made at `{path}`: Jupyter hides such files. Choose another "
                 "path; no part of it may begin with a dot."

@@ -145,6 +145,18 @@ def git(folder: Path, *arguments: str) -> str:
     ).stdout
 
 
+@pytest.mark.parametrize("path", ["a" * 300 + ".ipynb", "file.txt/a.ipynb", "loop/a.ipynb"])
+async def test_a_path_that_the_disk_refuses_is_the_requests_mistake(
+    call: Call, jp_root_dir: Path, path: str
+) -> None:
+    (jp_root_dir / "file.txt").write_text("no folder")
+    (jp_root_dir / "loop").symlink_to("loop")
+    answer = await call("POST", "notebooks", *path.split("/"), body={})
+    assert answer.status == 400
+    assert "Choose another path." in answer.body["message"]
+    assert sorted(each.name for each in jp_root_dir.iterdir()) == ["file.txt", "loop"]
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
 async def test_a_one_line_edit_of_a_real_notebook_is_a_one_line_diff(
     call: Call, jp_root_dir: Path, jp_serverapp: Any, name: str

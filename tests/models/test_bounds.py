@@ -23,7 +23,7 @@ REQUEST = ModelRequest(
 MIB = 1 << 20
 DELTA = (
     b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": 0, "delta": '
-    b'{"type": "text_delta", "text": "' + b"x" * 60 + b'"}}\n\n'
+    b'{"type": "text_delta", "text": "' + b"x" * 4000 + b'"}}\n\n'
 )
 
 

@@ -136,7 +136,7 @@ async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_
             replies += [[calls("run_cell", cell_id="b2")], [calls("run_cells")], [says("Done.")]]
             await call("POST", "chat", body=ask("Run all."))
             assert all("queued" not in json.dumps(request) for request in fake.requests)
-        assert peer.looks >= 3
+        await until(lambda: peer.looks >= 3)
     last = nbformat.read(notebook, as_version=4).cells[-1]
     assert last.outputs[0].text == "last 1\n"
 

@@ -64,12 +64,12 @@ async def test_a_root_that_is_a_link_itself_links_nothing(tmp_path: Path) -> Non
     assert (named.name, named.linked, named.refusal) == ("x.ipynb", False, "")
 
 
-async def test_links_that_lead_in_circles_are_left_to_who_opens_them(
+async def test_links_that_lead_in_circles_are_for_no_model(
     paths: Identities, tmp_path: Path
 ) -> None:
     (tmp_path / "root" / "a").symlink_to("b")
     (tmp_path / "root" / "b").symlink_to("a")
-    assert (await paths.of("a/x.ipynb")).refusal == ""
+    assert "cannot be opened: Too many levels" in (await paths.of("a/x.ipynb")).refusal
 
 
 async def test_other_managers_have_no_links(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
 """How a connection ended: with the process, or it broke and the process may go on."""
 _CHANNELS = ("iopub", "shell", "control")
 KernelMessage: TypeAlias = dict[str, Any]
+_GREETING_S = 5.0
+"""Seconds in which a kernel that runs nothing answers on shell."""
 _SLICE_S = 0.005
 """Seconds of reading or taking messages after which other work of the server has its turn."""
 _THREAD_BYTES = 1_000_000
@@ -95,6 +97,8 @@ class Connection:
         self._opened = time.monotonic()
         self._greeting = ""
         self._greeted = False
+        self._greeted_at = 0.0
+        self._patience = _GREETING_S
         self._before_greeting: set[str] = set()
         self._settled = False
         self._readers = [asyncio.create_task(self._read(name)) for name in _CHANNELS]
@@ -140,6 +144,7 @@ class Connection:
                     await answered.wait()
                     await self._heard.wait()
             pause = min(2 * pause, 1.0)
+            self._greet_again()
             if self.ended.done():
                 return False
         return True
@@ -163,7 +168,11 @@ class Connection:
         """Return when nothing runs: a person's own cells go first."""
         if not self._free.is_set():
             self._greet()  # should an `idle` be lost, the answer still comes
-        await self._free.wait()
+        while not self._free.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GREETING_S):
+                    await self._free.wait()
+            self._greet_again()
 
     @contextmanager
     def request(self, kind: str, content: Mapping[str, Any]) -> Iterator[Inbox]:
@@ -297,7 +306,17 @@ class Connection:
         self._greeting = request["header"]["msg_id"]
         self._greeted = False
         self._before_greeting = set(self._running)
+        self._greeted_at = time.monotonic()
         self._client.shell_channel.send(request)
+
+    def _greet_again(self) -> None:
+        """Should the answer be lost too: where nothing is known to run, it is overdue. Ever more
+        rarely, as a kernel that was busy before we came answers all of them at its end.
+        """
+        waited = time.monotonic() - self._greeted_at
+        if not self._free.is_set() and not self._running and waited > self._patience:
+            self._patience = min(2 * self._patience, 60.0)
+            self._greet()
 
     def _note_free(self) -> None:
         if self._greeted and not self._running:

@@ -172,6 +172,27 @@ async def test_a_sink_that_fails_late_harms_no_other(
     assert "ZeroDivisionError" in caplog.text
 
 
+async def test_a_run_begins_though_the_kernels_first_answers_on_shell_are_lost(
+    kernels: Kernels, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    ports = jp_serverapp.kernel_manager.get_kernel(kernel.id).get_connection_info()
+    lost = 0
+
+    async def receive(channel: Any) -> list[KernelMessage]:
+        nonlocal lost
+        messages = await from_socket(channel)
+        if channel.socket.LAST_ENDPOINT.endswith(f":{ports['shell_port']}".encode()) and lost < 2:
+            lost += len(messages)
+            return []
+        return messages
+
+    monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)
+    shown = Shown()
+    reply = await asyncio.wait_for(kernel.execute("print('ran')", shown), 60)
+    assert (reply.status, shown.text, lost) == ("ok", "ran\n", 2)
+
+
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Once set, the next message on iopub finds its socket broken."""

@@ -49,6 +49,8 @@ class TabCarrier:
         """Of the file when the tab was last known to have what is in it."""
         self._unanswered = False
         """Whether the tab did not tell that it has what we sent last."""
+        self._ours = frozenset[int]()
+        """Client ids of our edits in this document, over all its connections."""
         self._operation = ""
         self._asked: list[str] = []
         """Keys of the structural edits that the page was asked for in this operation."""
@@ -155,7 +157,8 @@ class TabCarrier:
         replica = self.link.document
         assert replica is not None
         kept = self._tabs.kept(self.link)
-        if kept and (rest := _rest(kept.replica.ydoc, replica.ydoc)) is not None:
+        ours = frozenset({replica.ydoc.client_id})
+        if kept and (rest := _rest(kept, replica.ydoc)) is not None:
             replica.ydoc.apply_update(rest)
             if kept.withdrawn:
                 self.link.take_back(kept.withdrawn)
@@ -166,7 +169,9 @@ class TabCarrier:
                 raise
             # An edit that went over both connections may yet be taken back, where it was made.
             kept.replica.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
+            ours |= kept.ours
         self._tabs.forget(self.link)
+        self._ours = ours
         self.cells.follow(replica)
         self.cells.home = self
         self.link.ran = self.cells.rerun_by_user.add
@@ -239,7 +244,7 @@ class TabCarrier:
         return same_page
 
     def _keep(self) -> None:
-        self._tabs.keep(self.link, Kept(self.cells.document, self._withdrawn))
+        self._tabs.keep(self.link, Kept(self.cells.document, self._ours, self._withdrawn))
 
     async def _save(self) -> Saved:
         if not self.writable:
@@ -287,14 +292,15 @@ class TabCarrier:
         self.writable = situation.writable
 
 
-def _rest(before: Doc[Any], now: Doc[Any]) -> bytes | None:
+def _rest(kept: Kept, now: Doc[Any]) -> bytes | None:
     """What the replica before had and the one of now lacks; None if they are not of one document.
 
     A connection ends anywhere: an edit may have arrived and what took it back not, or the first
     half of a move. With the rest all of it has arrived, as if nothing had been cut.
     """
+    before = kept.replica.ydoc
     had, has = clocks(before.get_state()), clocks(now.get_state())
-    had.pop(before.client_id, None)
-    if not had or any(has.get(client, 0) < clock for client, clock in had.items()):
+    theirs = {client: clock for client, clock in had.items() if client not in kept.ours}
+    if not theirs or any(has.get(client, 0) < clock for client, clock in theirs.items()):
         return None
     return before.get_update(now.get_state())

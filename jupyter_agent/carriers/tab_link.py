@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,7 @@ class TabLink:
 
     Whoever owns the socket feeds `receive` with its frames and calls `close` when it is closed.
     `send` gets a str for a text frame and bytes for a binary one; it does not wait, and raises
-    TabGone if the socket is closed. `expect` is told whether a whole document may come next,
+    TabGone if the socket is closed. `expect` is called with whether a whole document may come next,
     `hang_up` gets the reason why the socket is to be closed.
     """
 
@@ -281,6 +281,9 @@ class Kept:
     """What a page may not have got when its link was lost."""
 
     replica: YNotebook
+    ours: Set[int]
+    """Client ids of this server's edits in the replica: its own, and those of the replicas before
+    it, whose edits it carries on."""
     withdrawn: Sequence[str]
     """Keys of edits that it has to take back, and never to do."""
 

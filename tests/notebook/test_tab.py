@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,59 @@ async def test_a_move_that_is_cut_off_in_its_midst_is_done_and_leaves_no_copy(
     cut_at(tab, applied=True)  # the copy is there, the original not yet deleted
     await notebook.move("a", index=2)
     assert [cell.id for cell in await notebook.read()] == tab.ids() == ["b", "c", "a"]
+
+
+@contextmanager
+def cut_at_frames(tab: Tab, *frames: int, applied: bool) -> Iterator[None]:
+    """In the block each connection in turn is cut at its frame of this number, before or after that
+    is applied.
+    """
+    step, left, seen = tab._take, list(frames), 0
+
+    def take(frame: str | bytes) -> None:
+        nonlocal seen
+        seen += 1
+        if not left or seen < left[0]:
+            return step(frame)
+        if applied:
+            step(frame)
+        del left[0]
+        seen = 0
+        tab.cut()
+        asyncio.get_running_loop().call_soon(tab.connect)
+
+    tab._take = take  # type: ignore[method-assign]
+    yield
+    tab._take = step  # type: ignore[method-assign]
+    tab.connect()
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("second", range(1, 8))
+@pytest.mark.parametrize("first", range(1, 6))
+async def test_an_edit_cut_off_twice_is_in_the_page_if_it_was_done_and_only_then(
+    notebook: Notebook, tab: Tab, first: int, second: int, applied: bool
+) -> None:
+    await notebook.read()
+
+    async def attempt(edit: Coroutine[Any, Any, object], done: Callable[[], bool]) -> None:
+        with cut_at_frames(tab, first, second, applied=applied):
+            try:
+                await edit
+            except Busy:
+                expected = False
+            else:
+                expected = True
+        await notebook.read()
+        assert done() is expected
+
+    await attempt(
+        notebook.update("a", old_string="1", new_string="2"), lambda: "2" in tab.source("a")[:5]
+    )
+    await attempt(notebook.move("a", index=2), lambda: tab.ids()[:3] == ["b", "c", "a"])
+    await attempt(notebook.delete("c"), lambda: "c" not in tab.ids())
+    assert sorted({*tab.ids(), "c"}) == ["a", "b", "c"]
+    assert [cell.id for cell in await notebook.read()] == tab.ids()
 
 
 @pytest.mark.usefixtures("impatient")

@@ -77,6 +77,14 @@ class Contents(Protocol):
     def is_hidden(self, path: str) -> Any: ...
 
 
+async def hides(contents: Contents, path: str) -> bool:
+    """Whether what is at a path, or would be, is something that Jupyter shows nobody.
+
+    Raises OSError for a path that the disk does not take: Jupyter lets it through.
+    """
+    return not contents.allow_hidden and bool(await ensure_async(contents.is_hidden(path)))
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A notebook file as it was at one moment, in format 4."""
@@ -218,7 +226,7 @@ class Disk:
         that Jupyter hides, whether there is something or not.
         """
         try:
-            hidden = await self._hidden(path)
+            hidden = await hides(self._contents, path)
         except OSError as error:  # Jupyter lets it through: a name too long, a file as a folder
             raise InvalidInput(
                 f"No notebook can be made at `{path}`: {error.strerror}. Choose another path."
@@ -325,7 +333,7 @@ class Disk:
         if format is not None:
             options["format"] = format
         try:
-            if await self._hidden(path):
+            if await hides(self._contents, path):
                 raise HTTPError(404)
             model: dict[str, Any] = await ensure_async(
                 self._contents.get(path, content=content, type=type, **options)
@@ -338,11 +346,6 @@ class Disk:
                 "permission). It is left as it is."
             ) from error
         return model
-
-    async def _hidden(self, path: str) -> bool:
-        """Whether a file of that path is, or would be, one that Jupyter shows nobody."""
-        contents = self._contents
-        return not contents.allow_hidden and bool(await ensure_async(contents.is_hidden(path)))
 
     async def _size(self, path: str) -> int:
         """In bytes, 0 if unknown. Raises UnreadableNotebook for too many."""

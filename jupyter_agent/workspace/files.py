@@ -11,6 +11,7 @@ from jupyter_server.services.contents.manager import ContentsManager
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
+from jupyter_agent.carriers.contents import hides
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted, ToolError
 
 MOST_ENTRIES = 500
@@ -47,18 +48,12 @@ class Files:
         """Whether there is something at that path."""
         return bool(await ensure_async(self._contents.exists(path.strip("/"))))  # type: ignore[no-untyped-call]
 
-    async def _hidden(self, path: str) -> bool:
-        """Whether Jupyter shows nobody what is there, as it does not say that something is."""
-        if self._contents.allow_hidden:
-            return False
-        return bool(await ensure_async(self._contents.is_hidden(path)))  # type: ignore[no-untyped-call]
-
     async def _get(self, path: str, *, type: str) -> Mapping[str, Any]:
         if "\0" in path:
             raise InvalidInput("Paths must not contain NUL.")
         path = path.strip("/")
         try:
-            if await self._hidden(path):
+            if await hides(self._contents, path):
                 raise NotebookNotFound(f"There is nothing at `{path}`.")
             asked = self._contents.get(path, content=True, type=type)  # type: ignore[no-untyped-call]
             return cast(Mapping[str, Any], await ensure_async(asked))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
-from jupyter_server.utils import ensure_async
 
+from jupyter_agent.carriers.contents import hides
 from jupyter_agent.errors import InvalidInput
 
 _SYSTEM = (Path("/proc"), Path("/sys"))
@@ -59,18 +59,13 @@ class Identities:
             found, inside = _look(root, path)
         except ValueError:  # half a character, a drive of Windows
             raise InvalidInput(f"{path!r} cannot be a path.") from None
-        if found.linked and not found.refusal and await self._hides(self._files, inside):
+        if found.linked and not found.refusal and await hides(self._files, inside):
             return replace(found, refusal=_REFUSAL.format(path, "is a link to a hidden file"))
         return found
 
     async def path(self, path: str) -> str:
         """Where to open what this path means (`Identity.path`): what a store knows it by."""
         return (await self.of(path)).path
-
-    @staticmethod
-    async def _hides(files: FileContentsManager, path: str) -> bool:
-        asked = files.is_hidden(path)  # type: ignore[no-untyped-call]
-        return not files.allow_hidden and bool(await ensure_async(asked))
 
 
 def root_of(contents: ContentsManager) -> str | None:

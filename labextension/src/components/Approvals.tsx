@@ -5,7 +5,7 @@ import { describeQuestion, describeQuestions, isEdit } from '../wording/callDesc
 import { legible, pieces } from '../wording/oddCharacters';
 import { factsOf, scopeOf } from '../wording/questionFacts';
 import { Code, Diff } from './Code';
-import { ReadToEnd } from './readToEnd';
+import { DecideButton, ReadBox, useReading } from './ReadFirst';
 import {
   useAssistant,
   useConversation,
@@ -36,9 +36,7 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const front = useNotebookInFront();
   const offered = useModeOffer();
   const [reason, setReason] = React.useState('');
-  const [read, setRead] = React.useState(false);
-  const [reading] = React.useState(() => new ReadToEnd(setRead));
-  React.useLayoutEffect(reading.look);
+  const { read, reading } = useReading();
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
     focusMessage(); // not the next question, which one more Enter would answer unread
     void conversation.answer(approvals.map(({ id }) => ({ id, ...how })));
@@ -66,27 +64,14 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
         )}
       </div>
       <Tricks approvals={approvals} />
-      <div
-        role="group"
-        className="jp-Agent-approvalBody"
-        tabIndex={0}
-        aria-label={trans.__('What would happen')}
-        ref={reading.attach}
-        onScroll={reading.look}
-      >
+      <ReadBox reading={reading} label={trans.__('What would happen')}>
         {approvals.map(approval => (
           <Act key={approval.id} approval={approval} one={approvals.length === 1} named={named} />
         ))}
-      </div>
+      </ReadBox>
       {asks && offered && <Offer read={read} answer={answer} />}
       <div className="jp-Agent-buttons">
-        <button
-          className="jp-Agent-button jp-mod-primary"
-          onKeyDown={event => event.repeat && event.preventDefault()}
-          onClick={read ? event => event.detail < 2 && allow() : reading.showMore}
-        >
-          {read ? trans.__('Allow') : trans.__('Show the rest')}
-        </button>
+        <DecideButton read={read} reading={reading} label={trans.__('Allow')} onDecide={allow} />
         {asks && (
           <button
             className="jp-Agent-button"

@@ -2,7 +2,7 @@ import * as React from 'react';
 import type { IProjectInstructions } from '../api/protocol';
 import { pieces } from '../wording/oddCharacters';
 import { Code } from './Code';
-import { ReadToEnd } from './readToEnd';
+import { DecideButton, ReadBox, useReading } from './ReadFirst';
 import { useAssistant, useInstructions, useServices } from './services';
 
 /** What every answer follows, besides what is asked. */
@@ -50,9 +50,7 @@ export function TrustInstructions(): React.JSX.Element | null {
 function Card({ instructions }: { instructions: IProjectInstructions }): React.JSX.Element {
   const { assistant, focusMessage, trans } = useServices();
   const { source, text, trust, cut } = instructions;
-  const [read, setRead] = React.useState(false);
-  const [reading] = React.useState(() => new ReadToEnd(setRead));
-  React.useLayoutEffect(reading.look);
+  const { read, reading } = useReading();
   const tricks = React.useMemo(() => pieces(text).some(({ trick }) => trick), [text]);
   const words =
     trust === 'changed'
@@ -74,24 +72,16 @@ function Card({ instructions }: { instructions: IProjectInstructions }): React.J
         {cut && trans.__('Only this beginning of the file counts.')}{' '}
         {tricks && trans.__('There are hidden or misleading characters in it.')}
       </p>
-      <div
-        role="group"
-        className="jp-Agent-approvalBody"
-        tabIndex={0}
-        aria-label={trans.__('What it says')}
-        ref={reading.attach}
-        onScroll={reading.look}
-      >
+      <ReadBox reading={reading} label={trans.__('What it says')}>
         <Code text={text} mimeType="text/plain" folded />
-      </div>
+      </ReadBox>
       <div className="jp-Agent-buttons">
-        <button
-          className="jp-Agent-button jp-mod-primary"
-          onKeyDown={event => event.repeat && event.preventDefault()}
-          onClick={read ? event => event.detail < 2 && decide(true) : reading.showMore}
-        >
-          {read ? trans.__('Follow') : trans.__('Show the rest')}
-        </button>
+        <DecideButton
+          read={read}
+          reading={reading}
+          label={trans.__('Follow')}
+          onDecide={() => decide(true)}
+        />
         <button className="jp-Agent-button" onClick={() => decide(false)}>
           {trans.__('Ignore')}
         </button>

@@ -104,7 +104,7 @@ NOBODY_TO_ASK = (
 )
 """Where nobody answers."""
 _LARGE = 50_000
-"""Characters beyond which a text is looked through beside the loop."""
+"""Characters beyond which cells are looked through in a thread."""
 _TEXTS = ("source", "old_string", "new_string", "query")
 """Fields of calls that are no names."""
 _STOPPED = "The turn was stopped; what it did until then stays."
@@ -366,7 +366,7 @@ async def _loads(tool: Tool, nb: Lease) -> tuple[str, ...]:
         after = [cell for cell in await tool.leaves(nb) if cell.type != "code"]
     except ToolError:  # the call fails for it, too; or it is decided again when it acts
         return ()
-    if not await _beside(after, remote.added, (), after):
+    if not await _added((), after):
         return ()
     try:
         cells = await nb.read()
@@ -375,17 +375,11 @@ async def _loads(tool: Tool, nb: Lease) -> tuple[str, ...]:
     except ToolError:
         cells = ()
     before = [nb.work.foreseen.get((nb.path, cell.id), cell) for cell in cells]
-    found = await _beside([*before, *after], remote.added, before, after)
-    return tuple(map(legible, found))
+    return tuple(map(legible, await _added(before, after)))
 
 
-async def _beside(
-    cells: Sequence[Cell],
-    look: Callable[[Sequence[Cell], Sequence[Cell]], tuple[str, ...]],
-    before: Sequence[Cell],
-    after: Sequence[Cell],
-) -> tuple[str, ...]:
-    """The same; beside the loop where it takes its time."""
-    if sum(len(cell.source) for cell in cells) > _LARGE:
-        return await asyncio.to_thread(look, before, after)
-    return look(before, after)
+async def _added(before: Sequence[Cell], after: Sequence[Cell]) -> tuple[str, ...]:
+    """As `remote.added`; in a thread if there is much to look through."""
+    if sum(len(cell.source) for cell in (*before, *after)) > _LARGE:
+        return await asyncio.to_thread(remote.added, before, after)
+    return remote.added(before, after)

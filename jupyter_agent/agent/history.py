@@ -137,8 +137,10 @@ class Transcript:
         elif "leads" in message and self.messages:
             question = self.messages[-1]
             content = [*message["content"], *question["content"]]
-            more = {key: message[key] for key in ("instructs",) if key in message}
-            self.messages[-1] = {**question, **more, "content": content}
+            merged = {**question, "content": content}
+            if "instructs" in message:
+                merged["instructs"] = message["instructs"]
+            self.messages[-1] = merged
         else:
             self.messages.append(message)
 

@@ -50,10 +50,8 @@ class ProjectInstructions:
     def describe(self) -> list[dict[str, object]]:
         """docs/api.md's `instructions`, with what a person needs to decide about each."""
         return [
-            {**shown, "trust": trust, "digest": each.digest, "text": each.text}
-            for (each, trust), shown in zip(
-                self.files, describe([each for each, _ in self.files]), strict=True
-            )
+            {**_shown(each), "trust": trust, "digest": each.digest, "text": each.text}
+            for each, trust in self.files
         ]
 
     def notice(self) -> Notice | None:
@@ -136,10 +134,15 @@ def own_instructions(text: str) -> Instructions | None:
 
 def describe(instructions: Sequence[Instructions]) -> list[dict[str, object]]:
     """What a person is shown as active: where it comes from and how much of it counts."""
-    return [
-        {"source": each.source, "characters": len(each.text), "cut": each.cut}
-        for each in instructions
-    ]
+    return [_shown(each) for each in instructions]
+
+
+def _shown(instructions: Instructions) -> dict[str, object]:
+    return {
+        "source": instructions.source,
+        "characters": len(instructions.text),
+        "cut": instructions.cut,
+    }
 
 
 async def _in_folder(work: Workspace, folder: str) -> Instructions | None:

@@ -13,8 +13,6 @@ from jupyter_agent.models.network import Value, reveal
 
 _SHORTEST = 8
 """Characters of a secret: what is shorter is a placeholder, and part of ordinary words."""
-
-
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:TOKEN|KEY|PASS|PASSPHRASE)$|API_?KEY$|PASSW(?:OR)?D$|_PWD$|(?:^|_)SECRET",
     re.IGNORECASE,

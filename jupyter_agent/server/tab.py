@@ -85,7 +85,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         try:
             link.receive(message)
         except OddFrame as odd:
-            log.warning("A tab is hung up on: %s", odd)
+            log.warning("A tab sent something odd; its connection is closed: %s", odd)
             link.refuse(odd.reason)
 
     def on_close(self) -> None:

@@ -114,7 +114,7 @@ def shared_by(metadata: Mapping[str, Any]) -> Share:
 
 @dataclass(frozen=True)
 class Redactor:
-    """Takes secrets out of what a model is told, and out of what we keep of that."""
+    """Takes secrets out of texts for models, and out of what we keep of them."""
 
     secrets: Callable[[], Collection[str]] = tuple
     """All that must not be told as things are now."""
@@ -144,7 +144,7 @@ class Redactor:
         return error.saying(self.text(error.message), self.masked(error.facts))
 
     def change(self, change: Change) -> dict[str, Any]:
-        """A change as it is told to a person and journalled: no secrets in its outputs.
+        """A change as it is shown and journalled: no secrets in its outputs.
 
         Its sources stay as they are, or taking it back would damage them.
         """
@@ -444,7 +444,7 @@ class View:
 
 
 def _is_question(message: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
-    """Whether it is what a person wrote, or what was told with it: that was redacted before."""
+    """Whether it is what a person wrote, or came with it: that was redacted before."""
     return bool(message["role"] == "user" and block["type"] == "text")
 
 

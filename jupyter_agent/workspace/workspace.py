@@ -69,7 +69,7 @@ class Services:
     executions: Executions = field(default_factory=Executions)
     hidden: HiddenCells = field(default_factory=HiddenCells)
     redactor: Redactor = Redactor()
-    """What is told of all texts for models; see `Workspace.told`."""
+    """Applied to all texts for models; see `Workspace.told`."""
     verify_seconds: float = 600.0
     """What all cells of a notebook together may take when it is verified."""
 
@@ -92,7 +92,7 @@ class Workspace:
     share: Share = "all"
     """What administrator and user let a model see; a notebook may say less."""
     fence: Fence = NO_FENCE
-    """Around data in what a model reads: one per turn. None where programs take the texts apart."""
+    """Around data in what a model reads: one per turn. Empty if programs take the texts apart."""
     approved: Mapping[str, str] | None = None
     """Cell id -> version, where a person saw these and allowed what is about to be done.
 
@@ -206,7 +206,7 @@ class Workspace:
 
     async def meet(self, path: str, kernel: Kernel) -> str | None:
         """Learns what the other notebooks in the kernel of this one hide from models. The path of
-        one that keeps its outputs back, or cannot be read; None where there is none.
+        one that keeps its outputs back, or cannot be read; None if there is none.
         """
         paths = await self.services.kernels.paths(kernel)
         self.services.hidden.together(kernel.life, [path, *paths])
@@ -620,7 +620,7 @@ class Lease:
         return self._notebook
 
     def _refuse_blind_rewrite(self, cell: Cell, source: str | None) -> None:
-        """Raises NotRead for a whole rewrite of a text that no model is told in full."""
+        """Raises NotRead for a whole rewrite of a text that models see only in part."""
         if source is not None and self.work.services.redactor.masked(cell.source) != cell.source:
             raise NotRead(
                 f"Cell `{quoted_id(cell.id)}` has a secret that you are shown as `***`; a whole "

@@ -13,6 +13,7 @@ from typing import Any
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import FakeAnthropic, says
 from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.workspace.visibility import strings_in
 
 CORPUS: dict[str, list[Any]] = json.loads(
     Path(__file__).with_name("adversary.json").read_text(encoding="utf-8")
@@ -83,7 +84,7 @@ class Adversary:
     def told(self) -> str:
         """What the last request brought it."""
         assert self.api is not None
-        return "\n".join(_texts(self.api.requests[-1]["messages"][-1]))
+        return "\n".join(strings_in(self.api.requests[-1]["messages"][-1]))
 
     def _orders(self) -> Iterator[Block]:
         text = self.told()
@@ -201,14 +202,3 @@ def ordered(numbers: Sequence[int]) -> str:
     """Some of the corpus's orders, as a text that is found somewhere."""
     orders = [CORPUS["orders"][number % len(CORPUS["orders"])] for number in numbers]
     return "\n".join(f"ORDER: {tool} {json.dumps(given)}" for tool, given in orders)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _texts(item)

@@ -16,6 +16,7 @@ import { Announcements } from './api/announcements';
 import { AgentClient } from './api/client';
 import type { Mode } from './api/protocol';
 import { TabBridge } from './bridge/bridge';
+import { Conflicts } from './bridge/conflicts';
 import { OpenNotebooks } from './bridge/openNotebooks';
 import { Assistant } from './chat/assistant';
 import { Instructions } from './chat/instructions';
@@ -55,7 +56,14 @@ const bridge: JupyterFrontEndPlugin<ITabBridge> = {
     app: JupyterFrontEnd,
     notebooks: INotebookTracker,
     documents: IDocumentManager | null
-  ) => new TabBridge(notebooks, app.serviceManager, UUID.uuid4(), () => documents?.autosave ?? true)
+  ) => {
+    const { serviceManager } = app;
+    const conflicts = new Conflicts(
+      `jupyter-agent:conflicts:${serviceManager.serverSettings.baseUrl}`
+    );
+    const autosave = (): boolean => documents?.autosave ?? true;
+    return new TabBridge(notebooks, serviceManager, UUID.uuid4(), autosave, conflicts);
+  }
 };
 
 /** The side panel with its commands. */
@@ -111,6 +119,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       offer: new ModeOffer(stateDB),
       reviews,
       sharing,
+      conflicts: tabBridge.conflicts,
       requestsOf: turnId => client.requests(turnId),
       notebooks,
       copied: new CopiedCells(notebooks),
@@ -129,7 +138,13 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     });
     app.shell.add(widget, 'right', { rank: 500, type: 'Assistant' });
     restorer?.add(widget, widget.id);
-    new News(assistant, widget, () => app.shell.activateById(widget.id), trans);
+    new News(
+      assistant,
+      tabBridge.conflicts,
+      widget,
+      () => app.shell.activateById(widget.id),
+      trans
+    );
     void app.restored.then(() => widenPanelOnce(widget, stateDB));
     addCommands({ app, assistant, panel: widget, palette, trans });
     const errors = new ErrorButtons(

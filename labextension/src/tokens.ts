@@ -1,4 +1,5 @@
 import { Token } from '@lumino/coreutils';
+import type { Conflicts } from './bridge/conflicts';
 import type { IRequest } from './api/request';
 
 /** The assistant of this page, for other extensions. */
@@ -19,6 +20,8 @@ export const IAssistant = new Token<IAssistant>(
 export interface ITabBridge {
   /** The id of this page load; turns started with it work in this page's notebooks. */
   readonly client: string;
+  /** Cells of which this page and the file could not both be kept. */
+  readonly conflicts: Conflicts;
 }
 
 /** Provided by the plugin `jupyter-agent:tab-bridge`. */

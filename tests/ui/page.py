@@ -32,7 +32,8 @@ WATCH_SOCKETS = """
 window.agentSockets = [];
 window.WebSocket = class extends WebSocket {
   constructor(url, protocols) {
-    super(url, protocols);
+    const isGone = window.agentOffline && String(url).includes('api/agent/tab');
+    super(isGone ? 'ws://127.0.0.1:9/' : url, protocols);
     if (String(url).includes('api/agent/tab')) {
       window.agentSockets.push(this);
     }
@@ -254,6 +255,17 @@ class OpenNotebook:
     def sockets(self) -> int:
         """How many connections the bridge has had."""
         return int(self.page.evaluate("() => agentSockets.filter(one => one.readyState).length"))
+
+    def go_away(self) -> None:
+        """The laptop sleeps or the Wi-Fi is gone: no request of the page arrives any more."""
+        self.page.route("**/api/contents/**", lambda route: route.abort())
+        self.page.evaluate("() => { window.agentOffline = true; agentSockets.at(-1).close(); }")
+
+    def return_(self) -> None:
+        """It is back."""
+        self.page.unroute("**/api/contents/**")
+        self.page.evaluate("() => { window.agentOffline = false; }")
+        self.come_back()
 
     def come_back(self) -> None:
         """The network is back: the page does not sit out its pause."""

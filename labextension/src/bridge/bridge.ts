@@ -6,9 +6,11 @@ import type {
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
+import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { Contents, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { TabLink } from './tab';
+import type { Conflicts } from './conflicts';
 import type { ITabBridge } from '../tokens';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
@@ -19,7 +21,8 @@ export class TabBridge implements ITabBridge {
     private readonly _notebooks: INotebookTracker,
     private readonly _services: ServiceManager.IManager,
     readonly client: string,
-    private readonly _autosave: () => boolean
+    private readonly _autosave: () => boolean,
+    readonly conflicts: Conflicts
   ) {
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
@@ -29,6 +32,7 @@ export class TabBridge implements ITabBridge {
       window.addEventListener(event, this._act, { capture: true, passive: true });
     }
     this._renameInTurn(_services.contents);
+    this._noteSaves(_services.contents);
     window.addEventListener('focus', this._act);
     window.addEventListener('online', this._reconnect);
     document.addEventListener('visibilitychange', this._reconnect);
@@ -45,6 +49,19 @@ export class TabBridge implements ITabBridge {
         (work, link) => () => link.inTurn(work),
         () => rename(path, newPath)
       )();
+    };
+  }
+
+  /** What JupyterLab writes into the file of a notebook is what both have in common from then on. */
+  private _noteSaves(contents: Contents.IManager): void {
+    const save = contents.save.bind(contents);
+    contents.save = (path, options) => {
+      for (const [context, link] of options?.type === 'notebook' ? this._links : []) {
+        if (context.path === path) {
+          link.sends(options?.content as INotebookContent);
+        }
+      }
+      return save(path, options);
     };
   }
 
@@ -67,7 +84,13 @@ export class TabBridge implements ITabBridge {
       client: this.client,
       view,
       views,
-      autosave: this._autosave
+      autosave: this._autosave,
+      onConflicts: conflicts => this.conflicts.add(context.path, conflicts)
+    });
+    let known = context.path;
+    context.pathChanged.connect((_, path) => {
+      this.conflicts.moved(known, path);
+      known = path;
     });
     this._links.set(context, link);
     context.disposed.connect(this._unlink, this);

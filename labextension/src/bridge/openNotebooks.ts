@@ -4,6 +4,8 @@ import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/note
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
+import type { IMergeCell } from './merge';
+import { ofFile } from './merge';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
 
 /** The key of our metadata in a notebook, and the tag of cells that no model sees. */
@@ -182,6 +184,29 @@ export class OpenNotebooks {
       this._activate(panel);
       panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
       await panel.content.scrollToCell(cell, 'smart');
+    }
+  }
+
+  /**
+   * Give a cell that text, as the user would; null deletes it. A cell that is not there any more is made again, at the
+   * end, from `former`.
+   */
+  replace(ref: ICellRef, source: string | null, former: IMergeCell | null): void {
+    const notebook = this._panel(ref.notebook)?.content;
+    const shared = notebook?.model?.sharedModel;
+    const index = (this.position(ref) ?? 0) - 1;
+    if (!shared) {
+      return;
+    }
+    if (index < 0 && former) {
+      shared.insertCell(shared.cells.length, {
+        ...former,
+        metadata: ofFile(former.metadata)
+      } as never);
+    } else if (index >= 0 && source === null) {
+      shared.deleteCell(index);
+    } else if (index >= 0) {
+      shared.getCell(index).setSource(source ?? '');
     }
   }
 

@@ -2,6 +2,7 @@ import type { YNotebook } from '@jupyter/ydoc';
 import { MarkdownCell, isCodeCellModel } from '@jupyterlab/cells';
 import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
+import { diffLines } from 'diff';
 import * as Y from 'yjs';
 
 export type SharedCell = Y.Map<unknown>;
@@ -46,15 +47,27 @@ export class PageCells implements IDisposable {
     return this._page.views();
   }
 
-  /** Give the cell that text. */
+  /** Give the cell that text, by small changes: a cursor in what stays does not move. */
   write(index: number, text: string): void {
     const source = this.at(index).get('source') as Y.Text;
-    if (source.toJSON() !== text) {
-      this._ydoc.transact(() => {
-        source.delete(0, source.length);
-        source.insert(0, text);
-      }, this);
-    }
+    const parts = diffLines(source.toJSON(), text);
+    this._ydoc.transact(() => {
+      let place = 0;
+      parts.forEach(({ added, removed, value }, at) => {
+        const next = parts[at + 1];
+        if (removed && next?.added) {
+          replaceWithin(source, place, value, next.value);
+          place += next.value.length;
+        } else if (removed) {
+          source.delete(place, value.length);
+        } else if (added && !parts[at - 1]?.removed) {
+          source.insert(place, value);
+          place += value.length;
+        } else if (!added) {
+          place += value.length;
+        }
+      });
+    }, this);
   }
 
   /** In two transactions: JupyterLab 4.6 loses the active cell when one inserts and deletes cells. */
@@ -193,6 +206,31 @@ export function ofType(cell: SharedCell, type: string): SharedCell {
 export function onTheWire(cell: SharedCell): string {
   const bytes = new TextEncoder().encode((cell.get('source') as Y.Text).toJSON());
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+}
+
+/** Turn `before`, which stands at that place, into `after`, without their common beginning and end. */
+function replaceWithin(source: Y.Text, place: number, before: string, after: string): void {
+  const most = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) {
+    start++;
+  }
+  let same = 0;
+  while (same < most - start && before.at(-1 - same) === after.at(-1 - same)) {
+    same++;
+  }
+  if (start && isHighSurrogate(before, start - 1)) {
+    start--; // half a character is none
+  }
+  if (same && isHighSurrogate(before, before.length - same - 1)) {
+    same--;
+  }
+  source.insert(place + before.length - same, after.slice(start, after.length - same));
+  source.delete(place + start, before.length - same - start);
+}
+
+function isHighSurrogate(text: string, at: number): boolean {
+  return (text.charCodeAt(at) & 0xfc00) === 0xd800;
 }
 
 function markdown(view: Notebook, id: string | null): MarkdownCell | undefined {

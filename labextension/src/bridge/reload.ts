@@ -1,144 +1,173 @@
-import type { YNotebook } from '@jupyter/ydoc';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookContent } from '@jupyterlab/nbformat';
+import type { YCodeCell, YNotebook } from '@jupyter/ydoc';
+import { isCodeCellModel } from '@jupyterlab/cells';
+import type { ICell, INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
-import type { Contents } from '@jupyterlab/services';
-import * as Y from 'yjs';
-import type { FileAccess } from './saves';
+import { JSONExt, UUID } from '@lumino/coreutils';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { ICellConflict, IMergeCell } from './merge';
+import { identified, mergeCells, mergeObjects, ofFile } from './merge';
+import type { PageCells } from './pageCells';
+import { ofType } from './pageCells';
 
-type Context = DocumentRegistry.IContext<INotebookModel>;
+/** A notebook's content as its file had it, and the ids that its cells have in this page. */
+export interface IFileState {
+  content: INotebookContent;
+  ids: readonly string[];
+}
+
+export interface ITaken {
+  conflicts: ICellConflict[];
+  /** Whether the notebook has something that the file has not. */
+  isAhead: boolean;
+}
+
+/** Metadata that JupyterLab writes into each notebook that it opens. */
+const OF_JUPYTERLAB = ['kernelspec', 'language_info'];
 
 /**
- * Bring a notebook without unsaved work and its file together, where the file is not as JupyterLab knows it.
+ * Bring what is new in the file into the open notebook, cell by cell, and leave what was done here as it is.
  *
- * A later file is loaded. JupyterLab's own reload would replace everything when the file has come; here what is typed
- * while it is on its way is kept, and where more than that is done (a cell is made, split, moved) the file is not
- * loaded. An earlier one that this page saved itself was left behind by a save that went elsewhere: it is saved again.
- * With any other file the notebook counts as changed, so that the user decides when it is saved.
+ * All of it happens in one tick, in which nobody types. What changes is written where it is: cursors, undo history and
+ * scroll position stay.
+ *
+ * @param base - What the notebook and the file have in common; null if that is unknown.
+ * @param takes - As `mergeCells` has it.
  */
-export async function reload(
-  context: Context,
-  contents: Contents.IManager,
-  file: FileAccess,
-  autosave: () => boolean
-): Promise<void> {
-  const isBehind = await file.inTurn(() => takeIn(context, contents, file));
-  if (isBehind && autosave()) {
-    await context.save();
-  } else if (isBehind) {
-    context.model.dirty = true;
+export function takeIn(
+  cells: PageCells,
+  model: INotebookModel,
+  base: IFileState | null,
+  file: INotebookContent,
+  takes: boolean
+): ITaken {
+  const mine = ofModel(model);
+  const known = base && withIds(namedIn(base), mine);
+  const theirs = withIds(file.cells, known ?? mine);
+  const merged = mergeCells(known, mine, theirs, takes);
+  const shared = model.sharedModel as YNotebook;
+  const ours = shared.getMetadata() as ReadonlyPartialJSONObject;
+  const metadata = mergeObjects(base?.content.metadata, ours, file.metadata);
+  cells.keepingThePlace(() => {
+    write(cells, model, merged.cells, new Map(mine.map(cell => [cell.id, cell])));
+    if (!JSONExt.deepEqual(metadata, ours)) {
+      shared.ydoc.transact(() => shared.setMetadata(metadata as never), cells);
+    }
+  });
+  const isAhead =
+    !JSONExt.deepEqual(merged.cells.map(lasting) as never, theirs.map(lasting) as never) ||
+    !JSONExt.deepEqual(lastingMetadata(metadata), lastingMetadata(file.metadata));
+  return { conflicts: merged.conflicts, isAhead };
+}
+
+/** Make the cells of the notebook these, one structural change in a transaction: JupyterLab cannot follow more. */
+function write(
+  cells: PageCells,
+  model: INotebookModel,
+  wanted: readonly IMergeCell[],
+  mine: ReadonlyMap<string, IMergeCell>
+): void {
+  const shared = model.sharedModel as YNotebook;
+  const kept = new Set(wanted.map(({ id }) => id));
+  const ids = cells.ids;
+  let at = 0;
+  for (const cell of wanted) {
+    while (at < ids.length && !kept.has(ids[at])) {
+      at++;
+    }
+    if (ids[at] !== cell.id) {
+      const from = ids.indexOf(cell.id, at);
+      if (from < 0) {
+        shared.ydoc.transact(() => shared.insertCell(at, cell as never), cells);
+      } else {
+        cells.replace(from, cells.at(from).clone(), at);
+        ids.splice(from, 1);
+      }
+      ids.splice(at, 0, cell.id);
+    }
+    const own = mine.get(cell.id);
+    if (own && own !== cell) {
+      change(cells, model, at, own, cell);
+    }
+    at++;
+  }
+  for (let index = ids.length - 1; index >= 0; index--) {
+    if (!kept.has(ids[index])) {
+      cells.remove(index);
+    }
   }
 }
 
-/** Returns whether the file is an earlier state that this page saved. */
-async function takeIn(
-  context: Context,
-  contents: Contents.IManager,
-  file: FileAccess
-): Promise<boolean> {
-  const { model } = context;
-  if (model.dirty) {
-    return false;
+/** Make the cell `own` of `wanted`, where it is. */
+function change(
+  cells: PageCells,
+  model: INotebookModel,
+  at: number,
+  own: IMergeCell,
+  wanted: IMergeCell
+): void {
+  const { ydoc } = model.sharedModel as YNotebook;
+  if (own.cell_type !== wanted.cell_type) {
+    cells.replace(at, ofType(cells.at(at), wanted.cell_type), at);
   }
-  const base = sources(model);
-  const typing = new TypingOnly(model);
-  let onDisk: Contents.IModel;
-  try {
-    onDisk = await contents.get(context.path, { type: 'notebook', content: true, hash: true });
-  } finally {
-    typing.dispose();
+  cells.write(at, wanted.source);
+  const shared = model.sharedModel.getCell(at);
+  if (wanted.cell_type === 'code' && !JSONExt.deepEqual(run(own) as never, run(wanted) as never)) {
+    const code = shared as YCodeCell;
+    code.updateOutputs(0, code.outputs.length, [], cells);
+    const view = model.cells.get(at);
+    if (isCodeCellModel(view)) {
+      view.trusted = wanted.metadata.trusted === true; // it is for other outputs now
+    }
+    wanted.outputs?.forEach((output, index) => code.updateOutputs(index, index, [output], cells));
+    ydoc.transact(() => (code.execution_count = wanted.execution_count ?? null), cells);
   }
-  // From here to the end is one tick, in which nobody types.
-  const known = context.contentsModel;
-  if (context.isDisposed || !known || onDisk.hash === known.hash) {
-    return false;
+  const metadata = ofFile(wanted.metadata);
+  const now = shared.getMetadata() as ReadonlyPartialJSONObject;
+  if (!JSONExt.deepEqual(metadata, ofFile(now))) {
+    const { trusted } = now;
+    const all = trusted === undefined ? metadata : { ...metadata, trusted };
+    ydoc.transact(() => shared.setMetadata(all as never), cells);
   }
-  const isLater = Date.parse(onDisk.last_modified) > Date.parse(known.last_modified);
-  const isOwn = file.hasSaved(onDisk.hash);
-  if (isOwn && !isLater) {
-    file.acknowledge(onDisk);
-    return true;
+  if (
+    wanted.attachments &&
+    !JSONExt.deepEqual(own.attachments ?? {}, wanted.attachments) &&
+    wanted.cell_type !== 'code'
+  ) {
+    ydoc.transact(
+      () => ((shared as unknown as { attachments: object }).attachments = wanted.attachments ?? {}),
+      cells
+    );
   }
-  const typed = [...sources(model)].filter(([id, text]) => base.get(id) !== text);
-  const there = new Set((onDisk.content as INotebookContent).cells.map(({ id }) => id));
-  if (isOwn || !isLater || !typing.isAll || typed.some(([id]) => !there.has(id))) {
-    model.dirty = true;
-    return false;
-  }
-  model.fromJSON(onDisk.content as INotebookContent);
-  for (const [id, text] of typed) {
-    const cell = [...model.cells].find(cell => cell.id === id)?.sharedModel;
-    cell?.setSource(carryOver(base.get(id) ?? '', text, cell.getSource()));
-  }
-  file.acknowledge(onDisk);
-  model.dirty = typed.length > 0;
-  return false;
 }
 
-/** Watches whether anything but texts of cells is changed in a notebook. */
-class TypingOnly {
-  constructor(model: INotebookModel) {
-    this._ydoc = (model.sharedModel as YNotebook).ydoc;
-    this._ydoc.on('afterTransaction', this._watch);
-  }
-
-  /** Whether nothing else was changed until now. */
-  isAll = true;
-
-  dispose(): void {
-    this._ydoc.off('afterTransaction', this._watch);
-  }
-
-  private readonly _watch = ({ changed }: Y.Transaction): void => {
-    const state: unknown = this._ydoc.getMap('state'); // of this page, and in no file
-    this.isAll &&= [...changed.keys()].every((type: unknown) => type === state || isSource(type));
-  };
-
-  private readonly _ydoc: Y.Doc;
+function ofModel(model: INotebookModel): IMergeCell[] {
+  return [...model.cells].map(({ id, sharedModel }) => ({
+    ...(sharedModel.toJSON() as unknown as IMergeCell),
+    id
+  }));
 }
 
-function isSource(type: unknown): boolean {
-  return (
-    type instanceof Y.Text && type.parent instanceof Y.Map && type.parent.get('source') === type
+function withIds(cells: readonly ICell[], known: readonly IMergeCell[]): IMergeCell[] {
+  return identified(cells, known, () => UUID.uuid4());
+}
+
+/** The cells with the ids that they have in the page, also where their format has none. */
+function namedIn({ content: { cells }, ids }: IFileState): ICell[] {
+  return ids.length === cells.length ? cells.map((cell, at) => ({ ...cell, id: ids[at] })) : cells;
+}
+
+function run({ outputs, execution_count }: IMergeCell): unknown {
+  return [outputs ?? [], execution_count ?? null];
+}
+
+/** What of a cell is in a file, whatever its format. */
+function lasting(cell: IMergeCell): unknown {
+  const { cell_type, source, metadata, attachments } = cell;
+  return [cell_type, source, ofFile(metadata), run(cell), attachments ?? {}];
+}
+
+function lastingMetadata(metadata: ReadonlyPartialJSONObject): ReadonlyPartialJSONObject {
+  return Object.fromEntries(
+    Object.entries(metadata).filter(([key]) => !OF_JUPYTERLAB.includes(key))
   );
-}
-
-function sources(model: INotebookModel): Map<string, string> {
-  return new Map([...model.cells].map(cell => [cell.id, cell.sharedModel.getSource()]));
-}
-
-/** What was typed into `base` (so that it became `typed`), done to `other`, which also came from `base`. */
-export function carryOver(base: string, typed: string, other: string): string {
-  const own = change(base, typed);
-  const theirs = change(base, other);
-  if (own.end <= theirs.start) {
-    return splice(other, own);
-  }
-  const grown = other.length - base.length;
-  const start = Math.max(own.start, theirs.end) + grown;
-  return splice(other, { ...own, start, end: Math.max(own.end, theirs.end) + grown });
-}
-
-interface IReplacement {
-  start: number;
-  end: number;
-  text: string;
-}
-
-/** The one replacement that makes `after` of `before`. */
-function change(before: string, after: string): IReplacement {
-  const most = Math.min(before.length, after.length);
-  let start = 0;
-  while (start < most && before[start] === after[start]) {
-    start++;
-  }
-  let same = 0;
-  while (same < most - start && before.at(-1 - same) === after.at(-1 - same)) {
-    same++;
-  }
-  return { start, end: before.length - same, text: after.slice(start, after.length - same) };
-}
-
-function splice(text: string, { start, end, text: by }: IReplacement): string {
-  return text.slice(0, start) + by + text.slice(end);
 }

@@ -5,6 +5,10 @@ import type { Contents } from '@jupyterlab/services';
 import type { YNotebook } from '@jupyter/ydoc';
 import { JSONExt, type JSONValue } from '@lumino/coreutils';
 import type * as Y from 'yjs';
+import type { ICellConflict } from './merge';
+import type { PageCells } from './pageCells';
+import type { IFileState } from './reload';
+import { takeIn } from './reload';
 
 /** Milliseconds that a request may take after its page was frozen. */
 const PATIENCE = 2000;
@@ -18,27 +22,44 @@ interface IInside {
   _updateContentsModel?(file: Contents.IModel): void;
 }
 
+/** The file in the state that this page last loaded or saved. */
+interface IKnown extends IFileState {
+  hash: string;
+  /** Milliseconds. */
+  modified: number;
+}
+
 /**
  * Whatever this page does with the file of one notebook, one thing after the other: saves, the user's and ours,
- * checkpoints, renames, and loading the file again.
+ * checkpoints, renames, and taking in what is new in the file.
  *
  * JupyterLab 4.6 asks about a "changed file" when two saves of its own overlap, and marks the notebook as saved
  * at the end of one although something was typed meanwhile. Saves that are minutes apart seldom show it; those
  * of a working assistant follow each other within a second. A save that meets a rename makes the old file again,
  * with the newest text, and the renamed one stays behind.
+ *
+ * Nor does JupyterLab merge: where the file is another one, it asks which side to lose, and after a rename it does not
+ * even ask. Here each save is preceded by a look at the file.
  */
 export class FileAccess {
   constructor(
     private readonly _context: Context,
-    contents: Contents.IManager
+    private readonly _contents: Contents.IManager,
+    private readonly _cells: PageCells,
+    private readonly _onConflicts: (conflicts: readonly ICellConflict[]) => void
   ) {
+    this._hasLoaded();
     const save = _context.save.bind(_context);
     const once = async (): Promise<void> => {
-      await unlessFrozen(_context, contents, () => keepingDirty(_context, save));
-      this._remember(_context.contentsModel?.hash);
+      await this._takeIn().catch(() => undefined); // JupyterLab will tell what is wrong with the file
+      this._sent = null;
+      await unlessFrozen(_context, _contents, () => keepingDirty(_context, save));
+      this._hasSaved();
     };
     const checkpoint = _context.createCheckpoint.bind(_context);
     _context.createCheckpoint = () => this.inTurn(checkpoint); // JupyterLab makes one after each save of the user's
+    const revert = _context.revert.bind(_context);
+    _context.revert = () => this.inTurn(() => revert().then(() => this._hasLoaded()));
     let next: Promise<void> | null = null;
     _context.save = () => {
       if (!this.isBusy) {
@@ -57,6 +78,11 @@ export class FileAccess {
     return this._last !== null;
   }
 
+  /** The hash of the file as this page last loaded or saved it. */
+  get hash(): string | undefined {
+    return this._known?.hash ?? this._context.contentsModel?.hash;
+  }
+
   /** Do it once everything is done that was asked for before, at once if that is so, and before anything that follows. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this._last ? this._last.then(work, work) : work();
@@ -70,27 +96,93 @@ export class FileAccess {
     return result;
   }
 
-  /** Whether this page saved the file in that state. */
-  hasSaved(hash: string | undefined): boolean {
-    return hash !== undefined && this._saved.has(hash);
+  /** JupyterLab sends this content to the file. */
+  sends(content: INotebookContent): void {
+    this._sent = { content, ids: this._cells.ids };
   }
 
-  /** Let JupyterLab know the file in this state, so that it does not ask about it. */
-  acknowledge(file: Contents.IModel): void {
-    acknowledge(this._context, file);
+  /**
+   * Take in what is new in the file; then save, if the file has not everything and `autosave` says so. Rejects if the
+   * file cannot be read.
+   */
+  async meet(autosave: () => boolean): Promise<void> {
+    const isAhead = await this.inTurn(() => this._takeIn());
+    if (isAhead && autosave()) {
+      await this._context.save();
+    }
   }
 
-  private _remember(hash: string | undefined): void {
-    if (hash) {
-      this._saved.delete(hash);
-      this._saved.add(hash);
-      for (const oldest of [...this._saved].slice(0, -MOST_SAVED)) {
-        this._saved.delete(oldest);
+  /**
+   * Bring the notebook and its file together, where the file is not as this page last saw it. Returns whether the file
+   * is to be saved then.
+   *
+   * A state that this page saved itself and that is no later than what it knows was left behind by a save that went
+   * elsewhere: nothing of it is taken. Nor is anything of one that is later, but that is told: somebody has gone back.
+   */
+  private async _takeIn(): Promise<boolean> {
+    const { path, model } = this._context;
+    const seen = await this._contents.get(path, { content: false, hash: true });
+    if (!seen.hash || seen.hash === this._known?.hash) {
+      if (seen.hash && seen.hash !== this._context.contentsModel?.hash) {
+        acknowledge(this._context, seen); // JupyterLab forgets it at a rename
       }
+      return false;
+    }
+    const file = await this._contents.get(path, { type: 'notebook', content: true, hash: true });
+    // From here to the end is one tick, in which nobody types.
+    if (this._context.isDisposed || this._context.path !== path || !file.hash) {
+      return false;
+    }
+    const modified = Date.parse(file.last_modified);
+    const isOwn = this._saved.has(file.hash);
+    let isAhead = true;
+    if (!isOwn || modified > (this._known?.modified ?? 0)) {
+      const content = file.content as INotebookContent;
+      const taken = takeIn(this._cells, model, this._known, content, !isOwn);
+      isAhead = taken.isAhead;
+      this._onConflicts(taken.conflicts);
+      this._known = { content, ids: this._cells.ids, hash: file.hash, modified };
+    }
+    acknowledge(this._context, file);
+    model.dirty = isAhead;
+    return isAhead;
+  }
+
+  private _hasLoaded(): void {
+    const { model, contentsModel } = this._context;
+    if (contentsModel?.hash) {
+      const content = model.toJSON() as INotebookContent;
+      this._know({ content, ids: this._cells.ids }, contentsModel);
+    }
+  }
+
+  private _hasSaved(): void {
+    const { contentsModel } = this._context;
+    if (this._sent && contentsModel?.hash) {
+      this._know(this._sent, contentsModel);
+      this._remember(contentsModel.hash);
+    }
+    this._sent = null;
+  }
+
+  private _know(
+    state: IFileState,
+    { hash, last_modified }: Omit<Contents.IModel, 'content'>
+  ): void {
+    this._known = { ...state, hash: hash ?? '', modified: Date.parse(last_modified) };
+  }
+
+  private _remember(hash: string): void {
+    this._saved.delete(hash);
+    this._saved.add(hash);
+    for (const oldest of [...this._saved].slice(0, -MOST_SAVED)) {
+      this._saved.delete(oldest);
     }
   }
 
   private _last: Promise<unknown> | null = null;
+  private _known: IKnown | null = null;
+  private _sent: IFileState | null = null;
   private readonly _saved = new Set<string>();
 }
 

@@ -1,8 +1,8 @@
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type * as Y from 'yjs';
-import { ENTERING, PageCells, ofType, onTheWire } from './pageCells';
-import type { IPage, SharedCell } from './pageCells';
+import { ENTERING, ofType, onTheWire } from './pageCells';
+import type { PageCells, SharedCell } from './pageCells';
 
 /** A structural edit that the server asks for. */
 export interface IEdit {
@@ -47,9 +47,7 @@ const REMEMBERED = 200;
  * meanwhile would go with it; here nobody can.
  */
 export class StructuralEdits implements IDisposable {
-  constructor(page: IPage) {
-    this._cells = new PageCells(page);
-  }
+  constructor(private readonly _cells: PageCells) {}
 
   get isDisposed(): boolean {
     return this._isDisposed;
@@ -58,7 +56,6 @@ export class StructuralEdits implements IDisposable {
   dispose(): void {
     this._isDisposed = true;
     this._putOff = [];
-    this._cells.dispose();
     Signal.clearData(this);
   }
 
@@ -221,7 +218,6 @@ export class StructuralEdits implements IDisposable {
     }
   }
 
-  private readonly _cells: PageCells;
   private readonly _done = new Map<string, IDone>();
   private _isDisposed = false;
   private _putOff: IUndo[] = [];

@@ -6,6 +6,7 @@
  * agree. The tab says hello and is quiet until a tool attaches.
  */
 import { URLExt } from '@jupyterlab/coreutils';
+import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
@@ -14,8 +15,9 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 import { ServerRunCells } from './serverRunCells';
-import { reload } from './reload';
 import { followTrust } from './roomTrust';
+import type { ICellConflict } from './merge';
+import { PageCells } from './pageCells';
 import { FileAccess } from './saves';
 import { StructuralEdits } from './structure';
 import type { IEdit } from './structure';
@@ -49,7 +51,7 @@ export class TabLink implements IDisposable {
       if (context.model.collaborative) {
         followTrust(context.model);
       } else {
-        this._file = new FileAccess(context, _options.contents);
+        this._file = new FileAccess(context, _options.contents, this._cells, _options.onConflicts);
         this.connect();
       }
     });
@@ -65,6 +67,7 @@ export class TabLink implements IDisposable {
     this._ydoc.off('update', this._forward);
     this._socket?.close();
     this._structure.dispose();
+    this._cells.dispose();
     Signal.clearData(this);
   }
 
@@ -84,6 +87,11 @@ export class TabLink implements IDisposable {
     return this._file ? this._file.inTurn(work) : work();
   }
 
+  /** JupyterLab sends this content to the file of this notebook. */
+  sends(content: INotebookContent): void {
+    this._file?.sends(content);
+  }
+
   /** Connect now, if there is no connection and this is not the business of a collaboration room. */
   connect(): void {
     clearTimeout(this._timer);
@@ -97,10 +105,16 @@ export class TabLink implements IDisposable {
     this._socket = socket;
     socket.binaryType = 'arraybuffer';
     const begun = Date.now();
+    const isBack = this._attempt > 0 || this._wasOpen;
     socket.onopen = () => {
+      this._wasOpen = true;
       const { version } = context.model.sharedModel;
       const hello = { op: 'hello', protocol: PROTOCOL, path: context.path, client, version };
       this._send({ ...hello, running: this._lent.ids });
+      if (isBack) {
+        // Others may have worked in the file meanwhile. Where it cannot be read, the next save looks again.
+        void this._file?.meet(this._options.autosave).catch(() => undefined);
+      }
     };
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       this._attempt = 0;
@@ -169,9 +183,7 @@ export class TabLink implements IDisposable {
         }
         break;
       case 'revert':
-        if (this._file) {
-          await reload(context, this._options.contents, this._file, autosave);
-        }
+        await this._file?.meet(autosave);
         break;
       case 'trust': // the user approved the run, so its output counts as that of a cell they ran
         for (const model of context.model.cells) {
@@ -192,12 +204,12 @@ export class TabLink implements IDisposable {
   /** What the server has to know before it changes or saves anything. */
   private _situation(): object {
     const { context } = this._options;
-    const { hash, writable } = context.contentsModel ?? {};
+    const { writable } = context.contentsModel ?? {};
     const notebook = this._options.view()?.content;
     return {
       dirty: context.model.dirty,
       saving: this._file?.isBusy ?? false,
-      hash,
+      hash: this._file?.hash,
       writable,
       cell: notebook?.activeCell?.model.id ?? null,
       editing: notebook?.mode === 'edit'
@@ -239,14 +251,16 @@ export class TabLink implements IDisposable {
   }
 
   private readonly _lent = new ServerRunCells();
-  private readonly _structure = new StructuralEdits({
+  private readonly _cells = new PageCells({
     model: () => this._options.context.model,
     views: () => this._options.views().map(panel => panel.content),
     isLent: id => this._lent.ids.includes(id)
   });
+  private readonly _structure = new StructuralEdits(this._cells);
   private _file: FileAccess | null = null;
   private _socket: WebSocket | null = null;
   private _attempt = 0;
+  private _wasOpen = false;
   private _timer = 0;
   private _isDisposed = false;
 }
@@ -265,5 +279,7 @@ export namespace TabLink {
     views: () => NotebookPanel[];
     /** Whether the user lets JupyterLab save unasked. */
     autosave: () => boolean;
+    /** Called with the cells of which page and file could not both be kept. */
+    onConflicts: (conflicts: readonly ICellConflict[]) => void;
   }
 }

@@ -3,6 +3,7 @@ import { Approvals } from './Approvals';
 import { Boundary } from './Boundary';
 import { Composer } from './Composer';
 import { Conversations } from './Conversations';
+import { FileConflicts } from './FileConflicts';
 import { Header } from './Header';
 import { Help } from './Help';
 import { TrustInstructions } from './Instructions';
@@ -54,6 +55,7 @@ function Panel(): React.JSX.Element {
       {guarded(<Header />)}
       {guarded(<View />)}
       {guarded(<Approvals />)}
+      {guarded(<FileConflicts />)}
       {guarded(<TrustInstructions />)}
       {guarded(<Waiting />)}
       {guarded(<KeptBack />)}

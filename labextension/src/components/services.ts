@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import type { ISentRequest } from '../api/protocol';
 import type { IInstructionsState } from '../chat/instructions';
+import type { Conflicts, IFileConflict } from '../bridge/conflicts';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant, IAssistantState } from '../chat/assistant';
 import type { IConversationState } from '../chat/conversation';
@@ -32,6 +33,7 @@ export interface IServices {
   offer: ModeOffer;
   reviews: Reviews;
   sharing: Sharing;
+  conflicts: Conflicts;
   /** What was sent to the model in a turn. Rejects with RequestError. */
   requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
   notebooks: OpenNotebooks;
@@ -127,6 +129,11 @@ export function useNotebookInFront(): string | null {
 /** How much models get to see. */
 export function useSharing(): ISharing {
   return useStore(useServices().sharing, eachFrame);
+}
+
+/** The cells of which page and file could not both be kept. */
+export function useFileConflicts(): readonly IFileConflict[] {
+  return useStore(useServices().conflicts, atOnce);
 }
 
 /** The cells that are out of date, by notebook. */

@@ -2,6 +2,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { NOTIFICATION_MS } from '../api/notifyErrors';
+import type { Conflicts } from '../bridge/conflicts';
 import type { IChange } from '../api/protocol';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
@@ -20,13 +21,27 @@ export class News {
   /** @param _show - Shows the panel. */
   constructor(
     private readonly _assistant: Assistant,
+    conflicts: Conflicts,
     private readonly _panel: AssistantPanel,
     private readonly _show: () => void,
     private readonly _trans: TranslationBundle
   ) {
     _assistant.happened.connect(this._onHappened, this);
+    this._decisions = conflicts.state.length;
+    conflicts.changed.connect(this._onConflicts, this);
     _panel.shown.connect(this._onShown, this);
     document.addEventListener('visibilitychange', () => this._markSeen());
+  }
+
+  /** A cell of which page and file could not both be kept. */
+  private _onConflicts({ state: { length } }: Conflicts): void {
+    if (length > this._decisions && !this._isVisible) {
+      this._notify(
+        this._trans.__('A cell was changed here and in its file. Decide which to keep.'),
+        ''
+      );
+    }
+    this._decisions = length;
   }
 
   private _onHappened({ state: { conversation } }: Assistant, event: ConversationEvent): void {
@@ -120,4 +135,5 @@ export class News {
 
   private _notification = '';
   private _turnId = '';
+  private _decisions = 0;
 }

@@ -1,0 +1,265 @@
+/**
+ * Three states of one notebook made into one: what a page and a file had in common, what the page has now, and what
+ * the file has now. Pure functions; cells are compared by id.
+ */
+import type * as nbformat from '@jupyterlab/nbformat';
+import { JSONExt } from '@lumino/coreutils';
+import type { ReadonlyPartialJSONObject, ReadonlyPartialJSONValue } from '@lumino/coreutils';
+import { diffArrays } from 'diff';
+
+/** A cell as a file has it, with an id also where its format has none. */
+export interface IMergeCell {
+  id: string;
+  cell_type: string;
+  source: string;
+  metadata: ReadonlyPartialJSONObject;
+  outputs?: nbformat.IOutput[];
+  execution_count?: number | null;
+  attachments?: nbformat.IAttachments;
+}
+
+/** A cell that was changed in the page and in the file in ways that cannot both be in it. The page's is kept. */
+export interface ICellConflict {
+  cell: string;
+  /** Its text in the page; null where it was deleted there. */
+  mine: string | null;
+  /** The cell in the file; null where it was deleted there. */
+  theirs: IMergeCell | null;
+}
+
+export interface IMerged {
+  cells: IMergeCell[];
+  conflicts: ICellConflict[];
+}
+
+/** The metadata without what belongs to the page. */
+export function ofFile(metadata: ReadonlyPartialJSONObject): ReadonlyPartialJSONObject {
+  return Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== OF_THE_PAGE));
+}
+
+/** Of a code cell's metadata what belongs to a page, and to no file. */
+const OF_THE_PAGE = 'trusted';
+
+/**
+ * The cells with the changes of both sides.
+ *
+ * @param base - What both come from; null if that is unknown. Then nothing counts as deleted, and every other difference
+ * is a conflict.
+ * @param takes - Whether what the file alone changed or deleted counts; else that is a conflict as well.
+ */
+export function mergeCells(
+  base: readonly IMergeCell[] | null,
+  mine: readonly IMergeCell[],
+  theirs: readonly IMergeCell[],
+  takes = true
+): IMerged {
+  const was = byId(base ?? []);
+  const here = byId(mine);
+  const there = byId(theirs);
+  const conflicts: ICellConflict[] = [];
+  const merged = new Map<string, IMergeCell>();
+  for (const id of new Set([...here.keys(), ...there.keys()])) {
+    const [before, own, other] = [was.get(id), here.get(id), there.get(id)];
+    if (own && other) {
+      const cell = takes ? mergeCell(before, own, other) : null;
+      merged.set(id, cell ?? own);
+      if (!cell && !isSame(other, own)) {
+        conflicts.push({ cell: id, mine: own.source, theirs: other });
+      }
+    } else if (takes && own && before && isSame(own, before)) {
+      continue; // deleted in the file
+    } else if (own) {
+      merged.set(id, own);
+      if (before) {
+        conflicts.push({ cell: id, mine: own.source, theirs: null });
+      }
+    } else if (other && !before) {
+      merged.set(id, other);
+    } else if (other && before && !isSame(other, before)) {
+      conflicts.push({ cell: id, mine: null, theirs: other });
+    }
+  }
+  const order = mergeOrder([...was.keys()], [...here.keys()], [...there.keys()]);
+  const cells = order.flatMap(id => merged.get(id) ?? []);
+  return { cells, conflicts };
+}
+
+/** The cell with the changes of both; null where both changed the same lines of its text. */
+function mergeCell(
+  base: IMergeCell | undefined,
+  mine: IMergeCell,
+  theirs: IMergeCell
+): IMergeCell | null {
+  const source = mergeText(base?.source, mine.source, theirs.source);
+  if (source === null) {
+    return null;
+  }
+  const typed = pick(base?.cell_type, mine.cell_type, theirs.cell_type) === mine.cell_type;
+  const ran = ({ outputs, execution_count }: IMergeCell): ReadonlyPartialJSONValue =>
+    [outputs ?? [], execution_count ?? null] as ReadonlyPartialJSONValue;
+  const run = pick(base && ran(base), ran(mine), ran(theirs)) as [nbformat.IOutput[], number];
+  const isOwnRun = JSONExt.deepEqual(run, ran(mine));
+  const metadata = mergeObjects(base?.metadata, mine.metadata, theirs.metadata);
+  const attachments = pick(base?.attachments, mine.attachments, theirs.attachments);
+  const trusted = (isOwnRun ? mine : theirs).metadata[OF_THE_PAGE];
+  return {
+    ...(typed ? mine : theirs),
+    id: mine.id,
+    source,
+    metadata: trusted === undefined ? metadata : { ...metadata, [OF_THE_PAGE]: trusted },
+    ...(attachments && { attachments }),
+    ...((typed ? mine : theirs).cell_type === 'code' && {
+      outputs: run[0],
+      execution_count: run[1]
+    })
+  };
+}
+
+/** Key by key; where both changed one, mine. */
+export function mergeObjects(
+  base: ReadonlyPartialJSONObject | undefined,
+  mine: ReadonlyPartialJSONObject,
+  theirs: ReadonlyPartialJSONObject
+): ReadonlyPartialJSONObject {
+  const merged: Record<string, ReadonlyPartialJSONValue | undefined> = {};
+  for (const key of new Set([...Object.keys(mine), ...Object.keys(theirs)])) {
+    const value =
+      key === OF_THE_PAGE ? mine[key] : pick(base?.[key] ?? null, mine[key], theirs[key]);
+    if (value !== undefined) {
+      merged[key] = value;
+    }
+  }
+  return merged;
+}
+
+/** What the side has that alone changed it; mine where both did. */
+function pick<T extends ReadonlyPartialJSONValue | undefined>(
+  base: T | undefined,
+  mine: T,
+  theirs: T
+): T {
+  return base !== undefined && JSONExt.deepEqual(base ?? null, mine ?? null) ? theirs : mine;
+}
+
+interface IHunk {
+  start: number;
+  end: number;
+  lines: readonly string[];
+}
+
+/**
+ * The text with the changes of both, by lines; null where both changed the same lines, each in its own way. Lines that
+ * both added at the same place are all kept, mine first.
+ */
+export function mergeText(base: string | undefined, mine: string, theirs: string): string | null {
+  if (theirs === mine || theirs === base) {
+    return mine;
+  }
+  if (base === undefined) {
+    return null;
+  }
+  if (mine === base) {
+    return theirs;
+  }
+  const lines = base.split('\n');
+  const [own, others] = [hunks(lines, mine), hunks(lines, theirs)];
+  const isOwn = (other: IHunk): boolean =>
+    own.some(hunk => JSONExt.deepEqual({ ...hunk }, { ...other }));
+  const all = [...own, ...others.filter(other => !isOwn(other))];
+  all.sort((a, b) => a.start - b.start || a.end - b.end);
+  const merged: string[] = [];
+  let position = 0;
+  for (const { start, end, lines: changed } of all) {
+    if (start < position) {
+      return null;
+    }
+    merged.push(...lines.slice(position, start), ...changed);
+    position = end;
+  }
+  return [...merged, ...lines.slice(position)].join('\n');
+}
+
+function hunks(base: string[], text: string): IHunk[] {
+  const found: IHunk[] = [];
+  let position = 0;
+  let open: { start: number; end: number; lines: string[] } | null = null;
+  for (const { added, removed, value } of diffArrays(base, text.split('\n'))) {
+    if (!added && !removed) {
+      position += value.length;
+      open = null;
+      continue;
+    }
+    if (!open) {
+      open = { start: position, end: position, lines: [] };
+      found.push(open);
+    }
+    if (added) {
+      open.lines.push(...value);
+    } else {
+      position += value.length;
+      open.end = position;
+    }
+  }
+  return found;
+}
+
+/** The ids of both sides in the order of the one that alone changed it, mine where both did. */
+function mergeOrder(base: string[], mine: string[], theirs: string[]): string[] {
+  const [was, here, there] = [new Set(base), new Set(mine), new Set(theirs)];
+  const isCommon = (id: string): boolean => was.has(id) && here.has(id) && there.has(id);
+  const before = base.filter(isCommon);
+  const isKept = mine.filter(isCommon).every((id, at) => before[at] === id);
+  const [order, others] = isKept ? [[...theirs], mine] : [[...mine], theirs];
+  const placed = new Set(order);
+  others.forEach((id, at) => {
+    if (!placed.has(id)) {
+      order.splice(at ? order.indexOf(others[at - 1]) + 1 : 0, 0, id);
+      placed.add(id);
+    }
+  });
+  return order;
+}
+
+/**
+ * The cells of a file with ids, also where its format has none: those of the cells in `known` that they come from, found
+ * by their texts and places.
+ */
+export function identified(
+  cells: readonly nbformat.ICell[],
+  known: readonly { id: string; cell_type: string; source: string }[],
+  newId: () => string
+): IMergeCell[] {
+  const plain = cells.map(cell => ({ ...cell, source: text(cell.source) }));
+  if (cells.every(({ id }) => typeof id === 'string')) {
+    return plain as unknown as IMergeCell[];
+  }
+  const key = (cell: { cell_type: string; source: string }): string => cell.cell_type + cell.source;
+  const ids: (string | undefined)[] = [];
+  let left: string[] = []; // of cells whose text is not in the file, since the last one whose text is
+  let place = 0;
+  for (const { added, removed, value } of diffArrays(known.map(key), plain.map(key))) {
+    if (removed) {
+      left.push(...known.slice(place, place + value.length).map(({ id }) => id));
+      place += value.length;
+    } else if (added) {
+      value.forEach(() => ids.push(left.shift()));
+    } else {
+      value.forEach((_, at) => ids.push(known[place + at].id));
+      place += value.length;
+      left = [];
+    }
+  }
+  return plain.map((cell, at) => ({ ...cell, id: ids[at] ?? newId() }));
+}
+
+function isSame(a: IMergeCell, b: IMergeCell): boolean {
+  return a.source === b.source && a.cell_type === b.cell_type;
+}
+
+function text(source: nbformat.MultilineString): string {
+  return typeof source === 'string' ? source : source.join('');
+}
+
+function byId(cells: readonly IMergeCell[]): Map<string, IMergeCell> {
+  return new Map(cells.map(cell => [cell.id, cell]));
+}

@@ -1,0 +1,119 @@
+import * as React from 'react';
+import type { IFileConflict } from '../bridge/conflicts';
+import { diffLines } from '../review/diff';
+import { legible } from '../wording/oddCharacters';
+import { Diff } from './Code';
+import { useAssistant, useFileConflicts, useNotebookInFront, useServices } from './services';
+
+/** The first cell of which page and file could not both be kept, with what can be done about it. */
+export function FileConflicts(): React.JSX.Element | null {
+  const { view } = useAssistant();
+  const { notebooks } = useServices();
+  const conflicts = useFileConflicts();
+  useNotebookInFront(); // which notebooks are open changes with it
+  const open = conflicts.filter(({ notebook }) => notebooks.paths.includes(notebook));
+  const [first] = open;
+  if (!first || view !== 'conversation') {
+    return null;
+  }
+  return <Card key={first.notebook + first.cell} conflict={first} others={open.length - 1} />;
+}
+
+function Card({
+  conflict,
+  others
+}: {
+  conflict: IFileConflict;
+  others: number;
+}): React.JSX.Element {
+  const { conflicts, notebooks, trans } = useServices();
+  const front = useNotebookInFront();
+  const { notebook, cell, mine, theirs } = conflict;
+  const ref = { notebook, cell_id: cell };
+  const now = notebooks.source(ref);
+  const position = notebooks.position(ref);
+  const place = position ? trans.__('Cell %1', position) : trans.__('A cell');
+  const name = notebook === front ? place : trans.__('%1 in %2', place, legible(notebook));
+  const settle = (source?: string | null): void => {
+    if (source !== undefined) {
+      notebooks.replace(ref, source, theirs);
+    }
+    conflicts.settle(conflict);
+  };
+  const text = now ?? mine ?? '';
+  const both = `${text}\n${theirs?.source ?? ''}`;
+  return (
+    <div
+      role="group"
+      aria-label={trans.__('Changed here and in the file')}
+      className="jp-Agent-approval"
+    >
+      <div className="jp-Agent-callHead">
+        <strong>{question(conflict, name, trans.__.bind(trans))}</strong>
+        {others > 0 && (
+          <span className="jp-Agent-note">
+            {trans._n('and 1 more cell', 'and %1 more cells', others)}
+          </span>
+        )}
+      </div>
+      <p className="jp-Agent-act">
+        {trans.__('The file was changed while this page was away. What is here was kept.')}{' '}
+        {now !== null && (
+          <button className="jp-Agent-link" onClick={() => void notebooks.reveal(ref)}>
+            {trans.__('Show')}
+          </button>
+        )}
+      </p>
+      <Diff
+        lines={diffLines(now ?? '', theirs?.source ?? '')}
+        mimeType={notebooks.mimeType(notebook, cell, theirs?.cell_type)}
+      />
+      <div className="jp-Agent-buttons">
+        {theirs && now !== null ? (
+          <>
+            <button className="jp-Agent-button" onClick={() => settle()}>
+              {trans.__('Keep this page’s')}
+            </button>
+            <button className="jp-Agent-button" onClick={() => settle(theirs.source)}>
+              {trans.__('Use the file’s')}
+            </button>
+            <button className="jp-Agent-button" onClick={() => settle(both)}>
+              {trans.__('Keep both')}
+            </button>
+          </>
+        ) : theirs ? (
+          <>
+            <button className="jp-Agent-button" onClick={() => settle()}>
+              {trans.__('Leave it deleted')}
+            </button>
+            <button className="jp-Agent-button" onClick={() => settle(theirs.source)}>
+              {trans.__('Bring it back')}
+            </button>
+          </>
+        ) : (
+          <>
+            <button className="jp-Agent-button" onClick={() => settle()}>
+              {trans.__('Keep it')}
+            </button>
+            <button className="jp-Agent-button" onClick={() => settle(null)}>
+              {trans.__('Delete it')}
+            </button>
+          </>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function question(
+  { mine, theirs }: IFileConflict,
+  name: string,
+  __: (text: string, ...args: string[]) => string
+): string {
+  if (!theirs) {
+    return __('%1 was deleted in the file. Keep it?', name);
+  }
+  return mine === null
+    ? __('A cell that you deleted was changed in the file. Bring it back?')
+    : __('%1 was changed here and in the file. Which one?', name);
+}

@@ -1,0 +1,97 @@
+"""A page that was away while somebody else worked in its file: both sides are kept, and what cannot be
+is shown and decided in the panel. JupyterLab never asks which side to lose.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.ui.conftest import OpenPage
+from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
+
+CELLS = ["a = 1", "b = 1\nb = 2", "c = 1"]
+
+
+@pytest.fixture
+def away(open_page: OpenPage) -> OpenNotebook:
+    """Open, linked and saved: then the line is cut."""
+    notebook = open_page(CELLS)
+    notebook.wait_until_linked()
+    notebook.wait_for_kernel()
+    notebook.save()
+    assert not notebook.dirty()
+    return notebook
+
+
+def edit(notebook: OpenNotebook, cell: str, old: str, new: str) -> None:
+    answer = notebook.lab.call(
+        "PATCH",
+        f"notebooks/{quote(notebook.path)}/cells/{cell}",
+        {"old_string": old, "new_string": new},
+    )
+    assert answer.status == 200, answer.body
+    assert answer.body["saved"] is True
+
+
+def rename(notebook: OpenNotebook, name: str) -> None:
+    notebook.page.evaluate(
+        "([path, name]) => agentTest.panel(path).context.rename(name)", [notebook.path, name]
+    )
+    notebook.path = name
+
+
+def test_a_page_that_comes_back_has_its_typing_and_what_was_edited_meanwhile(
+    away: OpenNotebook,
+) -> None:
+    away.edit("c0")
+    away.type(" # mine")
+    away.go_away()
+    away.type(" too")
+    edit(away, "c1", "b = 2", "b = 3")
+    edit(away, "c2", "c = 1", "c = 2")
+    away.return_()
+    both = {"c0": "a = 1 # mine too", "c1": "b = 1\nb = 3", "c2": "c = 2"}
+    eventually(away.sources, both.__eq__)
+    assert away.cursor() == ("c0", len(both["c0"]))
+    rename(away, f"renamed {away.path}")
+    away.page.keyboard.press("Control+s")
+    eventually(away.saved, both.__eq__)
+    assert away.dialogs() == []
+
+
+def test_where_both_changed_the_same_line_the_page_keeps_its_own_and_the_panel_asks(
+    away: OpenNotebook,
+) -> None:
+    panel = Panel(away.page).open("auto")
+    away.edit("c1", 5)
+    away.type("0")
+    away.go_away()
+    away.type("0")
+    edit(away, "c1", "b = 1", "b = 7")
+    edit(away, "c2", "c = 1", "c = 2")
+    away.return_()
+    eventually(lambda: away.sources()["c2"], "c = 2".__eq__)
+    assert away.sources()["c1"] == "b = 100\nb = 2"
+    rename(away, f"renamed {away.path}")
+    away.save()
+    assert away.dialogs() == []
+    card = panel.page.get_by_role("group", name="Changed here and in the file")
+    card.get_by_text("Cell 2 was changed here and in the file. Which one?").wait_for()
+    card.get_by_role("button", name="Use the file’s").click()
+    eventually(lambda: away.sources()["c1"], "b = 7\nb = 2".__eq__)
+    card.wait_for(state="detached")
+    away.save()
+    assert away.saved() == away.sources()
+
+
+def test_a_page_in_which_nobody_typed_takes_what_is_new(away: OpenNotebook) -> None:
+    away.go_away()
+    edit(away, "c1", "b = 2", "b = 3")
+    away.return_()
+    eventually(lambda: away.sources()["c1"], "b = 1\nb = 3".__eq__)
+    eventually(away.dirty, False.__eq__)
+    assert away.saved() == away.sources()
+    assert away.dialogs() == []

@@ -54,10 +54,12 @@ class FileCarrier:
         disk: Disk,
         *,
         opened: Callable[[], bool],
+        away: Callable[[], bool] = lambda: False,
         recovery: Callable[[], Recovery | None] = lambda: None,
         note: str = "",
     ) -> None:
-        """`opened` tells whether the notebook is open in a tab by now; `recovery` who keeps a
+        """`opened` tells whether the notebook is open in a tab by now, `away` whether one that has
+        unsaved work is expected back; `recovery` who keeps a
         copy before the next write, None if this turn's first write was; `note` goes with the
         first result.
         """
@@ -65,6 +67,7 @@ class FileCarrier:
         self.cells = SharedCells(YNotebook())
         self._disk = disk
         self._opened = opened
+        self._away = away
         self._recovery = recovery
         self._note = note
         self._loaded: Loaded | None = None
@@ -114,7 +117,13 @@ class FileCarrier:
         self._approved.add(cell_id)
 
     async def begin(self, *, removes: bool) -> None:
-        pass
+        if self._away():
+            raise Busy(
+                f"`{self.path}` is open in a browser tab that has unsaved work and is away (asleep "
+                "or disconnected); nothing was changed. Try again when it is back, or in a minute. "
+                "With `while_away=write` the file is edited now, and that tab merges it when it is "
+                "back."
+            )
 
     async def withdraw(self) -> None:
         pass  # all are transactions

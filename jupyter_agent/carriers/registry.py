@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from jupyter_events import EventLogger
@@ -31,6 +31,8 @@ LOST = "The browser tab of this notebook is gone; unsaved work of that tab is no
 
 SCHEMA = "https://events.jupyter.org/jupyter_server/contents_service/v1"
 """Of the events in which a contents manager says what it did."""
+
+WhileAway = Literal["wait", "write"]
 
 Moved = Callable[[str, str], Awaitable[None]]
 """Is given the old and the new path of a file or folder."""
@@ -74,14 +76,22 @@ class Notebooks:
         tabs.on_arrival = self._came_back
 
     async def get(
-        self, path: str, *, client: str | None = None, turn_id: str | None = None
+        self,
+        path: str,
+        *,
+        client: str | None = None,
+        turn_id: str | None = None,
+        while_away: WhileAway = "wait",
     ) -> Notebook:
         """The notebook at that path, or where that went since; `client` is the page load in which
-        a person asks for it, `turn_id` the turn that does.
+        a person asks for it, `turn_id` the turn that does. `while_away` says what becomes of edits
+        while a page with unsaved work is away: they are refused, or go into the file.
 
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
         path = await self.locate(path)
+        if while_away == "write":
+            self._tabs.give_up(path)
         entry = next((entry for entry in self._known if entry.notebook.path == path), None)
         if entry is None:
             entry = _Entry(path, self)
@@ -219,6 +229,9 @@ class Notebooks:
             if current.link.closed:
                 patience = self._tabs.timeouts.reconnect
                 preferred = await self._tabs.comes_back(path, current.link.client, patience)
+        elif preferred is None and (lost := self._tabs.away(path)) is not None:
+            patience = lost.since + self._tabs.timeouts.reconnect - time.monotonic()
+            preferred = await self._tabs.comes_back(path, lost.client, max(patience, 0))
         if preferred is None:
             return None
         return TabCarrier(preferred, self._tabs, self._disk)
@@ -231,6 +244,7 @@ class Notebooks:
             path,
             self._disk,
             opened=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
+            away=lambda: self._tabs.away(path) is not None,
             recovery=partial(self._keeper, entry),
             note=LOST if isinstance(current, TabCarrier) else "",
         )

@@ -75,8 +75,8 @@ class TabCarrier:
         return False  # only the page knows what was typed up to now
 
     async def refresh(self) -> None:
-        """Have everything the person typed up to now. A clean tab that missed a change on disk
-        reloads first.
+        """Have everything the person typed up to now. A tab that missed a change on disk takes
+        that in first.
         """
         if self.link.document is None:
             situation = await self._attach()
@@ -86,10 +86,10 @@ class TabCarrier:
         self._withdrawn = []
         self._trace, trace = None, self._disk.trace(self.path)
         self._outdated = await self._missed_a_change(situation)
-        if self._outdated and not situation.dirty:
+        if self._outdated:
             await self.link.request("revert", self.link.timeouts.save)
             situation = await self._attach()
-            self._outdated = situation.dirty  # somebody was quicker: it did not reload
+            self._outdated = await self._missed_a_change(situation)
         elif not self._outdated and not situation.saving:
             self._trace = trace
         self._note(situation)
@@ -266,14 +266,11 @@ class TabCarrier:
         return Saved(True)
 
     async def _reload_siblings(self) -> None:
-        """Other tabs of the notebook show what was saved, unless they have unsaved work of
-        their own.
-        """
+        """Other tabs of the notebook take in what was saved, beside unsaved work of their own."""
         for sibling in list(self._tabs):
             if sibling.path == self.path and sibling is not self.link:
                 with suppress(ToolError):
-                    if not (await sibling.sync()).dirty:
-                        await sibling.request("revert", sibling.timeouts.save)
+                    await sibling.request("revert", sibling.timeouts.save)
 
     async def _missed_a_change(self, situation: Situation) -> bool:
         """Whether the file is not as the tab knows it, and not because the tab is just saving

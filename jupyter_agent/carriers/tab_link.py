@@ -101,6 +101,10 @@ class TabLink:
         self.active = time.monotonic()
         """When the person was last seen here."""
         self.closed = False
+        self.unsaved = hello.get("unsaved") is True
+        """Whether it has anything that its file has not, as far as it has said."""
+        self.left = False
+        """Whether the person has closed it: it will not come back."""
         self.document: YNotebook | None = None
         """The replica, while attached."""
         self.ran: Callable[[str], object] = str
@@ -234,8 +238,10 @@ class TabLink:
                 self.ran(cell_id)
             case {"op": "path", "path": str(path)}:
                 self.path = path
-            case {"op": "active" | "ran" | "path"}:
-                raise ValueError("a field is missing, or no text")
+            case {"op": "unsaved", "unsaved": bool(unsaved)}:
+                self.unsaved = unsaved
+            case {"op": "active" | "ran" | "path" | "unsaved"}:
+                raise ValueError("a field is missing, or not of its type")
             case {"op": str()}:
                 pass  # of a page that is newer than we are
             case _:
@@ -288,6 +294,16 @@ class Kept:
     """Keys of edits that it has to take back, and never to do."""
 
 
+@dataclass
+class Away:
+    """A page that was lost with unsaved work, and may come back with it."""
+
+    client: str
+    path: str
+    since: float
+    """On the monotonic clock."""
+
+
 class Tabs:
     """The links of this server."""
 
@@ -299,6 +315,7 @@ class Tabs:
         """Of the links that are made from now on."""
         self._links: list[TabLink] = []
         self._kept: dict[tuple[str, str], Kept] = {}
+        self._away: list[Away] = []
         self.on_arrival: Callable[[TabLink], object] = bool
         """Called with each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
@@ -308,6 +325,8 @@ class Tabs:
 
     def add(self, link: TabLink) -> None:
         self._links.append(link)
+        here = (link.client, link.path)
+        self._away = [one for one in self._away if (one.client, one.path) != here]
         for arrival in self._arrivals:
             if not arrival.done():
                 arrival.set_result(None)
@@ -316,6 +335,20 @@ class Tabs:
     def discard(self, link: TabLink) -> None:
         if link in self._links:
             self._links.remove(link)
+            if link.unsaved and not link.left:
+                self._away.append(Away(link.client, link.path, time.monotonic()))
+
+    def away(self, path: str) -> Away | None:
+        """The page that was last lost with unsaved work in that notebook, for as long as it is
+        waited for.
+        """
+        oldest = time.monotonic() - self.timeouts.away
+        self._away = [one for one in self._away if one.since > oldest]
+        return next((one for one in reversed(self._away) if one.path == path), None)
+
+    def give_up(self, path: str) -> None:
+        """Wait for no page with unsaved work in that notebook; should one come back, it merges."""
+        self._away = [one for one in self._away if one.path != path]
 
     def keep(self, link: TabLink, kept: Kept) -> None:
         """Remember what was sent over a lost link: some of it may have arrived."""
@@ -342,6 +375,8 @@ class Tabs:
         """A file or folder was renamed; its tabs say so too, a moment later."""
         for link in self._links:
             link.path = moved(link.path, old, new) or link.path
+        for lost in self._away:
+            lost.path = moved(lost.path, old, new) or lost.path
 
     async def comes_back(self, path: str, client: str, timeout: float) -> TabLink | None:
         """The link of that page load, waited for; after `timeout` seconds whichever tab has the

@@ -17,6 +17,8 @@ class Timeouts:
     """For a tab to save."""
     reconnect: float = 3.0
     """For a tab that is gone to come back, before its notebook counts as closed."""
+    away: float = 60.0
+    """For a tab that is gone with unsaved work: until then edits are refused."""
     room: float = 30.0
     """For a room to do anything."""
     page: float = 3.0

@@ -315,7 +315,7 @@ class AgentHandler(APIHandler):
             self._bad_query(name, f"a whole number from {least}")
         return int(text)
 
-    def choice(self, name: str, allowed: tuple[str, ...]) -> str:
+    def choice(self, name: str, allowed: tuple[str, ...]) -> Any:
         """One of the allowed words of the query; the first is the default."""
         value = self.get_query_argument(name, allowed[0])
         if value not in allowed:

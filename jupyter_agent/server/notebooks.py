@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
@@ -96,7 +97,11 @@ class DocumentHandler(AgentHandler):
     def work(self) -> Workspace:
         """What this request may touch: everything that its user may."""
         return Workspace(
-            services=self.services, user=self.owner, authorize=Authorizer(self), approved={}
+            services=self.services,
+            user=self.owner,
+            authorize=Authorizer(self),
+            while_away=self.choice("while_away", get_args(WhileAway)),
+            approved={},
         )
 
     def expected(self) -> str | None:
@@ -156,7 +161,7 @@ class NotebookHandler(DocumentHandler):
 class CellsHandler(DocumentHandler):
     """`notebooks/{path}/cells`"""
 
-    @operation("write", "contents", body=NewCell, answers=201)
+    @operation("write", "contents", body=NewCell, query=("while_away",), answers=201)
     async def post(self, path: str, body: NewCell) -> None:
         """Inserts a cell."""
         async with self.work.lease(path, WRITE) as nb:
@@ -175,7 +180,7 @@ class CellHandler(DocumentHandler):
         self.set_header("ETag", f'"{cell.version}"')
         self.answer(described(cell, stale=stale.get(cell.id)))
 
-    @operation("write", "contents", body=CellEdit)
+    @operation("write", "contents", body=CellEdit, query=("while_away",))
     async def patch(self, path: str, cell_id: str, body: CellEdit) -> None:
         """Changes a cell's text or type; with `If-Match`, only if it is still that version."""
         if body.model_dump(exclude_none=True) == {}:
@@ -192,7 +197,7 @@ class CellHandler(DocumentHandler):
                 raise precondition(conflict, expect) from None
         self.changed(edit)
 
-    @operation("write", "contents", answers=204)
+    @operation("write", "contents", query=("while_away",), answers=204)
     async def delete(self, path: str, cell_id: str) -> None:
         """Deletes a cell; with `If-Match`, only if it is still that version."""
         expect = self.expected()
@@ -207,7 +212,7 @@ class CellHandler(DocumentHandler):
 class MoveHandler(DocumentHandler):
     """`POST notebooks/{path}/cells/{id}/move`"""
 
-    @operation("write", "contents", body=CellPlace)
+    @operation("write", "contents", body=CellPlace, query=("while_away",))
     async def post(self, path: str, cell_id: str, body: CellPlace) -> None:
         """Puts the cell elsewhere."""
         expect = self.expected()

@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 BEFORE_ATTACHED = 64 * MEBIBYTE
 """Bytes of a frame, unpacked, from a page that was not asked for its document."""
+LEAVING = (1000, 1001)
+"""With these codes (RFC 6455, 7.4.1) a page closes its socket when the notebook or the browser tab
+is closed. A line that is cut has none."""
 
 
 @web.stream_request_body
@@ -90,6 +93,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     def on_close(self) -> None:
         if self.link is not None:
+            self.link.left = self.close_code in LEAVING
             self.tabs.discard(self.link)
             self.link.close()
         super().on_close()

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Mode
+from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
@@ -27,6 +28,8 @@ class ToolBody(BaseModel):
     """Whose reads are the base of a whole rewrite."""
     mode: Mode = "ask"
     allow: list[str] = Field(default_factory=list)
+    while_away: WhileAway = "wait"
+    """Edits are refused while a tab with unsaved work is away, or written into the file."""
     share: Share = "all"
     """How much of notebooks may be told; administrator and notebook may say less."""
 
@@ -71,6 +74,7 @@ class ToolHandler(CallHandler):
             home=await self.services.identities.path(body.notebook) if body.notebook else None,
             reads=self.runner.reads(self.owner, conversation),
             share=self.runner.share(body.share),
+            while_away=body.while_away,
         )
         policy = self.runner.policy(body.mode, frozenset(body.allow))
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from jupyter_agent.analysis.stale import Executions
-from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.registry import Notebooks, WhileAway
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellType, metadata_text
 from jupyter_agent.document.notebook import Edit, Notebook
@@ -86,6 +86,8 @@ class Workspace:
     client: str | None = None
     """The page from which the user talks: its tab of a notebook is preferred."""
     turn_id: str | None = None
+    while_away: WhileAway = "wait"
+    """What becomes of edits while a page with unsaved work is away."""
     reads: Reads = field(default_factory=Reads)
     searching: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while something is searched for: however many a model wants, one at a time."""
@@ -276,7 +278,7 @@ class Workspace:
         """The live notebook, wherever it is open; only for this room: others get a lease."""
         named = self.resolve(path)
         notebook = await self.services.notebooks.get(
-            named, client=self.client, turn_id=self.turn_id
+            named, client=self.client, turn_id=self.turn_id, while_away=self.while_away
         )
         for known in {named, *self.reads.paths, *self.reads.kernels} - {notebook.path}:
             if known == named or await self.services.notebooks.locate(known) == notebook.path:

@@ -8,13 +8,16 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from jupyter_server.utils import ensure_async
-from pycrdt import TransactionEvent
+from pycrdt import Text, TransactionEvent
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
+from jupyter_agent.document.crdt import rewrite
+from jupyter_agent.document.merge import MergeConflict, merge
 from tests.notebook.page import Page
 from tests.notebook.structure import StructuralEdits
 
@@ -33,6 +36,8 @@ class Tab(Page):
         self.hash: str | None = None
         self._modified: Any = None
         self._saved = set[str | None]()
+        self._base: list[dict[str, Any]] = []
+        """The cells as this page last loaded or saved them."""
         self.editing = False
         self.behind = False
         """Frozen, or still at work on what came meanwhile."""
@@ -40,6 +45,8 @@ class Tab(Page):
         self.saving = False
         self.writable = True
         self.requests: list[str] = []
+        self.unsaved = False
+        """What it says of itself as it connects."""
         self.running: list[str] = []
         """Cells that show a run of the server's."""
         self.own_runs = set[str]()
@@ -88,6 +95,7 @@ class Tab(Page):
                 "client": self.client,
                 "version": self.notebook.version,
                 "running": self.running,
+                "unsaved": self.unsaved,
             },
             self._tabs.timeouts,
         )
@@ -223,33 +231,51 @@ class Tab(Page):
             model = {"type": "notebook", "format": "json", "content": self.notebook.get()}
             await ensure_async(self._contents.save(model, self.path))
             self._know(await self._on_disk())
+            self._base = model["content"]["cells"]
             self._saved.add(self.hash)
         finally:
             self.saving = False
         self.notebook.dirty = False
 
     async def revert(self) -> None:
-        """As `reload.ts` does it."""
-        if self.dirty:
-            return
+        """As `saves.ts` does it, for texts."""
         file = await self._on_disk()
-        if self.dirty or file["hash"] == self.hash:
+        if file["hash"] == self.hash:
             return
         later = self._modified is None or file["last_modified"] > self._modified
         own = file["hash"] in self._saved
-        if later and not own:
-            await self._load()
-        elif own and not later:
+        if own and not later:
+            self._know(file)
             await self.save()
-        else:
-            self.notebook.dirty = True
+            return
+        read = await ensure_async(self._contents.get(self.path, type="notebook", require_hash=True))
+        mine, base = self.notebook.get()["cells"], self._base
+        if mine == base:
+            self._show(read)
+            return
+        self._base = [dict(cell) for cell in read["content"]["cells"]]
+        self._know(read)
+        theirs = {cell["id"]: cell for cell in read["content"]["cells"]}
+        was = {cell["id"]: cell for cell in base}
+        for cell_id in self.ids():
+            source: Text = self.cell(cell_id)["source"]
+            now = str(source)
+            with suppress(KeyError, MergeConflict):
+                merged = merge(was[cell_id]["source"], now, theirs[cell_id]["source"])
+                if merged != now:
+                    rewrite(source, merged)
+        await self.save()
 
     async def _load(self) -> None:
         model = await ensure_async(
             self._contents.get(self.path, type="notebook", require_hash=True)
         )
+        self._show(model)
+
+    def _show(self, model: Mapping[str, Any]) -> None:
         self.notebook.set(model["content"])
         self.notebook.dirty = False
+        self._base = self.notebook.get()["cells"]
         self._know(model)
 
     async def _on_disk(self) -> Mapping[str, Any]:

@@ -603,19 +603,18 @@ async def test_a_clean_tab_that_missed_a_change_on_disk_reloads_first(
     assert edit.saved.saved
 
 
-async def test_a_tab_with_unsaved_work_does_not_overwrite_a_change_on_disk(
+async def test_a_tab_with_unsaved_work_takes_in_a_change_on_disk_beside_it(
     notebook: Notebook, tab: Tab, write: Write, file: Path
 ) -> None:
     tab.type("a", " # mine")
-    write("a.ipynb", [code("a", "pulled")])
+    write("a.ipynb", [code("a", "x = 1\ny = 2"), markdown("b", "pulled"), code("c", "print(x)")])
     edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
-    assert tab.source("a") == "x = 2\ny = 2 # mine"
-    assert not edit.saved.saved
-    assert "changed on disk" in edit.saved.note
-    assert cells_of(file)[0]["source"] == "pulled"
+    assert edit.saved.saved
+    assert tab.source("a") == cells_of(file)[0]["source"] == "x = 2\ny = 2 # mine"
+    assert tab.source("b") == cells_of(file)[1]["source"] == "pulled"
 
 
-async def test_another_tab_shows_what_was_saved_unless_it_has_unsaved_work(
+async def test_what_was_saved_in_one_tab_is_in_the_others_beside_their_unsaved_work(
     notebooks: Notebooks, contents: Any, tabs: Tabs, tab: Tab
 ) -> None:
     clean = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
@@ -624,7 +623,62 @@ async def test_another_tab_shows_what_was_saved_unless_it_has_unsaved_work(
     notebook = await notebooks.get("a.ipynb", client="page-1")
     await notebook.update("a", old_string="1", new_string="2")
     assert tab.source("a") == clean.source("a") == "x = 2\ny = 2"
-    assert dirty.source("a") == "x = 1\ny = 2 # theirs"
+    assert dirty.source("a") == "x = 2\ny = 2 # theirs"
+    await notebook.read()
+    assert tab.source("a") == "x = 2\ny = 2 # theirs"
+
+
+def lose(tab: Tab, tabs: Tabs) -> None:
+    """Its connection is lost while it has unsaved work."""
+    tabs.timeouts = Timeouts(reconnect=0.1)
+    tab.link.unsaved = True
+    tab.type("a", " # mine")
+    tab.cut()
+
+
+async def test_while_a_tab_with_unsaved_work_is_away_edits_are_refused_until_it_is_back(
+    notebook: Notebook, tab: Tab, tabs: Tabs, file: Path
+) -> None:
+    lose(tab, tabs)
+    for edit in (
+        lambda: notebook.update("a", old_string="1", new_string="2"),
+        lambda: notebook.move("a", index=2),
+        lambda: notebook.delete("c"),
+    ):
+        with pytest.raises(Busy, match="unsaved work and is away.*nothing was changed"):
+            await edit()
+    assert [cell.source for cell in await notebook.read()][0] == "x = 1\ny = 2"
+    assert cells_of(file)[0]["source"] == "x = 1\ny = 2"
+    tab.unsaved = True
+    tab.connect()
+    await notebook.update("a", old_string="1", new_string="2")
+    assert tab.source("a") == "x = 2\ny = 2 # mine"
+
+
+async def test_an_edit_goes_into_the_file_while_a_tab_is_away_if_the_caller_says_so(
+    notebooks: Notebooks, notebook: Notebook, tab: Tab, tabs: Tabs, file: Path
+) -> None:
+    lose(tab, tabs)
+    await notebooks.get("a.ipynb", while_away="write")
+    await notebook.update("b", old_string="# ", new_string="# new ")
+    assert cells_of(file)[1]["source"] == "# new é😀"
+    tab.connect()
+    assert [cell.source for cell in await notebook.read()][:2] == [
+        "x = 1\ny = 2 # mine",
+        "# new é😀",
+    ]
+
+
+@pytest.mark.parametrize("why", ["closed", "nothing to save", "gone for long"])
+async def test_nobody_waits_for_a_tab_that_has_nothing_to_come_back_with(
+    notebook: Notebook, tab: Tab, tabs: Tabs, file: Path, why: str
+) -> None:
+    tabs.timeouts = Timeouts(reconnect=0.1, away=0.0 if why == "gone for long" else 60.0)
+    tab.link.unsaved = why != "nothing to save"
+    tab.link.left = why == "closed"
+    tab.cut()
+    await notebook.update("a", old_string="1", new_string="2")
+    assert cells_of(file)[0]["source"] == "x = 2\ny = 2"
 
 
 async def test_the_tab_with_the_chat_is_preferred_then_the_last_active_one(

@@ -1,5 +1,5 @@
-"""A page that was away while somebody else worked in its file: both sides are kept, and what cannot be
-is shown and decided in the panel. JupyterLab never asks which side to lose.
+"""A page that was away while somebody else worked in its file: both sides are kept, and what cannot
+be is shown and decided in the panel. JupyterLab never asks which side to lose.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def away(open_page: OpenPage) -> OpenNotebook:
 def edit(notebook: OpenNotebook, cell: str, old: str, new: str) -> None:
     answer = notebook.lab.call(
         "PATCH",
-        f"notebooks/{quote(notebook.path)}/cells/{cell}",
+        f"notebooks/{quote(notebook.path)}/cells/{cell}?while_away=write",
         {"old_string": old, "new_string": new},
     )
     assert answer.status == 200, answer.body

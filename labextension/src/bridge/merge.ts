@@ -33,7 +33,7 @@ export interface IMerged {
 }
 
 /** The metadata without what belongs to the page. */
-export function ofFile(metadata: ReadonlyPartialJSONObject): ReadonlyPartialJSONObject {
+export function withoutTrust(metadata: ReadonlyPartialJSONObject): ReadonlyPartialJSONObject {
   return Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== OF_THE_PAGE));
 }
 
@@ -99,7 +99,7 @@ function mergeCell(
     [outputs ?? [], execution_count ?? null] as ReadonlyPartialJSONValue;
   const run = pick(base && ran(base), ran(mine), ran(theirs)) as [nbformat.IOutput[], number];
   const isOwnRun = JSONExt.deepEqual(run, ran(mine));
-  const metadata = mergeObjects(base?.metadata, mine.metadata, theirs.metadata);
+  const metadata = withoutTrust(mergeObjects(base?.metadata, mine.metadata, theirs.metadata));
   const attachments = pick(base?.attachments, mine.attachments, theirs.attachments);
   const trusted = (isOwnRun ? mine : theirs).metadata[OF_THE_PAGE];
   return {
@@ -123,8 +123,7 @@ export function mergeObjects(
 ): ReadonlyPartialJSONObject {
   const merged: Record<string, ReadonlyPartialJSONValue | undefined> = {};
   for (const key of new Set([...Object.keys(mine), ...Object.keys(theirs)])) {
-    const value =
-      key === OF_THE_PAGE ? mine[key] : pick(base?.[key] ?? null, mine[key], theirs[key]);
+    const value = pick(base?.[key] ?? null, mine[key], theirs[key]);
     if (value !== undefined) {
       merged[key] = value;
     }

@@ -5,7 +5,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { IMergeCell } from './merge';
-import { ofFile } from './merge';
+import { withoutTrust } from './merge';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
 
 /** The key of our metadata in a notebook, and the tag of cells that no model sees. */
@@ -201,7 +201,7 @@ export class OpenNotebooks {
     if (index < 0 && former) {
       shared.insertCell(shared.cells.length, {
         ...former,
-        metadata: ofFile(former.metadata)
+        metadata: withoutTrust(former.metadata)
       } as never);
     } else if (index >= 0 && source === null) {
       shared.deleteCell(index);

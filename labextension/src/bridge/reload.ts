@@ -5,7 +5,7 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import { JSONExt, UUID } from '@lumino/coreutils';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ICellConflict, IMergeCell } from './merge';
-import { identified, mergeCells, mergeObjects, ofFile } from './merge';
+import { identified, mergeCells, mergeObjects, withoutTrust } from './merge';
 import type { PageCells } from './pageCells';
 import { ofType } from './pageCells';
 
@@ -121,9 +121,9 @@ function change(
     wanted.outputs?.forEach((output, index) => code.updateOutputs(index, index, [output], cells));
     ydoc.transact(() => (code.execution_count = wanted.execution_count ?? null), cells);
   }
-  const metadata = ofFile(wanted.metadata);
+  const metadata = withoutTrust(wanted.metadata);
   const now = shared.getMetadata() as ReadonlyPartialJSONObject;
-  if (!JSONExt.deepEqual(metadata, ofFile(now))) {
+  if (!JSONExt.deepEqual(metadata, withoutTrust(now))) {
     const { trusted } = now;
     const all = trusted === undefined ? metadata : { ...metadata, trusted };
     ydoc.transact(() => shared.setMetadata(all as never), cells);
@@ -163,7 +163,7 @@ function run({ outputs, execution_count }: IMergeCell): unknown {
 /** What of a cell is in a file, whatever its format. */
 function lasting(cell: IMergeCell): unknown {
   const { cell_type, source, metadata, attachments } = cell;
-  return [cell_type, source, ofFile(metadata), run(cell), attachments ?? {}];
+  return [cell_type, source, withoutTrust(metadata), run(cell), attachments ?? {}];
 }
 
 function lastingMetadata(metadata: ReadonlyPartialJSONObject): ReadonlyPartialJSONObject {

@@ -3,24 +3,19 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { Contents } from '@jupyterlab/services';
 import type { YNotebook } from '@jupyter/ydoc';
-import { JSONExt, type JSONValue } from '@lumino/coreutils';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type * as Y from 'yjs';
 import type { ICellConflict } from './merge';
 import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';
 import { takeIn } from './reload';
+import { acknowledge, keepingDirty, unlessFrozen } from './sureSave';
 
-/** Milliseconds that a request may take after its page was frozen. */
-const PATIENCE = 2000;
 /** States of the file that are remembered as saved by this page. */
 const MOST_SAVED = 100;
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
-
-/** JupyterLab's own, for which it has no public name; `saves.spec.ts` fails when it has another one. */
-interface IInside {
-  _updateContentsModel?(file: Contents.IModel): void;
-}
 
 /** The file in the state that this page last loaded or saved. */
 interface IKnown extends IFileState {
@@ -49,12 +44,22 @@ export class FileAccess {
     private readonly _onConflicts: (conflicts: readonly ICellConflict[]) => void
   ) {
     this._hasLoaded();
+    (_context.model.sharedModel as YNotebook).ydoc.on('afterTransaction', this._onChanged);
     const save = _context.save.bind(_context);
     const once = async (): Promise<void> => {
       await this._takeIn().catch(() => undefined); // JupyterLab will tell what is wrong with the file
       this._sent = null;
-      await unlessFrozen(_context, _contents, () => keepingDirty(_context, save));
-      this._hasSaved();
+      const wasAhead = this._isAhead;
+      this._isAhead = false; // what is changed from here on may not be in what is sent
+      try {
+        await unlessFrozen(_context, _contents, () => keepingDirty(_context, save));
+        this._hasSaved();
+      } catch (error) {
+        this._isAhead ||= wasAhead;
+        throw error;
+      } finally {
+        this._aheadChanged.emit();
+      }
     };
     const checkpoint = _context.createCheckpoint.bind(_context);
     _context.createCheckpoint = () => this.inTurn(checkpoint); // JupyterLab makes one after each save of the user's
@@ -76,6 +81,16 @@ export class FileAccess {
   /** Whether something is under way. */
   get isBusy(): boolean {
     return this._last !== null;
+  }
+
+  /** Whether the notebook has anything that its file has not, but for what JupyterLab writes into each that it opens. */
+  get isAhead(): boolean {
+    return this._isAhead;
+  }
+
+  /** Emitted when `isAhead` may have changed. */
+  get aheadChanged(): ISignal<this, void> {
+    return this._aheadChanged;
   }
 
   /** The hash of the file as this page last loaded or saved it. */
@@ -145,6 +160,7 @@ export class FileAccess {
     }
     acknowledge(this._context, file);
     model.dirty = isAhead;
+    this._setAhead(isAhead);
     return isAhead;
   }
 
@@ -153,6 +169,25 @@ export class FileAccess {
     if (contentsModel?.hash) {
       const content = model.toJSON() as INotebookContent;
       this._know({ content, ids: this._cells.ids }, contentsModel);
+    }
+    this._setAhead(false);
+  }
+
+  private readonly _onChanged = ({ changed }: Y.Transaction): void => {
+    if (!this._isAhead) {
+      const { ydoc } = this._context.model.sharedModel as YNotebook;
+      const meta = ydoc.getMap('meta');
+      const ofJupyterLab = [ydoc.getMap('state'), meta, meta.get('metadata')];
+      if ([...changed.keys()].some((type: unknown) => !ofJupyterLab.includes(type))) {
+        this._setAhead(true);
+      }
+    }
+  };
+
+  private _setAhead(isAhead: boolean): void {
+    if (this._isAhead !== isAhead) {
+      this._isAhead = isAhead;
+      this._aheadChanged.emit();
     }
   }
 
@@ -183,79 +218,7 @@ export class FileAccess {
   private _last: Promise<unknown> | null = null;
   private _known: IKnown | null = null;
   private _sent: IFileState | null = null;
+  private _isAhead = false;
+  private readonly _aheadChanged = new Signal<this, void>(this);
   private readonly _saved = new Set<string>();
-}
-
-/**
- * Save, and once more if the page was frozen in the midst: of a request that was under way when Chromium froze the page
- * sometimes nothing is ever heard, and all saves after it would wait for it.
- */
-async function unlessFrozen(
-  context: Context,
-  contents: Contents.IManager,
-  save: () => Promise<void>
-): Promise<void> {
-  let giveUp!: () => void;
-  const silence = new Promise<'silent'>(resolve => (giveUp = () => resolve('silent')));
-  let frozen: unknown;
-  const onFreeze = (): unknown => (frozen = essence(context.model.toJSON()));
-  const onResume = (): unknown => setTimeout(giveUp, PATIENCE);
-  document.addEventListener('freeze', onFreeze);
-  document.addEventListener('resume', onResume);
-  try {
-    if ((await Promise.race([save(), silence])) === 'silent') {
-      await acknowledgeSent(context, contents, frozen);
-      await save();
-    }
-  } finally {
-    document.removeEventListener('freeze', onFreeze);
-    document.removeEventListener('resume', onResume);
-  }
-}
-
-/**
- * Let JupyterLab know the file where it is as this page has sent it: a save that has arrived and was never answered
- * would be taken for somebody else's, and the user asked what to do about it.
- */
-async function acknowledgeSent(
-  context: Context,
-  contents: Contents.IManager,
-  sent: unknown
-): Promise<void> {
-  const file = await contents.get(context.path, { content: true, hash: true });
-  if (JSONExt.deepEqual(essence(file.content) as JSONValue, sent as JSONValue)) {
-    acknowledge(context, file);
-  }
-}
-
-function acknowledge(context: Context, file: Contents.IModel): void {
-  (context as unknown as IInside)._updateContentsModel?.(file);
-}
-
-/** What is in the cells; the server adds and removes metadata. */
-function essence(notebook: unknown): unknown {
-  return (notebook as INotebookContent).cells.map(({ cell_type, outputs, source }) => ({
-    cell_type,
-    outputs: outputs ?? null,
-    source
-  }));
-}
-
-/** Save, and leave the notebook marked as changed if it was changed after its content was taken. */
-async function keepingDirty(context: Context, save: () => Promise<void>): Promise<void> {
-  const { ydoc } = context.model.sharedModel as YNotebook;
-  const state: unknown = ydoc.getMap('state'); // holds the mark itself, and nothing that is saved
-  let changed = false;
-  const watch = ({ changed: types }: Y.Transaction): void => {
-    changed ||= [...types.keys()].some(type => type !== state);
-  };
-  ydoc.on('afterTransaction', watch);
-  try {
-    await save();
-  } finally {
-    ydoc.off('afterTransaction', watch);
-  }
-  if (changed) {
-    context.model.dirty = true;
-  }
 }

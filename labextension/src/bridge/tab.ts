@@ -52,6 +52,7 @@ export class TabLink implements IDisposable {
         followTrust(context.model);
       } else {
         this._file = new FileAccess(context, _options.contents, this._cells, _options.onConflicts);
+        this._file.aheadChanged.connect(this._tellUnsaved, this);
         this.connect();
       }
     });
@@ -65,7 +66,7 @@ export class TabLink implements IDisposable {
     this._isDisposed = true;
     clearTimeout(this._timer);
     this._ydoc.off('update', this._forward);
-    this._socket?.close();
+    this._socket?.close(1000, 'closed'); // by the user: the server does not wait for this page
     this._structure.dispose();
     this._cells.dispose();
     Signal.clearData(this);
@@ -110,7 +111,8 @@ export class TabLink implements IDisposable {
       this._wasOpen = true;
       const { version } = context.model.sharedModel;
       const hello = { op: 'hello', protocol: PROTOCOL, path: context.path, client, version };
-      this._send({ ...hello, running: this._lent.ids });
+      this._told = this._file?.isAhead ?? false;
+      this._send({ ...hello, running: this._lent.ids, unsaved: this._told });
       if (isBack) {
         // Others may have worked in the file meanwhile. Where it cannot be read, the next save looks again.
         void this._file?.meet(this._options.autosave).catch(() => undefined);
@@ -126,6 +128,7 @@ export class TabLink implements IDisposable {
     };
     socket.onclose = () => {
       this._socket = null;
+      this._told = null;
       this._ydoc.off('update', this._forward);
       if (Date.now() - begun > LASTING) {
         this._attempt = 0;
@@ -229,6 +232,14 @@ export class TabLink implements IDisposable {
     }
   }
 
+  /** Should this page go away now, the server knows whether it has something to come back with. */
+  private _tellUnsaved({ isAhead }: FileAccess): void {
+    if (this._told !== null && isAhead !== this._told) {
+      this._told = isAhead;
+      this._send({ op: 'unsaved', unsaved: isAhead });
+    }
+  }
+
   private _onPathChanged(_: Context, path: string): void {
     this._send({ op: 'path', path });
   }
@@ -261,6 +272,7 @@ export class TabLink implements IDisposable {
   private _socket: WebSocket | null = null;
   private _attempt = 0;
   private _wasOpen = false;
+  private _told: boolean | null = null; // before the hello
   private _timer = 0;
   private _isDisposed = false;
 }

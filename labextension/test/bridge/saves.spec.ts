@@ -2,6 +2,7 @@ import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import { Context, type DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents } from '@jupyterlab/services';
+import { PageCells } from '../../src/bridge/pageCells';
 import { FileAccess } from '../../src/bridge/saves';
 
 const SOURCE = 'x = 1';
@@ -13,15 +14,23 @@ function open({ onDisk = SOURCE } = {}) {
   const sharedModel = YNotebook.create({ data: {} });
   const context = {
     path: 'a.ipynb',
-    model: { dirty: false, sharedModel, toJSON: () => notebook(SOURCE) },
+    model: { dirty: false, sharedModel, cells: [], toJSON: () => notebook(SOURCE) },
     save: () => new Promise<void>(resolve => ends.push(resolve)),
     createCheckpoint: () => Promise.resolve(),
+    revert: () => Promise.resolve(),
+    contentsModel: { hash: 'old', last_modified: '' },
     _updateContentsModel: (file: { hash: string }) => known.push(file.hash)
   };
-  const contents = { get: () => Promise.resolve({ content: notebook(onDisk), hash: 'new' }) };
+  const contents = {
+    get: (_: string, { content }: { content: boolean }) =>
+      Promise.resolve(content ? { content: notebook(onDisk), hash: 'new' } : { hash: 'old' })
+  };
+  const page = { model: () => context.model as unknown as INotebookModel, views: () => [] };
   const file = new FileAccess(
     context as unknown as DocumentRegistry.IContext<INotebookModel>,
-    contents as unknown as Contents.IManager
+    contents as unknown as Contents.IManager,
+    new PageCells({ ...page, isLent: () => false }),
+    () => undefined
   );
   return { context, ends, file, known };
 }
@@ -29,6 +38,8 @@ function open({ onDisk = SOURCE } = {}) {
 function notebook(source: string) {
   return { cells: [{ cell_type: 'code', source, outputs: [], metadata: {} }] };
 }
+
+const rest = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
 
 describe('FileAccess', () => {
   it('uses a name of JupyterLab that is still there', () => {
@@ -43,6 +54,7 @@ describe('FileAccess', () => {
     try {
       const { context, ends, known } = open({ onDisk });
       const save = context.save();
+      await jest.advanceTimersByTimeAsync(0); // the look at the file
       document.dispatchEvent(new Event('freeze'));
       document.dispatchEvent(new Event('resume'));
       await jest.advanceTimersByTimeAsync(2000);
@@ -57,10 +69,11 @@ describe('FileAccess', () => {
   it('lets one save follow the other, and one of many that wait', async () => {
     const { context, ends, file } = open();
     const all = [context.save(), context.save(), context.save()];
+    await rest();
     expect(ends).toHaveLength(1);
     ends[0]();
     await all[0];
-    await Promise.resolve();
+    await rest();
     expect(ends).toHaveLength(2);
     ends[1]();
     await Promise.all(all);
@@ -79,16 +92,16 @@ describe('FileAccess', () => {
       order.push('renamed');
     });
     saves.push(context.save().then(() => order.push('saved again')));
-    await Promise.resolve();
+    await rest();
     expect(order).toEqual([]);
     ends[0]();
     await saves[0];
-    await new Promise(resolve => setTimeout(resolve));
+    await rest();
     expect(order).toEqual(['saved', 'rename']);
     expect(ends).toHaveLength(1);
     endRename();
     await rename;
-    await new Promise(resolve => setTimeout(resolve));
+    await rest();
     ends[1]();
     await Promise.all(saves);
     expect(order).toEqual(['saved', 'rename', 'renamed', 'saved again']);
@@ -100,7 +113,7 @@ describe('FileAccess', () => {
     const failed = file.inTurn(() => Promise.reject(new Error('no')));
     const save = context.save();
     await expect(failed).rejects.toThrow('no');
-    await new Promise(resolve => setTimeout(resolve));
+    await rest();
     ends[0]();
     await save;
     expect(file.isBusy).toBe(false);
@@ -111,6 +124,7 @@ describe('FileAccess', () => {
     try {
       const { context, ends, file } = open();
       const save = context.save();
+      await jest.advanceTimersByTimeAsync(0); // the look at the file
       document.dispatchEvent(new Event('resume'));
       await jest.advanceTimersByTimeAsync(1999);
       expect(ends).toHaveLength(1);
@@ -129,6 +143,7 @@ describe('FileAccess', () => {
     try {
       const { context, ends } = open();
       const save = context.save();
+      await jest.advanceTimersByTimeAsync(0); // the look at the file
       document.dispatchEvent(new Event('resume'));
       ends[0]();
       await save;

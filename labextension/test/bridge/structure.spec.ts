@@ -1,6 +1,7 @@
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
+import { PageCells } from '../../src/bridge/pageCells';
 import { StructuralEdits } from '../../src/bridge/structure';
 
 let keys = 0;
@@ -25,11 +26,12 @@ function open() {
     stateChanged: new Signal<object, unknown>(view)
   });
   const model = { sharedModel: shared, dirty: false, cells: [] };
-  const edits = new StructuralEdits({
+  const cells = new PageCells({
     model: () => model as unknown as INotebookModel,
     views: () => [view as unknown as Notebook],
     isLent: () => false
   });
+  const edits = new StructuralEdits(cells);
   const ids = (): unknown[] => shared.cells.map(cell => cell.getId());
   const enter = (id: string, mode = 'edit'): void => {
     view.activeCell = { model: { id } };

@@ -1,0 +1,91 @@
+import type { YNotebook } from '@jupyter/ydoc';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { INotebookContent } from '@jupyterlab/nbformat';
+import type { INotebookModel } from '@jupyterlab/notebook';
+import type { Contents } from '@jupyterlab/services';
+import { JSONExt, type JSONValue } from '@lumino/coreutils';
+import type * as Y from 'yjs';
+
+/** Milliseconds that a request may take after its page was frozen. */
+const PATIENCE = 2000;
+type Context = DocumentRegistry.IContext<INotebookModel>;
+
+/** JupyterLab's own, for which it has no public name; `saves.spec.ts` fails when it has another one. */
+interface IInside {
+  _updateContentsModel?(file: Contents.IModel): void;
+}
+
+/**
+ * Save, and once more if the page was frozen in the midst: of a request that was under way when Chromium froze the page
+ * sometimes nothing is ever heard, and all saves after it would wait for it.
+ */
+export async function unlessFrozen(
+  context: Context,
+  contents: Contents.IManager,
+  save: () => Promise<void>
+): Promise<void> {
+  let giveUp!: () => void;
+  const silence = new Promise<'silent'>(resolve => (giveUp = () => resolve('silent')));
+  let frozen: unknown;
+  const onFreeze = (): unknown => (frozen = essence(context.model.toJSON()));
+  const onResume = (): unknown => setTimeout(giveUp, PATIENCE);
+  document.addEventListener('freeze', onFreeze);
+  document.addEventListener('resume', onResume);
+  try {
+    if ((await Promise.race([save(), silence])) === 'silent') {
+      await acknowledgeSent(context, contents, frozen);
+      await save();
+    }
+  } finally {
+    document.removeEventListener('freeze', onFreeze);
+    document.removeEventListener('resume', onResume);
+  }
+}
+
+/**
+ * Let JupyterLab know the file where it is as this page has sent it: a save that has arrived and was never answered
+ * would be taken for somebody else's, and the user asked what to do about it.
+ */
+async function acknowledgeSent(
+  context: Context,
+  contents: Contents.IManager,
+  sent: unknown
+): Promise<void> {
+  const file = await contents.get(context.path, { content: true, hash: true });
+  if (JSONExt.deepEqual(essence(file.content) as JSONValue, sent as JSONValue)) {
+    acknowledge(context, file);
+  }
+}
+
+/** Let JupyterLab know the file in this state, so that it does not ask about it. */
+export function acknowledge(context: Context, file: Contents.IModel): void {
+  (context as unknown as IInside)._updateContentsModel?.(file);
+}
+
+/** What is in the cells; the server adds and removes metadata. */
+function essence(notebook: unknown): unknown {
+  return (notebook as INotebookContent).cells.map(({ cell_type, outputs, source }) => ({
+    cell_type,
+    outputs: outputs ?? null,
+    source
+  }));
+}
+
+/** Save, and leave the notebook marked as changed if it was changed after its content was taken. */
+export async function keepingDirty(context: Context, save: () => Promise<void>): Promise<void> {
+  const { ydoc } = context.model.sharedModel as YNotebook;
+  const state: unknown = ydoc.getMap('state'); // holds the mark itself, and nothing that is saved
+  let changed = false;
+  const watch = ({ changed: types }: Y.Transaction): void => {
+    changed ||= [...types.keys()].some(type => type !== state);
+  };
+  ydoc.on('afterTransaction', watch);
+  try {
+    await save();
+  } finally {
+    ydoc.off('afterTransaction', watch);
+  }
+  if (changed) {
+    context.model.dirty = true;
+  }
+}

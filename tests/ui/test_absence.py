@@ -95,3 +95,43 @@ def test_a_page_in_which_nobody_typed_takes_what_is_new(away: OpenNotebook) -> N
     eventually(away.dirty, False.__eq__)
     assert away.saved() == away.sources()
     assert away.dialogs() == []
+
+
+def test_while_a_page_with_unsaved_work_is_away_edits_are_refused(away: OpenNotebook) -> None:
+    away.toggle_autosave()
+    away.edit("c0")
+    away.type(" # mine")
+    away.go_away()
+    answer = away.lab.call(
+        "PATCH",
+        f"notebooks/{quote(away.path)}/cells/c1",
+        {"old_string": "b = 2", "new_string": "b = 3"},
+    )
+    assert (answer.status, answer.body["reason"]) == (409, "busy")
+    assert "unsaved work and is away" in answer.body["message"]
+    away.return_()
+    away.wait_until_linked()
+    away.lab.edit(away.path, "c1", old_string="b = 2", new_string="b = 3")
+    assert away.sources() == {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}
+    away.toggle_autosave()
+
+
+def test_a_page_is_merged_with_what_was_edited_after_its_server_was_started_again(
+    away: OpenNotebook,
+) -> None:
+    away.edit("c0")
+    away.type(" # mine")
+    away.save()
+    away.go_away()
+    away.lab.kill()
+    away.type(" too")
+    away.lab.start()
+    edit(away, "c1", "b = 2", "b = 3")
+    away.dismiss_dialogs()  # JupyterLab's own: that its server and its kernel are gone
+    away.return_()
+    both = {"c0": "a = 1 # mine too", "c1": "b = 1\nb = 3", "c2": "c = 1"}
+    eventually(away.sources, both.__eq__)
+    away.dismiss_dialogs()
+    away.save()
+    assert away.saved() == both
+    assert away.dialogs() == []

@@ -148,15 +148,18 @@ def test_two_tabs_with_work_of_their_own_both_keep_it(
         person.type(f" + A{number}")
         agent.append()
     assert agent.done == [0, 1, 2, 3]
-    agent.told_the_truth(counted.saved()["c0"], person.typed)
-    assert other.sources() == {"c0": CELL, "c1": "other = 1 + unsaved"}
     other.page.bring_to_front()
-    other.page.keyboard.press("Control+s")  # Jupyter asks; nothing is written over
-    question = other.page.get_by_role("dialog")
-    question.get_by_role("button", name="Revert").click()
-    eventually(other.sources, lambda now: now == counted.sources())
-    assert other.ids() == ["c0", "c1"]
-    agent.told_the_truth(other.saved()["c0"], person.typed)
+    other.type(" too")
+    other.page.keyboard.press("Control+s")
+    eventually(other.dirty, False.__eq__)
+    agent.append()  # in this tab now: the person was here last
+    eventually(counted.sources, lambda now: now == other.sources())
+    for tab in (counted, other):
+        agent.told_the_truth(tab.sources()["c0"], person.typed)
+        assert tab.sources()["c1"] == "other = 1 + unsaved too"
+        assert tab.ids() == ["c0", "c1"]
+        assert tab.dialogs() == []
+    assert other.saved() == other.sources()
 
 
 def test_what_is_typed_while_a_second_tab_reloads_is_kept(

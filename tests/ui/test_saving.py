@@ -16,6 +16,7 @@ from playwright.sync_api import Route
 
 from tests.ui.conftest import OpenPage
 from tests.ui.page import OpenNotebook, eventually
+from tests.ui.panel import Panel
 
 RENAMES_IN_A_ROW = 10
 RENAMES = {
@@ -185,7 +186,7 @@ def test_an_earlier_file_that_the_tab_itself_saved_is_saved_again(quiet: OpenNot
 
 
 @pytest.mark.parametrize(("own", "later"), [(True, True), (False, False)])
-def test_a_doubtful_file_is_neither_loaded_nor_written_over_but_left_to_the_user(
+def test_of_a_file_that_went_back_nothing_is_taken_and_the_panel_shows_what_is_in_it(
     quiet: OpenNotebook, own: bool, later: bool
 ) -> None:
     file = quiet.lab.root / quiet.path
@@ -197,11 +198,18 @@ def test_a_doubtful_file_is_neither_loaded_nor_written_over_but_left_to_the_user
     quiet.save()
     put_back(file, content, later=later)
     edit = quiet.lab.edit(quiet.path, "c0", old_string="1", new_string="2")
-    assert edit["saved"] is False
-    assert "Ask the user" in edit["note"]
+    assert edit["saved"] is True
     assert quiet.sources() == {"c0": "x = 2", "c1": "print('x is', x)  # one two"}
-    assert file.read_bytes() == content
-    assert quiet.dirty()
+    assert quiet.saved() == quiet.sources()
+    card = (
+        Panel(quiet.page)
+        .open("auto")
+        .page.get_by_role("group", name="Changed here and in the file")
+    )
+    card.get_by_text("# one" if own else "# other", exact=False).first.wait_for()
+    card.get_by_role("button", name="Keep this page’s").click()
+    card.wait_for(state="detached")
+    assert quiet.dialogs() == []
 
 
 def test_a_later_file_of_somebody_else_is_loaded(quiet: OpenNotebook) -> None:
@@ -240,12 +248,13 @@ def test_what_a_person_does_to_cells_while_the_file_is_loaded_again_stays(
         done = quiet._list(kinds)
         held.let_go()
         eventually(held.pump, lambda _: answer.done())
-    assert quiet._list(kinds) == done
-    assert [[cell["type"], cell["source"]] for cell in answer.result().body["cells"]] == done
-    assert quiet.dirty()
-    edit = quiet.lab.edit(quiet.path, "c0", old_string="1", new_string="2")
-    assert edit["saved"] is False
-    assert b"x = 5" in file.read_bytes()
+    both = [[kind, source.replace("x = 1", "x = 5")] for kind, source in done]
+    assert quiet._list(kinds) == both
+    assert [[cell["type"], cell["source"]] for cell in answer.result().body["cells"]] == both
+    edit = quiet.lab.edit(quiet.path, "c0", old_string="5", new_string="6")
+    assert edit["saved"] is True
+    assert quiet.saved() == quiet.sources()
+    assert quiet.dialogs() == []
 
 
 def test_what_is_typed_into_a_notebook_without_cell_ids_while_it_is_loaded_again_stays(
@@ -271,5 +280,5 @@ def test_what_is_typed_into_a_notebook_without_cell_ids_while_it_is_loaded_again
         page.type("  # mine")
         held.let_go()
         eventually(held.pump, lambda _: answer.done())
-    assert page.sources()[second] == "print('x is', x)  # mine"
-    assert page.dirty()
+    assert [*page.sources().values()] == ["x = 5", "print('x is', x)  # mine"]
+    assert [cell.source for cell in page.on_disk().cells] == ["x = 5", "print('x is', x)  # mine"]

@@ -132,7 +132,8 @@ export class FileAccess {
    * is to be saved then.
    *
    * A state that this page saved itself and that is no later than what it knows was left behind by a save that went
-   * elsewhere: nothing of it is taken. Nor is anything of one that is later, but that is told: somebody has gone back.
+   * elsewhere: nothing of it is taken. Of one that is later, or of a stranger's that is earlier, nothing is taken either,
+   * but what is different there is told: somebody has gone back.
    */
   private async _takeIn(): Promise<boolean> {
     const { path, model } = this._context;
@@ -150,10 +151,11 @@ export class FileAccess {
     }
     const modified = Date.parse(file.last_modified);
     const isOwn = this._saved.has(file.hash);
+    const isLater = modified > (this._known?.modified ?? 0);
     let isAhead = true;
-    if (!isOwn || modified > (this._known?.modified ?? 0)) {
+    if (!isOwn || isLater) {
       const content = file.content as INotebookContent;
-      const taken = takeIn(this._cells, model, this._known, content, !isOwn);
+      const taken = takeIn(this._cells, model, this._known, content, isLater && !isOwn);
       isAhead = taken.isAhead;
       this._onConflicts(taken.conflicts);
       this._known = { content, ids: this._cells.ids, hash: file.hash, modified };

@@ -15,6 +15,7 @@ import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 import { ServerRunCells } from './serverRunCells';
 import { reload } from './reload';
+import { keepPlace } from './roomPlace';
 import { followTrust } from './roomTrust';
 import { FileAccess } from './saves';
 import { StructuralEdits } from './structure';
@@ -48,6 +49,7 @@ export class TabLink implements IDisposable {
     void context.ready.then(() => {
       if (context.model.collaborative) {
         followTrust(context.model);
+        keepPlace(context.model, () => _options.views().map(panel => panel.content));
       } else {
         this._file = new FileAccess(context, _options.contents);
         this.connect();

@@ -161,3 +161,29 @@ def test_a_cell_that_the_agent_replaces_keeps_the_focus_and_the_keys_of_who_has_
     assert notebook.sources()["c1"] == "y = 1WORD"
     assert notebook.ids().index("c1") == edit.get("index", 1)
     eventually(lambda: notebook.saved()["c1"], "y = 1WORD".__eq__)
+
+
+SAVE = """path => {
+  window.agentSaved = '';
+  agentTest.panel(path).context.save().then(
+    () => (window.agentSaved = 'saved'),
+    error => (window.agentSaved = String(error))
+  );
+}"""
+
+
+def test_who_saves_before_the_page_knows_of_our_save_is_not_asked_about_a_changed_file(
+    notebook: OpenNotebook,
+) -> None:
+    is_in_a_room(notebook)
+    notebook.hold_changes(in_room=True)
+    assert notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")["saved"]
+    assert notebook.held()
+    with notebook.page.expect_response(lambda response: "hash=1" in response.url):
+        notebook.page.evaluate(SAVE, notebook.path)
+    notebook.let_go()
+    came = eventually(
+        lambda: (notebook.page.evaluate("agentSaved"), notebook.dialogs()), any, timeout=20
+    )
+    assert came == ("saved", [])
+    assert notebook.saved()["c0"] == "x = 2"

@@ -8,6 +8,7 @@ import type {
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { Contents, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { awaitRooms } from './roomFile';
 import { TabLink } from './tab';
 import type { ITabBridge } from '../tokens';
 
@@ -29,6 +30,9 @@ export class TabBridge implements ITabBridge {
       window.addEventListener(event, this._act, { capture: true, passive: true });
     }
     this._renameInTurn(_services.contents);
+    awaitRooms(_services.contents, path =>
+      [...this._links.keys()].find(({ path: own, model }) => own === path && model.collaborative)
+    );
     window.addEventListener('focus', this._act);
     window.addEventListener('online', this._reconnect);
     document.addEventListener('visibilitychange', this._reconnect);

@@ -24,11 +24,24 @@ from pycrdt import (
 )
 from tornado.web import HTTPError
 
+from jupyter_agent.carriers.packages import brought_by
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.errors import Busy, UnreadableNotebook
 
 SUPPORTED = "3"
 """The major version of jupyter-server-ydoc whose names these are."""
+
+WITHOUT_DOCUMENTS = " && ".join(
+    (
+        "jupyter server extension disable jupyter_server_documents",
+        "jupyter labextension disable @jupyter-ai-contrib/server-documents",
+        "jupyter labextension disable @jupyter/docprovider-extension",
+        "jupyter labextension disable @jupyter/collaboration-extension",
+    )
+)
+"""What switches jupyter-server-documents 0.3 off. After the first command alone its pages ask a
+server that is not there, and JupyterLab opens no notebook ("File ID error").
+"""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
@@ -41,10 +54,13 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     is lost, or the room's text is.
     """
     if "yroom_manager" in settings:  # first: it stands in for jupyter_server_ydoc, too
+        bringers = ", ".join(brought_by("jupyter-server-documents"))
+        brought = f", brought by {bringers}," if bringers else ""
         raise Busy(
-            "Real-time collaboration (jupyter-server-documents) is on and keeps notebooks in "
-            "rooms that this version cannot work in. Nothing was changed. Start Jupyter without "
-            "that package, or with jupyter-collaboration in its place."
+            f"Real-time collaboration (jupyter-server-documents{brought}) is on and keeps "
+            "notebooks in rooms that this version cannot work in. Nothing was changed. This line "
+            "switches it off, for everything that uses it; start Jupyter again after it: "
+            f"`{WITHOUT_DOCUMENTS}`"
         )
     extension = settings.get("jupyter_server_ydoc")
     if extension is None or extension.disable_rtc:

@@ -22,6 +22,7 @@ import { Instructions } from './chat/instructions';
 import { Listing } from './chat/listing';
 import { Models } from './chat/models';
 import { ModeOffer } from './chat/modeOffer';
+import { Obstacle } from './chat/obstacle';
 import { Sharing } from './chat/sharing';
 import { ConversationUsage } from './chat/usage';
 import { Completion } from './composer/completion';
@@ -111,6 +112,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       offer: new ModeOffer(stateDB),
       reviews,
       sharing,
+      obstacle: new Obstacle(client),
       requestsOf: turnId => client.requests(turnId),
       notebooks,
       copied: new CopiedCells(notebooks),

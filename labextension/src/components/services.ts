@@ -9,6 +9,7 @@ import type { Assistant, IAssistantState } from '../chat/assistant';
 import type { IConversationState } from '../chat/conversation';
 import type { IListingState } from '../chat/listing';
 import type { IModelsState } from '../chat/models';
+import type { Obstacle } from '../chat/obstacle';
 import type { ModeOffer } from '../chat/modeOffer';
 import type { IQueueState } from '../chat/queue';
 import type { ISharing, Sharing } from '../chat/sharing';
@@ -32,6 +33,7 @@ export interface IServices {
   offer: ModeOffer;
   reviews: Reviews;
   sharing: Sharing;
+  obstacle: Obstacle;
   /** What was sent to the model in a turn. Rejects with RequestError. */
   requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
   notebooks: OpenNotebooks;
@@ -127,6 +129,11 @@ export function useNotebookInFront(): string | null {
 /** How much models get to see. */
 export function useSharing(): ISharing {
   return useStore(useServices().sharing, eachFrame);
+}
+
+/** Why no notebook can be worked in; empty where they can. */
+export function useObstacle(): string {
+  return useStore(useServices().obstacle, eachFrame);
 }
 
 /** The cells that are out of date, by notebook. */

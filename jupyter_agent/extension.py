@@ -18,6 +18,7 @@ from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.room_saving import RoomSaver
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
@@ -59,6 +60,8 @@ class JupyterAgent(ExtensionApp):
     """There once the server has started."""
     tidying: asyncio.Task[None] | None = None
     """The same: old copies of notebooks are dropped."""
+    saving: asyncio.Task[None] | None = None
+    """The same: rooms are saved while people type in them."""
     built = False
     """Whether the configuration could be used; Jupyter starts and stops us also where not."""
 
@@ -141,6 +144,13 @@ class JupyterAgent(ExtensionApp):
         min=0.1,
         config=True,
         help="Seconds that an open browser tab may take to confirm an edit; then it is refused.",
+    )
+    room_save_seconds = Float(
+        3.0,
+        min=0,
+        config=True,
+        help="Seconds after which what is typed in a room of jupyter-collaboration is saved while "
+        "people keep typing; 0 leaves it to jupyter-collaboration, which waits until they pause.",
     )
     verify_seconds = Float(
         600.0,
@@ -308,6 +318,10 @@ class JupyterAgent(ExtensionApp):
             return
         await self.runner.recover()
         self.tidying = asyncio.create_task(self._tidy())
+        if self.room_save_seconds:
+            rooms = partial(collaboration, serverapp.web_app.settings)
+            saver = RoomSaver(rooms, self.room_save_seconds, self.log)
+            self.saving = asyncio.create_task(saver.run())
         self.watchdog = Watchdog(self.log)
 
     async def _tidy(self) -> None:
@@ -339,9 +353,9 @@ class JupyterAgent(ExtensionApp):
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
-            if self.tidying is not None:
-                steps.push_async_callback(asyncio.wait, [self.tidying])
-                steps.callback(self.tidying.cancel)
+            for task in filter(None, (self.tidying, self.saving)):
+                steps.push_async_callback(asyncio.wait, [task])
+                steps.callback(task.cancel)
             steps.push_async_callback(self.models.close)
             steps.push_async_callback(self.services.notebooks.close)
             steps.push_async_callback(self.services.kernels.close)

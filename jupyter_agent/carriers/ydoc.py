@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Awareness,
+    Doc,
     YMessageType,
     YSyncMessageType,
     create_sync_message,
@@ -23,11 +24,24 @@ from pycrdt import (
 )
 from tornado.web import HTTPError
 
+from jupyter_agent.carriers.packages import brought_by
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.errors import Busy, UnreadableNotebook
 
 SUPPORTED = "3"
 """The major version of jupyter-server-ydoc whose names these are."""
+
+WITHOUT_DOCUMENTS = " && ".join(
+    (
+        "jupyter server extension disable jupyter_server_documents",
+        "jupyter labextension disable @jupyter-ai-contrib/server-documents",
+        "jupyter labextension disable @jupyter/docprovider-extension",
+        "jupyter labextension disable @jupyter/collaboration-extension",
+    )
+)
+"""What switches jupyter-server-documents 0.3 off. After the first command alone its pages ask a
+server that is not there, and JupyterLab opens no notebook ("File ID error").
+"""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
@@ -40,10 +54,13 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     is lost, or the room's text is.
     """
     if "yroom_manager" in settings:  # first: it stands in for jupyter_server_ydoc, too
+        bringers = ", ".join(brought_by("jupyter-server-documents"))
+        brought = f", brought by {bringers}," if bringers else ""
         raise Busy(
-            "Real-time collaboration (jupyter-server-documents) is on and keeps notebooks in "
-            "rooms that this version cannot work in. Nothing was changed. Start Jupyter without "
-            "that package, or with jupyter-collaboration in its place."
+            f"Real-time collaboration (jupyter-server-documents{brought}) is on and keeps "
+            "notebooks in rooms that this version cannot work in. Nothing was changed. This line "
+            "switches it off, for everything that uses it; start Jupyter again after it: "
+            f"`{WITHOUT_DOCUMENTS}`"
         )
     extension = settings.get("jupyter_server_ydoc")
     if extension is None or extension.disable_rtc:
@@ -87,6 +104,12 @@ class Collaboration:
         """Nobody else makes or removes the room of that name meanwhile."""
         async with self._extension._room_locks[name]:
             yield
+
+    def open(self) -> list[Room]:
+        """The rooms that documents are in now, whoever opened them."""
+        kind = import_module("jupyter_server_ydoc.rooms").DocumentRoom
+        rooms = self._extension.ywebsocket_server.rooms.values()
+        return [Room.of(room) for room in rooms if isinstance(room, kind) and room.ready]
 
     async def enter(self, file_id: str, pin: Pin) -> Room:
         """The room of that file, made if there is none, and kept for as long as the pin is in it.
@@ -263,10 +286,25 @@ class Room:
         return self.inside._save_delay is not None and (not wishes or any(wishes))
 
     @property
+    def postponed(self) -> bool:
+        """Whether it is about to save, once nothing has been changed for a while."""
+        coming = self.inside._saving_document
+        return coming is not None and not coming.done()
+
+    @property
+    def pause(self) -> float:
+        """For how many seconds nothing has to be changed before it saves by itself."""
+        return self.inside._save_delay or 0.0
+
+    @property
+    def written(self) -> object:
+        """When its file was written last, in whatever form the contents manager says it."""
+        return self.inside._file.last_modified
+
+    @property
     def unsaved(self) -> bool:
         """Whether it says that there is something to save, or is about to."""
-        coming = self.inside._saving_document
-        return bool(self.document.dirty) or (coming is not None and not coming.done())
+        return bool(self.document.dirty) or self.postponed
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""
@@ -288,19 +326,24 @@ class Room:
         await self.settle()
         room = self.inside
         scheduled = room._saving_document
-        content = room._document.get()  # not `aget`, in the midst of which cells come and go
+        copy: Doc[Any] = Doc()  # in the midst of reading the room's own, cells come and go
+        copy.apply_update(room.ydoc.get_update())
+        content = await type(room._document)(copy).aget()
+        model = {"format": room._file_format, "type": room._file_type, "content": content}
         try:
-            saved = await room._file.maybe_save_content(
-                {"format": "json", "type": "notebook", "content": content}
-            )
+            saved = await room._file.maybe_save_content(model)
         except import_module("jupyter_server_ydoc.utils").OutOfBandChanges:
             await room._on_outofband_change()
             return False
-        if saved is not None and room._saving_document is scheduled:
-            # Nobody changed anything since, and the room need not write the same once more.
-            if scheduled is not None:
-                scheduled.cancel()
-            async with room._update_lock:  # else this would be taken for a change
+        if saved is None:
+            return True
+        saved_all = room._saving_document is scheduled
+        if saved_all and scheduled is not None:
+            scheduled.cancel()  # nobody changed anything since: it would write the same once more
+        async with room._update_lock:  # else this would be taken for a change
+            if saved_all:
                 room._document.dirty = False
-                room._document.hash = saved["hash"]
+            # Also where somebody did: JupyterLab compares it with the file's, and asks the user
+            # about a change of the file where it is another.
+            room._document.hash = saved["hash"]
         return True

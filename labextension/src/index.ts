@@ -16,13 +16,13 @@ import { Announcements } from './api/announcements';
 import { AgentClient } from './api/client';
 import type { Mode } from './api/protocol';
 import { TabBridge } from './bridge/bridge';
-import { Conflicts } from './bridge/conflicts';
 import { OpenNotebooks } from './bridge/openNotebooks';
 import { Assistant } from './chat/assistant';
 import { Instructions } from './chat/instructions';
 import { Listing } from './chat/listing';
 import { Models } from './chat/models';
 import { ModeOffer } from './chat/modeOffer';
+import { Obstacle } from './chat/obstacle';
 import { Sharing } from './chat/sharing';
 import { ConversationUsage } from './chat/usage';
 import { Completion } from './composer/completion';
@@ -39,6 +39,7 @@ import { widenPanel } from './panel/panelWidth';
 import { untrusting } from './panel/sanitizer';
 import { actions } from './panel/slashActions';
 import { StatusItem } from './panel/statusItem';
+import { FileConflicts } from './review/fileConflicts';
 import { Marks } from './review/marks/marks';
 import { Reviews } from './review/reviews';
 import { Staleness } from './review/staleness';
@@ -57,12 +58,8 @@ const bridge: JupyterFrontEndPlugin<ITabBridge> = {
     notebooks: INotebookTracker,
     documents: IDocumentManager | null
   ) => {
-    const { serviceManager } = app;
-    const conflicts = new Conflicts(
-      `jupyter-agent:conflicts:${serviceManager.serverSettings.baseUrl}`
-    );
     const autosave = (): boolean => documents?.autosave ?? true;
-    return new TabBridge(notebooks, serviceManager, UUID.uuid4(), autosave, conflicts);
+    return new TabBridge(notebooks, app.serviceManager, UUID.uuid4(), autosave);
   }
 };
 
@@ -104,6 +101,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       new Instructions(client),
       new Listing(client)
     );
+    const { baseUrl } = app.serviceManager.serverSettings;
+    const conflicts = new FileConflicts(tabBridge, `jupyter-agent:conflicts:${baseUrl}`);
     const usage = new ConversationUsage(client, assistant);
     const slash = new Slash(actions(assistant, usage, trans), trans);
     const mentions = new Mentions(draft, notebooks, contents, client, trans);
@@ -119,7 +118,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       offer: new ModeOffer(stateDB),
       reviews,
       sharing,
-      conflicts: tabBridge.conflicts,
+      conflicts,
+      obstacle: new Obstacle(client),
       requestsOf: turnId => client.requests(turnId),
       notebooks,
       copied: new CopiedCells(notebooks),
@@ -138,13 +138,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     });
     app.shell.add(widget, 'right', { rank: 500, type: 'Assistant' });
     restorer?.add(widget, widget.id);
-    new News(
-      assistant,
-      tabBridge.conflicts,
-      widget,
-      () => app.shell.activateById(widget.id),
-      trans
-    );
+    new News(assistant, conflicts, widget, () => app.shell.activateById(widget.id), trans);
     void app.restored.then(() => widenPanelOnce(widget, stateDB));
     addCommands({ app, assistant, panel: widget, palette, trans });
     const errors = new ErrorButtons(

@@ -1,5 +1,7 @@
+import type * as nbformat from '@jupyterlab/nbformat';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Token } from '@lumino/coreutils';
-import type { Conflicts } from './bridge/conflicts';
+import type { ISignal } from '@lumino/signaling';
 import type { IRequest } from './api/request';
 
 /** The assistant of this page, for other extensions. */
@@ -16,12 +18,34 @@ export const IAssistant = new Token<IAssistant>(
   'The assistant of this page: ask it about the notebook in front.'
 );
 
+/** A cell as a file has it, with an id also where its format has none. */
+export interface IMergeCell {
+  id: string;
+  cell_type: string;
+  source: string;
+  metadata: ReadonlyPartialJSONObject;
+  outputs?: nbformat.IOutput[];
+  execution_count?: number | null;
+  attachments?: nbformat.IAttachments;
+}
+
+/** A cell that was changed in the page and in the file in ways that cannot both be in it. The page's is kept. */
+export interface ICellConflict {
+  cell: string;
+  /** Its text in the page; null where it was deleted there. */
+  mine: string | null;
+  /** The cell in the file; null where it was deleted there. */
+  theirs: IMergeCell | null;
+}
+
 /** The link between the server and the notebooks that are open on this page. */
 export interface ITabBridge {
   /** The id of this page load; turns started with it work in this page's notebooks. */
   readonly client: string;
-  /** Cells of which this page and the file could not both be kept. */
-  readonly conflicts: Conflicts;
+  /** Emitted with the cells of a notebook of which page and file could not both be kept. */
+  readonly conflicted: ISignal<ITabBridge, { notebook: string; cells: readonly ICellConflict[] }>;
+  /** Emitted with the former and the new path of an open notebook. */
+  readonly renamed: ISignal<ITabBridge, { former: string; notebook: string }>;
 }
 
 /** Provided by the plugin `jupyter-agent:tab-bridge`. */

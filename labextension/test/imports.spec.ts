@@ -13,9 +13,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   wording: ['api', 'bridge'],
   composer: ['store', 'api', 'bridge'],
   chat: ['store', 'api', 'tokens', 'bridge', 'composer'],
-  review: ['store', 'api', 'bridge', 'wording', 'chat'],
+  review: ['store', 'api', 'tokens', 'bridge', 'wording', 'chat'],
   components: ['store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
-  panel: ['api', 'wording', 'composer', 'chat', 'components']
+  panel: ['api', 'wording', 'composer', 'chat', 'review', 'components']
 };
 
 /** Each source file with those it imports, for types too, at once or later. */

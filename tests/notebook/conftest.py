@@ -84,7 +84,7 @@ def jp_server_config(tmp_path: Path) -> dict[str, Any]:
 def room_server(
     jp_serverapp: Any, http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: Any
 ) -> rooms.RoomServer:
-    return rooms.RoomServer(jp_serverapp, jp_http_port, jp_base_url, jp_auth_header)
+    return rooms.RoomServer(jp_http_port, jp_base_url, jp_auth_header, jp_serverapp)
 
 
 @pytest.fixture

@@ -46,13 +46,39 @@ def config(folder: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class RoomServer:
-    """The running server."""
+class Site:
+    """Where a server with rooms is reached."""
 
-    app: Any
     port: int
     base_url: str
     headers: Mapping[str, str]
+
+    async def request(self, method: str, route: str, body: Any) -> Any:
+        response = await AsyncHTTPClient().fetch(
+            HTTPRequest(
+                f"http://localhost:{self.port}{self.base_url}{route}",
+                method=method,
+                headers=dict(self.headers),
+                body=json.dumps(body),
+            )
+        )
+        return json.loads(response.body)
+
+    async def connect(self, route: str, hear: Any) -> WebSocketClientConnection:
+        url = f"ws://localhost:{self.port}{self.base_url}{route}"
+        request = HTTPRequest(url, headers=dict(self.headers))
+        return await websocket_connect(request, on_message_callback=hear)
+
+    async def rename(self, path: str, to: str) -> None:
+        """Through the server, as from Lab's file browser."""
+        await self.request("PATCH", f"api/contents/{quote(path)}", {"path": to})
+
+
+@dataclass(frozen=True)
+class RoomServer(Site):
+    """The server that runs in this process."""
+
+    app: Any
 
     @property
     def contents(self) -> Any:
@@ -89,33 +115,13 @@ class RoomServer:
         """What `Notebooks` takes as `rooms`."""
         return collaboration(self.app.web_app.settings)
 
-    async def request(self, method: str, route: str, body: Any) -> Any:
-        response = await AsyncHTTPClient().fetch(
-            HTTPRequest(
-                f"http://localhost:{self.port}{self.base_url}{route}",
-                method=method,
-                headers=dict(self.headers),
-                body=json.dumps(body),
-            )
-        )
-        return json.loads(response.body)
-
-    async def connect(self, route: str, hear: Any) -> WebSocketClientConnection:
-        url = f"ws://localhost:{self.port}{self.base_url}{route}"
-        request = HTTPRequest(url, headers=dict(self.headers))
-        return await websocket_connect(request, on_message_callback=hear)
-
-    async def rename(self, path: str, to: str) -> None:
-        """Through the server, as from Lab's file browser."""
-        await self.request("PATCH", f"api/contents/{quote(path)}", {"path": to})
-
 
 class Person(Page):
     """A notebook open in a page of JupyterLab with real-time collaboration."""
 
     behind = False
 
-    def __init__(self, server: RoomServer, path: str) -> None:
+    def __init__(self, server: Site, path: str) -> None:
         super().__init__(path)
         self._heard: list[str | bytes | None] = []
         self._awareness = Awareness(self.notebook.ydoc)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.carriers import Notebooks, Place, Tabs, room, room_cursors, ydoc
+from jupyter_agent.carriers.packages import brought_by
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
@@ -52,13 +54,39 @@ async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     settings |= {"yroom_manager": object(), "jupyter_server_ydoc": object()}
     with pytest.raises(Busy, match="jupyter-server-documents"):
         await held.read()
-    with pytest.raises(Busy, match="without that package"):
+    with pytest.raises(Busy, match="`jupyter server extension disable jupyter_server_docum"):
         await held.update("b2", old_string="1", new_string="2")
     with pytest.raises(Busy, match="Nothing was changed"):
         await notebooks.create("new.ipynb")
     assert [path.name for path in root.glob("*.ipynb")] == ["sales.ipynb"]
     assert "x = 1" in (root / "sales.ipynb").read_text()
     await notebooks.close()
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An assistant that needs a package of its own, which needs jupyter-server-documents."""
+    needs = {
+        "some_assistant": ["Some.Assistant-Rooms>=1; python_version>'3'"],
+        "some_assistant_rooms": ["jupyter_server_documents<1,>=0.3", "rich"],
+        "other_assistant": ['jupyter-server-documents; extra == "rooms"'],
+        "jupyter_server_documents": ["jupyter-collaboration-ui"],
+    }
+    for name, requirements in needs.items():
+        folder = tmp_path / "packages" / f"{name}-1.0.dist-info"
+        folder.mkdir(parents=True)
+        lines = [f"Requires-Dist: {requirement}" for requirement in requirements]
+        metadata = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", *lines, ""]
+        (folder / "METADATA").write_text("\n".join(metadata))
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    brought_by.cache_clear()
+    yield
+    brought_by.cache_clear()
+
+
+def test_what_brought_another_backend_is_named(installed: None) -> None:
+    with pytest.raises(Busy, match=r"documents, brought by some-assistant,\) is on"):
+        collaboration({"yroom_manager": object()})
 
 
 async def test_with_another_version_of_the_package_notebooks_are_refused(

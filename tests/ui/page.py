@@ -30,12 +30,16 @@ window.agentTest = {
 
 WATCH_SOCKETS = """
 window.agentSockets = [];
+window.agentRooms = [];
 window.WebSocket = class extends WebSocket {
   constructor(url, protocols) {
     const isGone = window.agentOffline && String(url).includes('api/agent/tab');
     super(isGone ? 'ws://127.0.0.1:9/' : url, protocols);
     if (String(url).includes('api/agent/tab')) {
       window.agentSockets.push(this);
+    }
+    if (String(url).includes('api/collaboration/room/json:notebook')) {
+      window.agentRooms.push(this);
     }
   }
 };
@@ -61,12 +65,19 @@ Object.defineProperty(window, 'jupyterapp', {
 takes the focus once more."""
 
 
-HOLD = """() => {
-  const socket = agentSockets.at(-1);
+HOLD = """inRoom => {
+  const socket = (inRoom ? agentRooms : agentSockets).at(-1);
+  const isUpdate = data => {
+    if (!inRoom) {
+      return typeof data !== 'string';
+    }
+    const [message, kind] = new Uint8Array(data);
+    return message === 0 && kind === 2;
+  };
   const deliver = socket.onmessage;
   window.agentHeld = [];
   socket.onmessage = event => {
-    if (agentHeld.length || typeof event.data !== 'string') {
+    if (agentHeld.length || isUpdate(event.data)) {
       agentHeld.push(event);
     } else {
       deliver(event);
@@ -271,9 +282,9 @@ class OpenNotebook:
         """The network is back: the page does not sit out its pause."""
         self.page.evaluate("() => void window.dispatchEvent(new Event('online'))")
 
-    def hold_changes(self) -> None:
+    def hold_changes(self, *, in_room: bool = False) -> None:
         """From the next change that the server makes on, the page hears nothing of it."""
-        self.page.evaluate(HOLD)
+        self.page.evaluate(HOLD, in_room)
 
     def held(self) -> int:
         """How much it has not heard."""

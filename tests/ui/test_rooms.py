@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -134,3 +135,55 @@ def test_nothing_that_is_typed_is_lost_while_the_agent_rewrites(
     nothing_is_lost(notebook, person, agent)
     assert agent.refused < ROUNDS / 2
     assert notebook.dialogs() == []
+
+
+@pytest.mark.parametrize(
+    "edit", [{"index": 2}, {"index": 0}, {"type": "markdown"}], ids=["down", "up", "retyped"]
+)
+def test_a_cell_that_the_agent_replaces_keeps_the_focus_and_the_keys_of_who_has_just_clicked_in(
+    open_page: OpenPage, edit: dict[str, Any]
+) -> None:
+    notebook = open_page(["x = 0", "y = 1", "z = 2"])
+    is_in_a_room(notebook)
+    notebook.edit("c0")
+    notebook.hold_changes(in_room=True)
+    cell = f"notebooks/{notebook.path}/cells/c1"
+    method, route = ("PATCH", cell) if "type" in edit else ("POST", f"{cell}/move")
+    with ThreadPoolExecutor(1) as thread:
+        work = thread.submit(notebook.lab.call, method, route, edit)
+        eventually(notebook.held, bool)
+        notebook.edit("c1")  # the server has moved it, and the page does not know yet
+        answer = work.result()
+    assert answer.status == 200, answer
+    notebook.let_go()
+    notebook.type("WORD")
+    assert notebook.cursor() == ("c1", len("y = 1WORD"))
+    assert notebook.sources()["c1"] == "y = 1WORD"
+    assert notebook.ids().index("c1") == edit.get("index", 1)
+    eventually(lambda: notebook.saved()["c1"], "y = 1WORD".__eq__)
+
+
+SAVE = """path => {
+  window.agentSaved = '';
+  agentTest.panel(path).context.save().then(
+    () => (window.agentSaved = 'saved'),
+    error => (window.agentSaved = String(error))
+  );
+}"""
+
+
+def test_who_saves_before_the_page_knows_of_our_save_is_not_asked_about_a_changed_file(
+    notebook: OpenNotebook,
+) -> None:
+    is_in_a_room(notebook)
+    notebook.hold_changes(in_room=True)
+    assert notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")["saved"]
+    assert notebook.held()
+    with notebook.page.expect_response(lambda response: "hash=1" in response.url):
+        notebook.page.evaluate(SAVE, notebook.path)
+    notebook.let_go()
+    came = eventually(
+        lambda: (notebook.page.evaluate("agentSaved"), notebook.dialogs()), any, timeout=20
+    )
+    assert came == ("saved", [])
+    assert notebook.saved()["c0"] == "x = 2"

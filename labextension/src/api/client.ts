@@ -179,6 +179,12 @@ export class AgentClient {
     return (await this._read<{ share: Share }>('status')).share;
   }
 
+  /** Why no notebook of this server can be worked in; empty where they can. */
+  async obstacle(): Promise<string> {
+    const { carriers, notes } = await this._read<{ carriers: string[]; notes: string[] }>('status');
+    return carriers.length ? '' : notes[0];
+  }
+
   /** The cells of a notebook whose outputs no longer follow from the code above. */
   async stale(notebook: string): Promise<IStaleCell[]> {
     const path = `notebooks/${URLExt.encodeParts(notebook)}?outputs=none`;

@@ -9,9 +9,10 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { Contents, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import { Signal } from '@lumino/signaling';
+import { awaitRooms } from './roomFile';
 import { TabLink } from './tab';
-import type { Conflicts } from './conflicts';
-import type { ITabBridge } from '../tokens';
+import type { ICellConflict, ITabBridge } from '../tokens';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
@@ -21,8 +22,7 @@ export class TabBridge implements ITabBridge {
     private readonly _notebooks: INotebookTracker,
     private readonly _services: ServiceManager.IManager,
     readonly client: string,
-    private readonly _autosave: () => boolean,
-    readonly conflicts: Conflicts
+    private readonly _autosave: () => boolean
   ) {
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
@@ -33,9 +33,20 @@ export class TabBridge implements ITabBridge {
     }
     this._renameInTurn(_services.contents);
     this._noteSaves(_services.contents);
+    awaitRooms(_services.contents, path =>
+      [...this._links.keys()].find(({ path: own, model }) => own === path && model.collaborative)
+    );
     window.addEventListener('focus', this._act);
     window.addEventListener('online', this._reconnect);
     document.addEventListener('visibilitychange', this._reconnect);
+  }
+
+  get conflicted(): ITabBridge['conflicted'] {
+    return this._conflicted;
+  }
+
+  get renamed(): ITabBridge['renamed'] {
+    return this._renamed;
   }
 
   /** A notebook's file is not saved while it, or a folder that it is in, is renamed. */
@@ -85,12 +96,12 @@ export class TabBridge implements ITabBridge {
       view,
       views,
       autosave: this._autosave,
-      onConflicts: conflicts => this.conflicts.add(context.path, conflicts)
+      onConflicts: cells => this._conflicted.emit({ notebook: context.path, cells })
     });
-    let known = context.path;
-    context.pathChanged.connect((_, path) => {
-      this.conflicts.moved(known, path);
-      known = path;
+    let former = context.path;
+    context.pathChanged.connect((_, notebook) => {
+      this._renamed.emit({ former, notebook });
+      former = notebook;
     });
     this._links.set(context, link);
     context.disposed.connect(this._unlink, this);
@@ -130,6 +141,11 @@ export class TabBridge implements ITabBridge {
     this._touch();
   };
 
+  private readonly _conflicted = new Signal<
+    this,
+    { notebook: string; cells: readonly ICellConflict[] }
+  >(this);
+  private readonly _renamed = new Signal<this, { former: string; notebook: string }>(this);
   private readonly _links = new Map<Context, TabLink>();
   private _lastAct = 0;
 }

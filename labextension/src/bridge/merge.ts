@@ -6,26 +6,7 @@ import type * as nbformat from '@jupyterlab/nbformat';
 import { JSONExt } from '@lumino/coreutils';
 import type { ReadonlyPartialJSONObject, ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { diffArrays } from 'diff';
-
-/** A cell as a file has it, with an id also where its format has none. */
-export interface IMergeCell {
-  id: string;
-  cell_type: string;
-  source: string;
-  metadata: ReadonlyPartialJSONObject;
-  outputs?: nbformat.IOutput[];
-  execution_count?: number | null;
-  attachments?: nbformat.IAttachments;
-}
-
-/** A cell that was changed in the page and in the file in ways that cannot both be in it. The page's is kept. */
-export interface ICellConflict {
-  cell: string;
-  /** Its text in the page; null where it was deleted there. */
-  mine: string | null;
-  /** The cell in the file; null where it was deleted there. */
-  theirs: IMergeCell | null;
-}
+import type { ICellConflict, IMergeCell } from '../tokens';
 
 export interface IMerged {
   cells: IMergeCell[];

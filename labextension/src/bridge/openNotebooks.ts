@@ -4,7 +4,7 @@ import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/note
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
-import type { IMergeCell } from './merge';
+import type { IMergeCell } from '../tokens';
 import { withoutTrust } from './merge';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
 

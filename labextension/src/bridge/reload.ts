@@ -4,7 +4,7 @@ import type { ICell, INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import { JSONExt, UUID } from '@lumino/coreutils';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import type { ICellConflict, IMergeCell } from './merge';
+import type { ICellConflict, IMergeCell } from '../tokens';
 import { identified, mergeCells, mergeObjects, withoutTrust } from './merge';
 import type { PageCells } from './pageCells';
 import { ofType } from './pageCells';

@@ -6,7 +6,7 @@ import type { YNotebook } from '@jupyter/ydoc';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type * as Y from 'yjs';
-import type { ICellConflict } from './merge';
+import type { ICellConflict } from '../tokens';
 import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';
 import { takeIn } from './reload';

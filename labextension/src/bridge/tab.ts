@@ -15,8 +15,9 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 import { ServerRunCells } from './serverRunCells';
+import { keepPlace } from './roomPlace';
 import { followTrust } from './roomTrust';
-import type { ICellConflict } from './merge';
+import type { ICellConflict } from '../tokens';
 import { PageCells } from './pageCells';
 import { FileAccess } from './saves';
 import { StructuralEdits } from './structure';
@@ -50,6 +51,7 @@ export class TabLink implements IDisposable {
     void context.ready.then(() => {
       if (context.model.collaborative) {
         followTrust(context.model);
+        keepPlace(context.model, () => _options.views().map(panel => panel.content));
       } else {
         this._file = new FileAccess(context, _options.contents, this._cells, _options.onConflicts);
         this._file.aheadChanged.connect(this._tellUnsaved, this);

@@ -9,6 +9,7 @@ import { Help } from './Help';
 import { TrustInstructions } from './Instructions';
 import { Log } from './Log';
 import { Models } from './Models';
+import { Obstacle } from './Obstacle';
 import type { IServices } from './services';
 import { Services, useAssistant, useServices } from './services';
 import { KeptBack } from './Sharing';
@@ -59,6 +60,7 @@ function Panel(): React.JSX.Element {
       {guarded(<TrustInstructions />)}
       {guarded(<Waiting />)}
       {guarded(<KeptBack />)}
+      {guarded(<Obstacle />)}
       {guarded(<Composer />)}
       {guarded(<Usage />)}
     </div>

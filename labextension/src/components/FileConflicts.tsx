@@ -1,6 +1,6 @@
 import * as React from 'react';
-import type { IFileConflict } from '../bridge/conflicts';
 import { diffLines } from '../review/diff';
+import type { IFileConflict } from '../review/fileConflicts';
 import { legible } from '../wording/oddCharacters';
 import { Diff } from './Code';
 import { useAssistant, useFileConflicts, useNotebookInFront, useServices } from './services';

@@ -4,12 +4,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import type { ISentRequest } from '../api/protocol';
 import type { IInstructionsState } from '../chat/instructions';
-import type { Conflicts, IFileConflict } from '../bridge/conflicts';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant, IAssistantState } from '../chat/assistant';
 import type { IConversationState } from '../chat/conversation';
 import type { IListingState } from '../chat/listing';
 import type { IModelsState } from '../chat/models';
+import type { Obstacle } from '../chat/obstacle';
 import type { ModeOffer } from '../chat/modeOffer';
 import type { IQueueState } from '../chat/queue';
 import type { ISharing, Sharing } from '../chat/sharing';
@@ -18,6 +18,7 @@ import type { Completion, ICompletionState } from '../composer/completion';
 import type { CopiedCells } from '../composer/copiedCells';
 import type { IDraft } from '../composer/draft';
 import type { Slash } from '../composer/slash';
+import type { FileConflicts, IFileConflict } from '../review/fileConflicts';
 import type { IPending, Reviews } from '../review/reviews';
 import type { StaleCells, Staleness } from '../review/staleness';
 import type { Store } from '../store';
@@ -33,7 +34,8 @@ export interface IServices {
   offer: ModeOffer;
   reviews: Reviews;
   sharing: Sharing;
-  conflicts: Conflicts;
+  conflicts: FileConflicts;
+  obstacle: Obstacle;
   /** What was sent to the model in a turn. Rejects with RequestError. */
   requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
   notebooks: OpenNotebooks;
@@ -134,6 +136,11 @@ export function useSharing(): ISharing {
 /** The cells of which page and file could not both be kept. */
 export function useFileConflicts(): readonly IFileConflict[] {
   return useStore(useServices().conflicts, atOnce);
+}
+
+/** Why no notebook can be worked in; empty where they can. */
+export function useObstacle(): string {
+  return useStore(useServices().obstacle, eachFrame);
 }
 
 /** The cells that are out of date, by notebook. */

@@ -2,11 +2,11 @@ import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { NOTIFICATION_MS } from '../api/notifyErrors';
-import type { Conflicts } from '../bridge/conflicts';
 import type { IChange } from '../api/protocol';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
 import type { ConversationEvent } from '../chat/conversationEvents';
+import type { FileConflicts } from '../review/fileConflicts';
 import type { AssistantPanel } from './panel';
 
 const NEWS_CLASS = 'jp-Agent-news';
@@ -21,7 +21,7 @@ export class News {
   /** @param _show - Shows the panel. */
   constructor(
     private readonly _assistant: Assistant,
-    conflicts: Conflicts,
+    conflicts: FileConflicts,
     private readonly _panel: AssistantPanel,
     private readonly _show: () => void,
     private readonly _trans: TranslationBundle
@@ -34,7 +34,7 @@ export class News {
   }
 
   /** A cell of which page and file could not both be kept. */
-  private _onConflicts({ state: { length } }: Conflicts): void {
+  private _onConflicts({ state: { length } }: FileConflicts): void {
     if (length > this._decisions && !this._isVisible) {
       this._notify(
         this._trans.__('A cell was changed here and in its file. Decide which to keep.'),

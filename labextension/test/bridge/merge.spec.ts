@@ -1,5 +1,5 @@
 import { identified, mergeCells, mergeText } from '../../src/bridge/merge';
-import type { IMergeCell } from '../../src/bridge/merge';
+import type { IMergeCell } from '../../src/tokens';
 
 /** Code cells from their texts by id. */
 function cells(texts: Record<string, string>, more: Partial<IMergeCell> = {}): IMergeCell[] {

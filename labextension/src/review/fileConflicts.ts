@@ -1,5 +1,5 @@
 import { Store } from '../store';
-import type { ICellConflict } from './merge';
+import type { ICellConflict, ITabBridge } from '../tokens';
 
 /** A cell whose version in the page was kept although the file had another one. */
 export interface IFileConflict extends ICellConflict {
@@ -8,14 +8,19 @@ export interface IFileConflict extends ICellConflict {
 }
 
 /** What the user has to decide because page and file could not both be kept. Outlives the page. */
-export class Conflicts extends Store<readonly IFileConflict[]> {
+export class FileConflicts extends Store<readonly IFileConflict[]> {
   /** @param _key - Where in the browser's storage they are kept. */
-  constructor(private readonly _key: string) {
+  constructor(
+    bridge: ITabBridge,
+    private readonly _key: string
+  ) {
     super(stored(_key));
+    bridge.conflicted.connect((_, { notebook, cells }) => this._add(notebook, cells));
+    bridge.renamed.connect((_, { former, notebook }) => this._rename(former, notebook));
   }
 
   /** Later ones take the place of earlier ones of the same cell. */
-  add(notebook: string, conflicts: readonly ICellConflict[]): void {
+  private _add(notebook: string, conflicts: readonly ICellConflict[]): void {
     if (conflicts.length) {
       const again = new Set(conflicts.map(({ cell }) => cell));
       const others = this.state.filter(
@@ -30,8 +35,7 @@ export class Conflicts extends Store<readonly IFileConflict[]> {
     this._keep(this.state.filter(one => one !== conflict));
   }
 
-  /** The notebook has another path now. */
-  moved(old: string, path: string): void {
+  private _rename(old: string, path: string): void {
     if (this.state.some(({ notebook }) => notebook === old)) {
       this._keep(this.state.map(one => (one.notebook === old ? { ...one, notebook: path } : one)));
     }

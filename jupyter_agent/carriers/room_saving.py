@@ -1,0 +1,86 @@
+"""Saves rooms in which people type without a pause.
+
+jupyter-collaboration saves a room some time after the last change, so people who keep typing put
+that off for as long as they do. A server that is killed then loses all of it: when it starts
+again, the file beats what the room had stored. (`DocumentRoom._on_document_change` and
+`initialize` of jupyter-server-ydoc 3.0)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tornado.web import HTTPError
+
+from jupyter_agent.carriers.ydoc import Collaboration, Room
+from jupyter_agent.errors import Busy
+
+LOOKS = 6
+"""How often it looks at the rooms within the time after which they are saved."""
+
+
+class RoomSaver:
+    """Saves each room whose oldest unsaved change is older than some seconds."""
+
+    def __init__(
+        self, rooms: Callable[[], Collaboration | None], seconds: float, log: logging.Logger
+    ) -> None:
+        """`rooms` is asked at each look, and may raise Busy; a room that is configured to wait
+        longer than `seconds` after a change is not saved before that.
+        """
+        self._rooms = rooms
+        self._seconds = seconds
+        self._log = log
+        self._unsaved: WeakKeyDictionary[Any, _Unsaved] = WeakKeyDictionary()
+        """By what is inside of the room."""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        pause = self._seconds / LOOKS
+        before = time.monotonic()
+        async with asyncio.TaskGroup() as saves:
+            while True:
+                await asyncio.sleep(pause)
+                with suppress(Busy):  # rooms that we cannot work in
+                    rooms = self._rooms()
+                    for room in rooms.open() if rooms is not None else ():
+                        if self._is_due(room, since=before, until=time.monotonic() + pause):
+                            self._unsaved[room.inside].saving = True
+                            saves.create_task(self._save(room))
+                before = time.monotonic()
+
+    def _is_due(self, room: Room, *, since: float, until: float) -> bool:
+        """Whether it would wait too long if it were saved only at the next look. What was not seen
+        unsaved at the last look has been so `since` then at most.
+        """
+        if not (room.postponed and room.saves):
+            self._unsaved.pop(room.inside, None)
+            return False
+        unsaved = self._unsaved.get(room.inside)
+        if unsaved is None or (unsaved.written != room.written and not unsaved.saving):
+            unsaved = self._unsaved[room.inside] = _Unsaved(since, room.written)
+        return not unsaved.saving and until - unsaved.since > max(self._seconds, room.pause)
+
+    async def _save(self, room: Room) -> None:
+        begun = time.monotonic()
+        try:
+            await room.save()
+        except (HTTPError, OSError, RuntimeError) as error:
+            self._log.warning("The room of %s could not be saved: %s", room.document.path, error)
+        self._unsaved[room.inside] = _Unsaved(begun, room.written)
+
+
+@dataclass
+class _Unsaved:
+    since: float
+    """When the first change was made that is in no file (`time.monotonic`), or earlier."""
+    written: object
+    """What the room said then of the last time that it was written."""
+    saving: bool = False

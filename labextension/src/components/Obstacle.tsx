@@ -1,0 +1,18 @@
+import * as React from 'react';
+import { useAssistant, useObstacle } from './services';
+
+/** Says why no notebook can be worked in; nothing where they can. Between backticks the server says what to enter. */
+export function Obstacle(): React.JSX.Element | null {
+  const { view } = useAssistant();
+  const obstacle = useObstacle();
+  if (view !== 'conversation' || !obstacle) {
+    return null;
+  }
+  return (
+    <p role="alert" className="jp-Agent-failure">
+      {obstacle
+        .split('`')
+        .map((text, index) => (index % 2 ? <code key={index}>{text}</code> : text))}
+    </p>
+  );
+}

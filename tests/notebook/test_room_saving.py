@@ -1,0 +1,171 @@
+"""People who type in a room without a pause: what they lose when the server is killed, and that
+nothing else suffers from saving it in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tornado.web import HTTPError
+
+from jupyter_agent.carriers import Notebooks
+from jupyter_agent.carriers.room_saving import RoomSaver
+from tests.programs import Server, jupyter_server
+from tests.waiting import until
+
+from .conftest import cells_of, code, notebook_json
+from .rooms import Person, RoomServer, Site, config
+
+PACE = 0.1
+"""Seconds between two words."""
+COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
+
+
+def site(server: Server) -> Site:
+    return Site(server.port, "/", {"Authorization": f"token {server.token}"})
+
+
+@pytest.mark.parametrize("seconds", [3.0, 0.0], ids=["on", "off"])
+async def test_of_what_is_typed_without_a_pause_a_kill_takes_three_seconds_at_most(
+    tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop, seconds: float
+) -> None:
+    """Without us it takes all of it, however long they type."""
+    settings = {**config(tmp_path), "JupyterAgent": {"room_save_seconds": seconds}}
+    (tmp_path / ".config").mkdir()
+    (tmp_path / ".config" / "jupyter_server_config.json").write_text(json.dumps(settings))
+    file = tmp_path / "a.ipynb"
+    file.write_text(notebook_json([code("a", "")]))
+    typed: dict[str, float] = {}
+    with jupyter_server(tmp_path, COMMAND) as server:
+        person = await Person(site(server), "a.ipynb").open()
+        while len(typed) < 100:
+            word = f"w{len(typed):03}"
+            person.type("a", f"{word} ")
+            typed[word] = time.monotonic()
+            await asyncio.sleep(PACE)  # how fast a person types
+        await person.sync()
+        server.process.send_signal(signal.SIGKILL)
+        killed = time.monotonic()
+        server.process.wait(60)
+        await person.close()
+    with jupyter_server(tmp_path, COMMAND) as server:
+        (cell,) = server.request("GET", "notebooks/a.ipynb")["cells"]
+    lost = [word for word in typed if word not in cell["source"].split()]
+    oldest = killed - typed[lost[0]] if lost else 0.0
+    print(f"{len(lost)} of {len(typed)} words lost, the oldest {oldest:.1f} s old")  # noqa: T201
+    if seconds:
+        assert oldest < seconds + 1  # it is on disk a moment after its save began
+    else:
+        assert lost == list(typed)
+
+
+async def test_who_types_while_it_is_saved_knows_the_file_all_the_same(
+    room_server: RoomServer, room_notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JupyterLab compares the hash in the document with the file's when the user saves, and asks
+    about a "File Changed" where they differ.
+    """
+    file = room_server.root / "a.ipynb"
+    file.write_text(notebook_json([code("a", "x = 1"), code("b", "")]))
+    person = await Person(room_server, "a.ipynb").open()
+    notebook = await room_notebooks.get("a.ipynb")
+    # The room's own save, some time after the last change, would put it right.
+    monkeypatch.setattr(room_server.room("a.ipynb"), "_save_delay", 600)
+    save = room_server.contents.save
+
+    async def typing(*args: Any, **kwargs: Any) -> Any:
+        person.type("b", "word")
+        await person.sync()
+        return await save(*args, **kwargs)
+
+    monkeypatch.setattr(room_server.contents, "save", typing)
+    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved
+    await person.sync()
+    on_disk = await room_server.contents.get("a.ipynb", content=False, require_hash=True)
+    assert person.notebook.hash == on_disk["hash"]
+    assert person.dirty  # what they typed is not in the file yet
+    await person.close()
+
+
+Postponed = Callable[[str], Awaitable[Person]]
+
+
+@pytest.fixture
+def postponed(room_server: RoomServer, monkeypatch: pytest.MonkeyPatch) -> Postponed:
+    """Opens a notebook in which somebody has typed `word`, and the room waits for them to pause."""
+
+    async def postponed(name: str) -> Person:
+        (room_server.root / name).write_text(notebook_json([code("a", "")]))
+        person = await Person(room_server, name).open()
+        inside = room_server.room(name)
+        monkeypatch.setattr(inside, "_save_delay", 600)
+        person.type("a", "word")
+        await person.sync()
+        monkeypatch.setattr(inside, "_save_delay", 0.1)
+        return person
+
+    return postponed
+
+
+@pytest.fixture
+def saver(
+    room_server: RoomServer, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Iterator[Callable[[], None]]:
+    """Starts to save what is unsaved for a fifth of a second."""
+    tasks: list[asyncio.Task[None]] = []
+    saver = RoomSaver(room_server.collaboration, 0.2, logging.getLogger("rooms"))
+    yield lambda: tasks.append(jp_asyncio_loop.create_task(saver.run()))
+    for task in tasks:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            jp_asyncio_loop.run_until_complete(task)
+
+
+def saved(room_server: RoomServer, name: str) -> bool:
+    text = (room_server.root / name).read_text()
+    return bool(text) and cells_of(room_server.root / name)[0]["source"] == "word"
+
+
+async def test_where_automatic_saving_is_off_nothing_is_saved(
+    room_server: RoomServer, postponed: Postponed, saver: Callable[[], None]
+) -> None:
+    off, on = await postponed("off.ipynb"), await postponed("on.ipynb")
+    off.say(autosave=False)
+    on.say(autosave=True)
+    await off.sync()
+    saver()
+    await until(lambda: saved(room_server, "on.ipynb"))
+    assert not saved(room_server, "off.ipynb")
+    await off.close()
+    await on.close()
+
+
+async def test_what_could_not_be_saved_is_said_and_tried_again(
+    room_server: RoomServer,
+    postponed: Postponed,
+    saver: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    person = await postponed("a.ipynb")
+    save = room_server.contents.save
+
+    def full(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(room_server.contents, "save", save)
+        raise HTTPError(507, "No space left on device")
+
+    monkeypatch.setattr(room_server.contents, "save", full)
+    saver()
+    await until(lambda: saved(room_server, "a.ipynb"))
+    (said,) = [record.message for record in caplog.records if record.name == "rooms"]
+    assert "a.ipynb could not be saved" in said
+    assert "No space left" in said
+    await person.close()

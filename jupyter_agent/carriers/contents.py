@@ -11,8 +11,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -24,12 +24,14 @@ from jupyter_server.services.contents.filemanager import (
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import nbformat_file
+from jupyter_agent.carriers import guard, nbformat_file
+from jupyter_agent.carriers.guard import Overwritten, watched
 from jupyter_agent.carriers.nbformat_file import Identified, NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
+    Busy,
     Exists,
     InvalidInput,
     Locked,
@@ -42,6 +44,13 @@ LARGEST = 512 * 2**20
 """Bytes; a notebook is in memory several times over while it is worked on."""
 _LARGE = 8 * 2**20
 """Bytes. What is read from so much makes Python look for garbage, several times."""
+
+_PATIENCE = 10.0
+"""Seconds to wait for another server that is saving the same file."""
+_PAUSE = 0.02
+"""Seconds between two looks at a file that is being saved."""
+_RETURNS = 5
+"""How often a file is given back to others who write it again at the same moment."""
 
 _LINUX_TICKS = 5
 """CLOCK_REALTIME_COARSE of Linux, from which its file systems take their times."""
@@ -100,6 +109,21 @@ class Loaded:
     """What the first write will do to it besides, as a sentence; empty for nothing."""
 
 
+@dataclass(frozen=True)
+class Written:
+    """What was saved, and what that took the place of."""
+
+    content: Mapping[str, Any]
+    """As hooks left it."""
+    overwritten: Overwritten
+
+    def text(self) -> str:
+        """The file as the contents manager wrote it."""
+        notebook = nbformat.from_dict(self.content)  # type: ignore[no-untyped-call]
+        text: str = nbformat.writes(notebook, version=nbformat.NO_CONVERT)  # type: ignore[no-untyped-call]
+        return text if text.endswith("\n") else text + "\n"
+
+
 class Disk:
     """Reads and writes whole notebooks through a contents manager, asynchronous or not."""
 
@@ -136,6 +160,15 @@ class Disk:
         if written + (0 if written % _COARSE else _COARSE_TICK) >= _begin_of_tick():
             return None
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
+
+    def _file(self, path: str) -> str | None:
+        """Where the manager writes this notebook, if it copies it first."""
+        files = cast(FileContentsManager, self._contents)
+        if not self._plain or not files.use_atomic_writing:
+            return None
+        with suppress(HTTPError, OSError, ValueError):
+            return guard.target(files._get_os_path(path))  # type: ignore[no-untyped-call]
+        return None
 
     def _stat(self, path: str) -> os.stat_result | None:
         if not self._plain:
@@ -190,7 +223,22 @@ class Disk:
         signed = frozenset(code) if trusted else frozenset[str]()
         return Loaded(content, stamp, model["writable"] is not False, signed, repair)
 
-    async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> None:
+    @asynccontextmanager
+    async def alone(self, path: str) -> AsyncIterator[None]:
+        """No other server of ours saves this notebook meanwhile. Raises Busy."""
+        file = self._file(path)
+        if file is None:
+            yield
+            return
+        async with guard.alone(file, _PATIENCE) as alone:
+            if not alone:
+                raise Busy(
+                    f"Another Jupyter server has been saving `{path}` for {_PATIENCE:.0f} s; "
+                    "nothing was changed. Try again."
+                )
+            yield
+
+    async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> Written:
         """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
         keeps it unsigned.
 
@@ -201,17 +249,48 @@ class Disk:
             self._identified[path] = nbformat_file.identified(content["cells"])
         content = nbformat_file.as_stored(content)
         model = {"type": "notebook", "format": "json", "content": content}
-        try:
-            await ensure_async(self._contents.save(model, path))
-        except (HTTPError, OSError) as error:
-            if isinstance(error, HTTPError) and error.status_code == 403:
-                raise Locked(f"`{path}` is read-only; nothing was changed.") from error
-            raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
+        overwritten = await self._save(path, model)
         if not sign:
             signature = await asyncio.to_thread(self._signature_of_harmless, content)
             if signature is not None:
                 notary = self._contents.notary
                 notary.store.remove_signature(signature, notary.algorithm)
+        return Written(cast("Mapping[str, Any]", model["content"]), overwritten)
+
+    async def _save(self, path: str, model: dict[str, Any]) -> Overwritten:
+        file = self._file(path)
+        try:
+            if file is None:
+                await ensure_async(self._contents.save(model, path))
+                return Overwritten()
+            with watched(file) as watch:
+                await ensure_async(self._contents.save(model, path))
+                return await asyncio.to_thread(watch.overwritten)
+        except (HTTPError, OSError) as error:
+            if isinstance(error, HTTPError) and error.status_code == 403:
+                raise Locked(f"`{path}` is read-only; nothing was changed.") from error
+            raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
+
+    def holds(self, loaded: Loaded, content: bytes) -> bool:
+        """Whether the file was loaded from these bytes. Of a large one that takes a while."""
+        algorithm = cast(FileContentsManager, self._contents).hash_algorithm
+        return hashlib.new(algorithm, content).hexdigest() == loaded.stamp
+
+    async def give_back(self, path: str, text: str, written: Written) -> bool:
+        """Have the file say again what a save of ours took from it, unless somebody has written it
+        since; whether it does.
+
+        Raises Locked or ToolError.
+        """
+        ours = await asyncio.to_thread(written.text)
+        for _ in range(_RETURNS):
+            if (await self._get(path, type="file", format="text"))["content"] != ours:
+                return False
+            again = await self._save(path, {"type": "file", "format": "text", "content": text})
+            if again.content in (None, ours.encode()):
+                return True
+            ours, text = text, again.content.decode(errors="replace")
+        return False
 
     def _signature_of_harmless(self, content: dict[str, Any]) -> str | None:
         """The signature that the contents manager gave it, since all its outputs are harmless."""
@@ -260,17 +339,26 @@ class Disk:
     async def _parsed(
         self, path: str
     ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
-        model = await self._get(path, type="file", format="text")
-        try:
-            return model, await asyncio.to_thread(self._signed, model["content"])
-        except NoJson:
-            # A save that was cut off: asked for the notebook, the manager puts its backup in place.
-            with suppress(*_READING):
-                await ensure_async(self._contents.get(path, content=True, type="notebook"))
-            again = await self._get(path, type="file", format="text")
-            if again["content"] == model["content"]:
-                raise
-            return again, await asyncio.to_thread(self._signed, again["content"])
+        while True:
+            model = await self._get(path, type="file", format="text")
+            try:
+                return model, await asyncio.to_thread(self._signed, model["content"])
+            except NoJson:
+                if not self._is_being_saved(path):
+                    break
+            await asyncio.sleep(_PAUSE)
+        # A save that was cut off: asked for the notebook, the manager puts its backup in place.
+        with suppress(*_READING):
+            await ensure_async(self._contents.get(path, content=True, type="notebook"))
+        again = await self._get(path, type="file", format="text")
+        return again, await asyncio.to_thread(self._signed, again["content"])
+
+    def _is_being_saved(self, path: str) -> bool:
+        """Whether somebody, in another server perhaps, has begun to save the file just now: then
+        the half of it that is there must not be taken for a save that was cut off.
+        """
+        file = self._file(path)
+        return file is not None and guard.is_being_saved(file)
 
     def _signed(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
         content = nbformat_file.parse(text)

@@ -232,6 +232,7 @@ class Notebooks:
             self._disk,
             opened=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
             recovery=partial(self._keeper, entry),
+            rescue=self._recovery,
             note=LOST if isinstance(current, TabCarrier) else "",
         )
 

@@ -9,9 +9,10 @@ import hashlib
 import inspect
 import json
 import os
+import posixpath
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
@@ -47,6 +48,8 @@ _LARGE = 8 * 2**20
 
 _PATIENCE = 10.0
 """Seconds to wait for another server that is saving the same file."""
+_TAIL = 64
+"""Bytes at the end of a file, in which a whole notebook is closed."""
 _PAUSE = 0.02
 """Seconds between two looks at a file that is being saved."""
 _RETURNS = 5
@@ -60,6 +63,18 @@ _COARSE = 10_000_000
 """Nanoseconds; a time that is a multiple is of a file system that counts coarsely, which may be
 in two seconds, as FAT does."""
 _COARSE_TICK = 2_000_000_000
+
+_MENDED = (
+    "A save of `{path}` had been cut off. The notebook is as {what}; what was left of the save is "
+    "in `{left}`."
+)
+_LEFT = (
+    "`{left}` is what is left of a save of `{path}` that had been cut off. The notebook itself is "
+    "whole: delete the other file if you do not need it."
+)
+
+Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
+"""Gives the JSON of an older version of a notebook, if there is one."""
 
 Trace: TypeAlias = tuple[int, ...]
 """Times, size and place of a file, others after each write of it."""
@@ -106,7 +121,9 @@ class Loaded:
     trusted: frozenset[str]
     """Ids of the code cells whose outputs this server signed."""
     repair: str = ""
-    """What the first write will do to it besides, as a sentence; empty for nothing."""
+    """What was done to the file, and what the first write will do to it besides, as sentences;
+    empty for nothing.
+    """
 
 
 @dataclass(frozen=True)
@@ -142,6 +159,10 @@ class Disk:
         )
         self._identified: dict[str, Identified] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
+        self._held: set[str] = set()
+        """Paths of the notebooks that we are saving; their files are read again meanwhile."""
+        self._mended: dict[str, str] = {}
+        """Of notebooks that were put right when they were read: what is to be told."""
 
     async def stamp(self, path: str) -> str:
         """What `Loaded.stamp` would be. Raises NotebookNotFound or UnreadableNotebook."""
@@ -163,8 +184,13 @@ class Disk:
 
     def _file(self, path: str) -> str | None:
         """Where the manager writes this notebook, if it copies it first."""
+        atomic = self._plain and cast(FileContentsManager, self._contents).use_atomic_writing
+        return self._os_path(path) if atomic else None
+
+    def _os_path(self, path: str) -> str | None:
+        """Where the manager writes this notebook, if that is a plain file."""
         files = cast(FileContentsManager, self._contents)
-        if not self._plain or not files.use_atomic_writing:
+        if not self._plain:
             return None
         with suppress(HTTPError, OSError, ValueError):
             return guard.target(files._get_os_path(path))  # type: ignore[no-untyped-call]
@@ -221,13 +247,14 @@ class Disk:
             stamp = await asyncio.to_thread(_digest, content)
         code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
         signed = frozenset(code) if trusted else frozenset[str]()
+        repair = f"{self._mended.pop(path, '')} {repair}".strip()
         return Loaded(content, stamp, model["writable"] is not False, signed, repair)
 
     @asynccontextmanager
     async def alone(self, path: str) -> AsyncIterator[None]:
         """No other server of ours saves this notebook meanwhile. Raises Busy."""
-        file = self._file(path)
-        if file is None:
+        file = self._os_path(path)
+        if file is None or path in self._held:
             yield
             return
         async with guard.alone(file, _PATIENCE) as alone:
@@ -236,7 +263,11 @@ class Disk:
                     f"Another Jupyter server has been saving `{path}` for {_PATIENCE:.0f} s; "
                     "nothing was changed. Try again."
                 )
-            yield
+            self._held.add(path)
+            try:
+                yield
+            finally:
+                self._held.discard(path)
 
     async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> Written:
         """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
@@ -340,18 +371,58 @@ class Disk:
         self, path: str
     ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
         while True:
-            model = await self._get(path, type="file", format="text")
             try:
-                return model, await asyncio.to_thread(self._signed, model["content"])
-            except NoJson:
+                return await self._parse(path)
+            except (NoJson, UnreadableNotebook) as error:
+                if isinstance(error.__cause__, OSError):
+                    raise
                 if not self._is_being_saved(path):
                     break
             await asyncio.sleep(_PAUSE)
-        # A save that was cut off: asked for the notebook, the manager puts its backup in place.
-        with suppress(*_READING):
-            await ensure_async(self._contents.get(path, content=True, type="notebook"))
-        again = await self._get(path, type="file", format="text")
-        return again, await asyncio.to_thread(self._signed, again["content"])
+        async with self.alone(path):
+            self._mended[path] = await self.mend(path)
+            return await self._parse(path)
+
+    async def _parse(
+        self, path: str
+    ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
+        model = await self._get(path, type="file", format="text")
+        return model, await asyncio.to_thread(self._signed, model["content"])
+
+    async def mend(self, path: str, former: Former | None = None) -> str:
+        """Put a notebook right whose save was cut off: from the copy that the contents manager made
+        of it before, else from what `former` gives. What was done, and what is left beside it, as
+        sentences; empty for nothing.
+
+        Raises Busy, Locked or ToolError.
+        """
+        file = self._os_path(path)
+        if file is None:
+            return ""
+        async with self.alone(path):
+            while guard.is_being_saved(file):
+                await asyncio.sleep(_PAUSE)
+            aside = guard.aside(file)
+            left = posixpath.join(posixpath.dirname(path), os.path.basename(aside))
+            if not await asyncio.to_thread(_is_damaged, file):
+                return _LEFT.format(path=path, left=left) if os.path.exists(aside) else ""
+            copy = guard.copy_of(file)
+            try:
+                if await asyncio.to_thread(_is_whole, copy):
+                    os.replace(file, aside)
+                    os.replace(copy, file)
+                    return _MENDED.format(path=path, left=left, what="it was before that save")
+                if former is None or (content := await former()) is None:
+                    return ""
+                os.replace(file, aside)
+                try:
+                    await self.write(path, content, sign=False)
+                except ToolError:
+                    os.replace(aside, file)
+                    raise
+            except OSError as error:
+                raise ToolError(f"`{path}` is damaged, and stays so: {error.strerror}.") from error
+            return _MENDED.format(path=path, left=left, what="in our newest recovery copy")
 
     def _is_being_saved(self, path: str) -> bool:
         """Whether somebody, in another server perhaps, has begun to save the file just now: then
@@ -445,6 +516,28 @@ class Disk:
         if size > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
         return size
+
+
+def _is_damaged(file: str) -> bool:
+    """Whether the file is there and was cut off. A large one is read only where it may be."""
+    try:
+        with open(file, "rb") as data:
+            end = data.seek(0, os.SEEK_END)
+            data.seek(max(0, end - _TAIL))
+            if data.read().rstrip().endswith(b"}") and not os.path.exists(guard.copy_of(file)):
+                return False
+            data.seek(0)
+            return nbformat_file.is_cut_off(data.read())
+    except OSError:  # whoever reads it tells why that does not work
+        return False
+
+
+def _is_whole(file: str) -> bool:
+    try:
+        with open(file, "rb") as data:
+            return nbformat_file.is_notebook(data.read())
+    except OSError:
+        return False
 
 
 def _hash(model: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
-from jupyter_server.services.contents.fileio import path_to_intermediate
+from jupyter_server.services.contents.fileio import path_to_intermediate, path_to_invalid
 
 if sys.platform != "win32":
     import fcntl
@@ -41,6 +41,16 @@ def target(path: str) -> str:
     if os.path.islink(path):
         return os.path.join(os.path.dirname(path), os.readlink(path))
     return path
+
+
+def copy_of(path: str) -> str:
+    """Where Jupyter keeps the file as it was while it writes it."""
+    return str(path_to_intermediate(path))  # type: ignore[no-untyped-call]
+
+
+def aside(path: str) -> str:
+    """Where Jupyter puts a damaged file whose copy takes its place."""
+    return str(path_to_invalid(path))  # type: ignore[no-untyped-call]
 
 
 @asynccontextmanager
@@ -92,7 +102,7 @@ def _try_lock(file: int) -> bool:
 def is_being_saved(path: str) -> bool:
     """Whether it has a copy beside it, and was written a moment ago."""
     found = _stat(path)
-    if found is None or not os.path.exists(_copy_of(path)):
+    if found is None or not os.path.exists(copy_of(path)):
         return False
     return 0 <= time.time() - found.st_mtime < _SETTLED
 
@@ -102,7 +112,7 @@ class Watch:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._backup = _copy_of(path)
+        self._backup = copy_of(path)
         self._before = _stat(path)
         self._file = self._made = None
         if sys.platform == "win32" or self._before is None:
@@ -145,10 +155,6 @@ def watched(path: str) -> Iterator[Watch]:
         yield watch
     finally:
         watch.close()
-
-
-def _copy_of(path: str) -> str:
-    return str(path_to_intermediate(path))  # type: ignore[no-untyped-call]
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, TypeAlias, cast, get_args
@@ -23,6 +24,7 @@ DEEPEST = 200
 Identified: TypeAlias = Sequence[tuple[str, str]]
 """Version and id of each cell, in order."""
 
+_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 _SHORT_ID = re.compile(r"[0-9a-f]{8}")
@@ -65,6 +67,31 @@ def parse(text: str) -> dict[str, Any]:
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise Unusable(f"it is no valid notebook of format {major} ({error!r:.80})") from error
     return cast("dict[str, Any]", plain(notebook))
+
+
+def is_cut_off(data: bytes) -> bool:
+    """Whether it is the beginning of some JSON and no more, as a save leaves it that was killed:
+    what people or their tools break looks otherwise.
+    """
+    try:
+        text = getincrementaldecoder("utf-8")().decode(data)  # half a character may be at the end
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].rstrip()
+        in_string = error.msg.startswith(("Unterminated string", "Invalid \\u"))
+        return in_string or any(word.startswith(rest) for word in _WORDS)
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def is_notebook(data: bytes) -> bool:
+    """Whether it can be worked on."""
+    try:
+        parse(data.decode())
+    except (UnicodeDecodeError, Unusable):
+        return False
+    return True
 
 
 def plain(value: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -114,3 +116,19 @@ async def test_two_servers_on_one_folder_lose_no_confirmed_edit(
 
     await asyncio.gather(edits(contents, "a"), edits(other, "b"))
     assert [cell["source"] for cell in cells_of(path)] == ["20", "20"]
+
+
+@pytest.mark.parametrize(
+    ("times", "seed"), [(30, 1), pytest.param(1000, 12, marks=pytest.mark.long)]
+)
+def test_an_editor_that_writes_at_any_moment_is_never_overwritten_in_silence(
+    times: int, seed: int
+) -> None:
+    """It is in the file, or a recovery copy has it, or the edit's answer says what happened."""
+    command = [sys.executable, "-m", "tests.notebook.races", str(times), str(seed)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    print(f"seed {seed}: {found}")  # noqa: T201
+    assert sum(found.values()) == times
+    assert not [end for end in found if "silent" in end]

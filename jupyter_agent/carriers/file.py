@@ -18,6 +18,7 @@ from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, Saved
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.document.merge import keeps_edit
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
@@ -80,6 +81,8 @@ class FileCarrier:
         """Of the file as it was loaded, where that tells each later write."""
         self._clean: dict[str, Any] = {}
         """The cells' values in the document at the moment when they were as in the file."""
+        self._own: dict[str, tuple[str, str]] = {}
+        """Cell id -> its text in the file before our edits and with them."""
         self._approved: set[str] = set()
         self.wrote = False
         """A page that has read the file before may not know what is in it now."""
@@ -99,7 +102,9 @@ class FileCarrier:
         """Take in what others wrote into the file since."""
         if not await self._is_as_loaded():
             trace = self._disk.trace(self.path)
-            await self._take_in(await self._disk.load(self.path))
+            now = await self._disk.load(self.path)
+            await self._keep_own(now)
+            await self._take_in(now)
             self._trace = trace
 
     async def confirm(self) -> Saved:
@@ -144,9 +149,32 @@ class FileCarrier:
             async with self._disk.alone(self.path):
                 now, trace, note = await self._write_and_read(marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
+            self._note_own(loaded.content, content)
             await self._take_in(now, written)
             self._trace = trace
             return note
+
+    def _note_own(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        old = {cell["id"]: cell for cell in before["cells"]}
+        for cell in after["cells"]:
+            was = old.get(cell["id"], {"source": ""})
+            if was is not cell and was["source"] != cell["source"]:
+                first, _ = self._own.get(cell["id"], (was["source"], ""))
+                self._own[cell["id"]] = first, cell["source"]
+
+    async def _keep_own(self, now: Loaded) -> None:
+        """Keep a copy of the file with our edits where somebody else has written it without them:
+        no journal has those of callers without a turn.
+        """
+        own, self._own = self._own, {}
+        texts = {cell["id"]: cell["source"] for cell in now.content["cells"]}
+        gone = any(
+            key not in texts or not keeps_edit(before, after, texts[key])
+            for key, (before, after) in own.items()
+        )
+        if gone and self._rescue is not None and self._loaded is not None:
+            with suppress(ToolError):  # it is theirs that is to be seen now, copy or not
+                await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
 
     async def _write_and_read(
         self, marked: dict[str, Any], loaded: Loaded, *, sign: bool

@@ -141,3 +141,21 @@ async def test_a_notebook_cut_off_when_the_server_was_killed_is_whole_after_its_
     assert notebook.with_name(f"{notebook.name}.invalid").read_bytes() == whole[:100]
     notes = (await call("GET", "status")).body["notes"]
     assert any(f"{notebook.name}.invalid" in note for note in notes)
+
+
+async def test_what_rest_edits_wrote_is_kept_when_another_program_writes_over_it(
+    call: Call, notebook: Path
+) -> None:
+    """No journal has it: there is a copy from before, and one with the edits that are gone."""
+    before = notebook.read_text(encoding="utf-8")
+    for old, new in (("x = 1", "x = 2"), ("x = 2", "x = 3")):
+        body = {"old_string": old, "new_string": new}
+        assert (await call("PATCH", "notebooks", PATH, "cells", "b2", body=body)).status == 200
+    notebook.write_text(before, encoding="utf-8")
+    cell = (await call("GET", "notebooks", PATH, "cells", "b2")).body
+    assert cell["source"] == "x = 1"
+    texts = []
+    for copy in (await call("GET", "notebooks", PATH, "recovery")).body["copies"]:
+        content = (await call("GET", "notebooks", PATH, "recovery", str(copy["id"]))).body
+        texts += [cell["source"] for cell in content["cells"] if cell["id"] == "b2"]
+    assert texts == ["x = 3", "x = 1"]

@@ -23,7 +23,10 @@ if sys.platform != "win32":
 _PAUSE = 0.005
 """Seconds between two attempts to have a file that another server is saving."""
 _SETTLED = 1.0
-"""Seconds without a write after which a save has ended, or nobody is there who would end it."""
+"""Seconds without a write after which a save of Jupyter's has ended, or nobody is there who would
+end it."""
+_WRITTEN = 0.2
+"""The same of other programs, which make no copy."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,10 @@ def _try_lock(file: int) -> bool:
 
 
 def is_being_saved(path: str) -> bool:
-    """Whether it has a copy beside it, and was written a moment ago."""
+    """Whether a file of which half is there was written a moment ago."""
     found = _stat(path)
-    if found is None or not os.path.exists(copy_of(path)):
-        return False
-    return 0 <= time.time() - found.st_mtime < _SETTLED
+    settled = _SETTLED if os.path.exists(copy_of(path)) else _WRITTEN
+    return found is not None and 0 <= time.time() - found.st_mtime < settled
 
 
 class Watch:

@@ -74,7 +74,7 @@ async def race(
         edit = await notebook.update("agent", source=f"# {number}", base=f"# {number - 1}")
         told = edit.saved.note
         confirmed = True
-    except (Conflict, NotConfirmed) as error:
+    except (Conflict, NotConfirmed, UnreadableNotebook) as error:
         told, confirmed = error.message, False
     await asyncio.to_thread(orders.recv)
     try:

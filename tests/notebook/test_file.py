@@ -7,6 +7,8 @@ import difflib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +28,7 @@ from .conftest import cells_of, code, markdown, notebook_json
 
 Write = Callable[..., Path]
 SAMPLES = Path(__file__).parent / "samples"
+BOOKS = Path(os.environ.get("JUPYTER_AGENT_BOOKS", SAMPLES))
 RICH = {
     "output_type": "display_data",
     "data": {"text/html": "<b>1</b>", "text/plain": "1"},
@@ -521,3 +524,20 @@ async def test_what_people_broke_themselves_is_left_alone(
     assert await notebooks.mend("a.ipynb", _no_copy) == ""
     assert path.read_text(encoding="utf-8") == broken
     assert sorted(os.listdir(root)) == [".~a.ipynb", "a.ipynb"]
+
+
+@pytest.mark.parametrize("folder", [SAMPLES, pytest.param(BOOKS, marks=pytest.mark.long)])
+def test_real_notebooks_of_older_formats_keep_every_other_line_and_byte(folder: Path) -> None:
+    """An edit changes no more lines than the same one through Jupyter's contents API does, and its
+    undo brings the same bytes back; where Jupyter writes the file in another form, that form stays.
+
+    The long run takes the folder that JUPYTER_AGENT_BOOKS names.
+    """
+    command = [sys.executable, "-m", "tests.notebook.real", str(folder), "1000"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    print(found)  # noqa: T201
+    assert found["edit"].keys() <= {"one line", "as Jupyter"}
+    assert found["undo"].keys() <= {"the same bytes", "as a load and save by Jupyter"}
+    assert found["edit"]["one line"] > 0

@@ -159,6 +159,8 @@ class Disk:
         )
         self._identified: dict[str, Identified] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
+        self._own: dict[str, frozenset[str]] = {}
+        """The ids that files of older formats have all the same."""
         self._held: set[str] = set()
         """Paths of the notebooks that we are saving; their files are read again meanwhile."""
         self._mended: dict[str, str] = {}
@@ -276,9 +278,9 @@ class Disk:
         Raises Locked or ToolError; the file is then as it was. `content` is not to be used
         afterwards.
         """
-        if path in self._identified:
+        if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             self._identified[path] = nbformat_file.identified(content["cells"])
-        content = nbformat_file.as_stored(content)
+        content = nbformat_file.as_stored(content, self._own.get(path, ()))
         model = {"type": "notebook", "format": "json", "content": content}
         overwritten = await self._save(path, model)
         if not sign:
@@ -355,6 +357,7 @@ class Disk:
         self._identified = {
             renamed(path, old, new) or path: cells for path, cells in self._identified.items()
         }
+        self._own = {renamed(path, old, new) or path: ids for path, ids in self._own.items()}
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
@@ -467,9 +470,10 @@ class Disk:
         """Give ids to the cells without one, and say what that will change in the file."""
         converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
         older = content["nbformat_minor"] < FIRST_WITH_IDS
-        if older and len(without) < len(content["cells"]):  # some have ids all the same
-            content["nbformat_minor"] = FIRST_WITH_IDS
-            older, converted = False, True
+        self._own.pop(path, None)
+        if older and len(without) < len(content["cells"]):
+            cells = enumerate(content["cells"])
+            self._own[path] = frozenset(cell["id"] for at, cell in cells if at not in without)
         if not without:
             self._identified.pop(path, None)
             return _CONVERTED if converted else ""

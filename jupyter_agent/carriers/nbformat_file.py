@@ -226,11 +226,16 @@ def _is_bundle(data: Any) -> bool:
 # ---- ids
 
 
-def as_stored(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The notebook as its file has it: before format 4.5 cells have ids in memory only."""
+def as_stored(content: Mapping[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
+    """The notebook as its file has it: before format 4.5 cells have ids in memory only, but for
+    those that a file has all the same, which are its `own`.
+    """
     if content["nbformat_minor"] >= FIRST_WITH_IDS:
         return dict(content)
-    cells = [{key: item for key, item in cell.items() if key != "id"} for cell in content["cells"]]
+    cells = [
+        {key: item for key, item in cell.items() if key != "id" or item in own}
+        for cell in content["cells"]
+    ]
     return {**content, "cells": cells}
 
 

@@ -12,6 +12,7 @@
     - NotOnce             `old_string` does not occur exactly once; carries the cell
     - Locked              the cell or notebook must not be changed
     - NotConfirmed        an edit was sent, but whether it arrived is unknown
+      . Overtaken         it is known not to be there: somebody changed the same at the same moment
     - Busy                the tab or the kernel does not answer now
     - KernelUnavailable   no kernel can be had; names the installed ones
     - NotPermitted        the mode, a rule or the authorizer forbids it
@@ -105,9 +106,7 @@ class Locked(ToolError):
 
 
 class NotConfirmed(ToolError):
-    """An edit was sent and it is unknown whether it arrived, or somebody changed the same text at
-    the same moment. Never reported as done.
-    """
+    """An edit was sent and it is unknown whether it arrived. Never reported as done."""
 
     reason = "not_confirmed"
 
@@ -117,6 +116,14 @@ class NotConfirmed(ToolError):
         """The `Change`s that were made for certain, though others changed them at once: for the
         journal, so that they can be taken back.
         """
+
+
+class Overtaken(NotConfirmed):
+    """The edit is not there, since somebody changed or deleted the same at the same moment: for
+    whoever asked for it that is a conflict, and nothing is unknown.
+    """
+
+    reason = Conflict.reason
 
 
 class Busy(ToolError):

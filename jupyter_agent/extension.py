@@ -35,7 +35,7 @@ from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
-from jupyter_agent.errors import StoreUnavailable
+from jupyter_agent.errors import StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
@@ -59,7 +59,7 @@ class JupyterAgent(ExtensionApp):
     watchdog: Watchdog | None = None
     """There once the server has started."""
     tidying: asyncio.Task[None] | None = None
-    """The same: old copies of notebooks are dropped."""
+    """The same: notebooks whose save was cut off are put right, old copies are dropped."""
     saving: asyncio.Task[None] | None = None
     """The same: rooms are saved while people type in them."""
     built = False
@@ -326,7 +326,17 @@ class JupyterAgent(ExtensionApp):
 
     async def _tidy(self) -> None:
         with suppress(StoreUnavailable):  # it is tidied with the next copy
+            for path in await self.recovery.notebooks():
+                await self._mend(path)
             await self.recovery.tidy()
+
+    async def _mend(self, path: str) -> None:
+        try:
+            done = await self.services.notebooks.mend(path, partial(self.recovery.newest, path))
+        except ToolError as error:
+            done = error.message
+        if done:
+            self.log.warning("jupyter_agent: %s", done)
 
     def current_activity(self) -> list[dict[str, str]] | None:
         """Turns that run, or wait for a person, which has an end: they keep an idle server up."""

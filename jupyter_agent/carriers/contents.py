@@ -9,10 +9,11 @@ import hashlib
 import inspect
 import json
 import os
+import posixpath
 import sys
 import time
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -24,12 +25,14 @@ from jupyter_server.services.contents.filemanager import (
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import nbformat_file
+from jupyter_agent.carriers import guard, nbformat_file
+from jupyter_agent.carriers.guard import Overwritten, watched
 from jupyter_agent.carriers.nbformat_file import Identified, NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
+    Busy,
     Exists,
     InvalidInput,
     Locked,
@@ -43,6 +46,15 @@ LARGEST = 512 * 2**20
 _LARGE = 8 * 2**20
 """Bytes. What is read from so much makes Python look for garbage, several times."""
 
+_PATIENCE = 10.0
+"""Seconds to wait for another server that is saving the same file."""
+_TAIL = 64
+"""Bytes at the end of a file, in which a whole notebook is closed."""
+_PAUSE = 0.02
+"""Seconds between two looks at a file that is being saved."""
+_RETURNS = 5
+"""How often a file is given back to others who write it again at the same moment."""
+
 _LINUX_TICKS = 5
 """CLOCK_REALTIME_COARSE of Linux, from which its file systems take their times."""
 _TICK = 20_000_000
@@ -51,6 +63,18 @@ _COARSE = 10_000_000
 """Nanoseconds; a time that is a multiple is of a file system that counts coarsely, which may be
 in two seconds, as FAT does."""
 _COARSE_TICK = 2_000_000_000
+
+_MENDED = (
+    "A save of `{path}` had been cut off. The notebook is as {what}; what was left of the save is "
+    "in `{left}`."
+)
+_LEFT = (
+    "`{left}` is what is left of a save of `{path}` that had been cut off. The notebook itself is "
+    "whole: delete the other file if you do not need it."
+)
+
+Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
+"""Gives the JSON of an older version of a notebook, if there is one."""
 
 Trace: TypeAlias = tuple[int, ...]
 """Times, size and place of a file, others after each write of it."""
@@ -97,7 +121,24 @@ class Loaded:
     trusted: frozenset[str]
     """Ids of the code cells whose outputs this server signed."""
     repair: str = ""
-    """What the first write will do to it besides, as a sentence; empty for nothing."""
+    """What was done to the file, and what the first write will do to it besides, as sentences;
+    empty for nothing.
+    """
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was saved, and what that took the place of."""
+
+    content: Mapping[str, Any]
+    """As hooks left it."""
+    overwritten: Overwritten
+
+    def text(self) -> str:
+        """The file as the contents manager wrote it."""
+        notebook = nbformat.from_dict(self.content)  # type: ignore[no-untyped-call]
+        text: str = nbformat.writes(notebook, version=nbformat.NO_CONVERT)  # type: ignore[no-untyped-call]
+        return text if text.endswith("\n") else text + "\n"
 
 
 class Disk:
@@ -118,6 +159,12 @@ class Disk:
         )
         self._identified: dict[str, Identified] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
+        self._own: dict[str, frozenset[str]] = {}
+        """The ids that files of older formats have all the same."""
+        self._held: set[str] = set()
+        """Paths of the notebooks that we are saving; their files are read again meanwhile."""
+        self._mended: dict[str, str] = {}
+        """Of notebooks that were put right when they were read: what is to be told."""
 
     async def stamp(self, path: str) -> str:
         """What `Loaded.stamp` would be. Raises NotebookNotFound or UnreadableNotebook."""
@@ -136,6 +183,20 @@ class Disk:
         if written + (0 if written % _COARSE else _COARSE_TICK) >= _begin_of_tick():
             return None
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
+
+    def _file(self, path: str) -> str | None:
+        """Where the manager writes this notebook, if it copies it first."""
+        atomic = self._plain and cast(FileContentsManager, self._contents).use_atomic_writing
+        return self._os_path(path) if atomic else None
+
+    def _os_path(self, path: str) -> str | None:
+        """Where the manager writes this notebook, if that is a plain file."""
+        files = cast(FileContentsManager, self._contents)
+        if not self._plain:
+            return None
+        with suppress(HTTPError, OSError, ValueError):
+            return guard.target(files._get_os_path(path))  # type: ignore[no-untyped-call]
+        return None
 
     def _stat(self, path: str) -> os.stat_result | None:
         if not self._plain:
@@ -188,30 +249,81 @@ class Disk:
             stamp = await asyncio.to_thread(_digest, content)
         code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
         signed = frozenset(code) if trusted else frozenset[str]()
+        repair = f"{self._mended.pop(path, '')} {repair}".strip()
         return Loaded(content, stamp, model["writable"] is not False, signed, repair)
 
-    async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> None:
+    @asynccontextmanager
+    async def alone(self, path: str) -> AsyncIterator[None]:
+        """No other server of ours saves this notebook meanwhile. Raises Busy."""
+        file = self._os_path(path)
+        if file is None or path in self._held:
+            yield
+            return
+        async with guard.alone(file, _PATIENCE) as alone:
+            if not alone:
+                raise Busy(
+                    f"Another Jupyter server has been saving `{path}` for {_PATIENCE:.0f} s; "
+                    "nothing was changed. Try again."
+                )
+            self._held.add(path)
+            try:
+                yield
+            finally:
+                self._held.discard(path)
+
+    async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> Written:
         """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
         keeps it unsigned.
 
         Raises Locked or ToolError; the file is then as it was. `content` is not to be used
         afterwards.
         """
-        if path in self._identified:
+        if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             self._identified[path] = nbformat_file.identified(content["cells"])
-        content = nbformat_file.as_stored(content)
+        content = nbformat_file.as_stored(content, self._own.get(path, ()))
         model = {"type": "notebook", "format": "json", "content": content}
-        try:
-            await ensure_async(self._contents.save(model, path))
-        except (HTTPError, OSError) as error:
-            if isinstance(error, HTTPError) and error.status_code == 403:
-                raise Locked(f"`{path}` is read-only; nothing was changed.") from error
-            raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
+        overwritten = await self._save(path, model)
         if not sign:
             signature = await asyncio.to_thread(self._signature_of_harmless, content)
             if signature is not None:
                 notary = self._contents.notary
                 notary.store.remove_signature(signature, notary.algorithm)
+        return Written(cast("Mapping[str, Any]", model["content"]), overwritten)
+
+    async def _save(self, path: str, model: dict[str, Any]) -> Overwritten:
+        file = self._file(path)
+        try:
+            if file is None:
+                await ensure_async(self._contents.save(model, path))
+                return Overwritten()
+            with watched(file) as watch:
+                await ensure_async(self._contents.save(model, path))
+                return await asyncio.to_thread(watch.overwritten)
+        except (HTTPError, OSError) as error:
+            if isinstance(error, HTTPError) and error.status_code == 403:
+                raise Locked(f"`{path}` is read-only; nothing was changed.") from error
+            raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
+
+    def holds(self, loaded: Loaded, content: bytes) -> bool:
+        """Whether the file was loaded from these bytes. Of a large one that takes a while."""
+        algorithm = cast(FileContentsManager, self._contents).hash_algorithm
+        return hashlib.new(algorithm, content).hexdigest() == loaded.stamp
+
+    async def give_back(self, path: str, text: str, written: Written) -> bool:
+        """Have the file say again what a save of ours took from it, unless somebody has written it
+        since; whether it does.
+
+        Raises Locked or ToolError.
+        """
+        ours = await asyncio.to_thread(written.text)
+        for _ in range(_RETURNS):
+            if (await self._get(path, type="file", format="text"))["content"] != ours:
+                return False
+            again = await self._save(path, {"type": "file", "format": "text", "content": text})
+            if again.content in (None, ours.encode()):
+                return True
+            ours, text = text, again.content.decode(errors="replace")
+        return False
 
     def _signature_of_harmless(self, content: dict[str, Any]) -> str | None:
         """The signature that the contents manager gave it, since all its outputs are harmless."""
@@ -245,6 +357,7 @@ class Disk:
         self._identified = {
             renamed(path, old, new) or path: cells for path, cells in self._identified.items()
         }
+        self._own = {renamed(path, old, new) or path: ids for path, ids in self._own.items()}
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
@@ -260,17 +373,66 @@ class Disk:
     async def _parsed(
         self, path: str
     ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
+        while True:
+            try:
+                return await self._parse(path)
+            except (NoJson, UnreadableNotebook) as error:
+                if isinstance(error.__cause__, OSError):
+                    raise
+                if not self._is_being_saved(path):
+                    break
+            await asyncio.sleep(_PAUSE)
+        async with self.alone(path):
+            self._mended[path] = await self.mend(path)
+            return await self._parse(path)
+
+    async def _parse(
+        self, path: str
+    ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
         model = await self._get(path, type="file", format="text")
-        try:
-            return model, await asyncio.to_thread(self._signed, model["content"])
-        except NoJson:
-            # A save that was cut off: asked for the notebook, the manager puts its backup in place.
-            with suppress(*_READING):
-                await ensure_async(self._contents.get(path, content=True, type="notebook"))
-            again = await self._get(path, type="file", format="text")
-            if again["content"] == model["content"]:
-                raise
-            return again, await asyncio.to_thread(self._signed, again["content"])
+        return model, await asyncio.to_thread(self._signed, model["content"])
+
+    async def mend(self, path: str, former: Former | None = None) -> str:
+        """Put a notebook right whose save was cut off: from the copy that the contents manager made
+        of it before, else from what `former` gives. What was done, and what is left beside it, as
+        sentences; empty for nothing.
+
+        Raises Busy, Locked or ToolError.
+        """
+        file = self._os_path(path)
+        if file is None:
+            return ""
+        async with self.alone(path):
+            while guard.is_being_saved(file):
+                await asyncio.sleep(_PAUSE)
+            aside = guard.aside(file)
+            left = posixpath.join(posixpath.dirname(path), os.path.basename(aside))
+            if not await asyncio.to_thread(_is_damaged, file):
+                return _LEFT.format(path=path, left=left) if os.path.exists(aside) else ""
+            copy = guard.copy_of(file)
+            try:
+                if await asyncio.to_thread(_is_whole, copy):
+                    os.replace(file, aside)
+                    os.replace(copy, file)
+                    return _MENDED.format(path=path, left=left, what="it was before that save")
+                if former is None or (content := await former()) is None:
+                    return ""
+                os.replace(file, aside)
+                try:
+                    await self.write(path, content, sign=False)
+                except ToolError:
+                    os.replace(aside, file)
+                    raise
+            except OSError as error:
+                raise ToolError(f"`{path}` is damaged, and stays so: {error.strerror}.") from error
+            return _MENDED.format(path=path, left=left, what="in our newest recovery copy")
+
+    def _is_being_saved(self, path: str) -> bool:
+        """Whether somebody, in another server perhaps, has begun to save the file just now: then
+        the half of it that is there must not be taken for a save that was cut off.
+        """
+        file = self._file(path)
+        return file is not None and guard.is_being_saved(file)
 
     def _signed(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
         content = nbformat_file.parse(text)
@@ -308,9 +470,10 @@ class Disk:
         """Give ids to the cells without one, and say what that will change in the file."""
         converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
         older = content["nbformat_minor"] < FIRST_WITH_IDS
-        if older and len(without) < len(content["cells"]):  # some have ids all the same
-            content["nbformat_minor"] = FIRST_WITH_IDS
-            older, converted = False, True
+        self._own.pop(path, None)
+        if older and len(without) < len(content["cells"]):
+            cells = enumerate(content["cells"])
+            self._own[path] = frozenset(cell["id"] for at, cell in cells if at not in without)
         if not without:
             self._identified.pop(path, None)
             return _CONVERTED if converted else ""
@@ -357,6 +520,28 @@ class Disk:
         if size > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
         return size
+
+
+def _is_damaged(file: str) -> bool:
+    """Whether the file is there and was cut off. A large one is read only where it may be."""
+    try:
+        with open(file, "rb") as data:
+            end = data.seek(0, os.SEEK_END)
+            data.seek(max(0, end - _TAIL))
+            if data.read().rstrip().endswith(b"}") and not os.path.exists(guard.copy_of(file)):
+                return False
+            data.seek(0)
+            return nbformat_file.is_cut_off(data.read())
+    except OSError:  # whoever reads it tells why that does not work
+        return False
+
+
+def _is_whole(file: str) -> bool:
+    try:
+        with open(file, "rb") as data:
+            return nbformat_file.is_notebook(data.read())
+    except OSError:
+        return False
 
 
 def _hash(model: Mapping[str, Any]) -> str | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
-from jupyter_agent.carriers.contents import Disk, Loaded, Trace
+from jupyter_agent.carriers import nbformat_file
+from jupyter_agent.carriers.contents import Disk, Loaded, Trace, Written
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, Saved
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.document.merge import keeps_edit
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
@@ -29,6 +32,10 @@ from jupyter_agent.errors import (
 Recovery = Callable[[str, str], Awaitable[None]]
 """Is given a notebook's path and JSON text before a turn first writes it."""
 
+_LATE = (
+    "Another program wrote `{path}` at the very moment when it was saved: what that wrote may not "
+    "be in it."
+)
 _BATCH = 50
 """Cells handled without a break for the event loop."""
 _MANY = 2000
@@ -56,12 +63,13 @@ class FileCarrier:
         opened: Callable[[], bool],
         away: Callable[[], bool] = lambda: False,
         recovery: Callable[[], Recovery | None] = lambda: None,
+        rescue: Recovery | None = None,
         note: str = "",
     ) -> None:
         """`opened` tells whether the notebook is open in a tab by now, `away` whether one that has
-        unsaved work is expected back; `recovery` who keeps a
-        copy before the next write, None if this turn's first write was; `note` goes with the
-        first result.
+        unsaved work is expected back; `recovery` who keeps a copy before the next write, None if
+        this turn's first write was; `rescue` keeps what somebody else wrote and we overwrote;
+        `note` goes with the first result.
         """
         self.path = path
         self.cells = SharedCells(YNotebook())
@@ -69,12 +77,15 @@ class FileCarrier:
         self._opened = opened
         self._away = away
         self._recovery = recovery
+        self._rescue = rescue
         self._note = note
         self._loaded: Loaded | None = None
         self._trace: Trace | None = None
         """Of the file as it was loaded, where that tells each later write."""
         self._clean: dict[str, Any] = {}
         """The cells' values in the document at the moment when they were as in the file."""
+        self._own: dict[str, tuple[str, str]] = {}
+        """Cell id -> its text in the file before our edits and with them."""
         self._approved: set[str] = set()
         self.wrote = False
         """A page that has read the file before may not know what is in it now."""
@@ -94,7 +105,9 @@ class FileCarrier:
         """Take in what others wrote into the file since."""
         if not await self._is_as_loaded():
             trace = self._disk.trace(self.path)
-            await self._take_in(await self._disk.load(self.path))
+            now = await self._disk.load(self.path)
+            await self._keep_own(now)
+            await self._take_in(now)
             self._trace = trace
 
     async def confirm(self) -> Saved:
@@ -107,8 +120,8 @@ class FileCarrier:
         if not self._loaded.writable:
             return Saved(False, f"{note} The file is read-only.".strip())
         repair = self._loaded.repair
-        await self._write(content, self._loaded)
-        return Saved(True, f"{note} {repair}".strip())
+        late = await self._write(content, self._loaded)
+        return Saved(True, f"{note} {repair} {late}".strip())
 
     async def save(self) -> Saved:
         return await self.confirm()
@@ -134,16 +147,48 @@ class FileCarrier:
     async def close(self) -> None:
         self.cells.close()
 
-    async def _write(self, content: Mapping[str, Any], loaded: Loaded) -> None:
+    async def _write(self, content: Mapping[str, Any], loaded: Loaded) -> str:
+        """What the reader of the result has to know, as sentences."""
         with set_aside(len(content["cells"]) > _MANY):
-            await self._write_and_read(content, loaded)
+            written = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
+            if (keep := self._recovery()) is not None:
+                text = await asyncio.to_thread(_text, loaded.content)
+                await keep(self.path, text)
+            marked, sign = await asyncio.to_thread(self._marked, content, loaded)
+            async with self._disk.alone(self.path):
+                now, trace, note = await self._write_and_read(marked, loaded, sign=sign)
+            self._loaded = replace(loaded, content=content)
+            self._note_own(loaded.content, content)
+            await self._take_in(now, written)
+            self._trace = trace
+            return note
 
-    async def _write_and_read(self, content: Mapping[str, Any], loaded: Loaded) -> None:
-        written = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
-        if (keep := self._recovery()) is not None:
-            text = await asyncio.to_thread(_text, loaded.content)
-            await keep(self.path, text)
-        marked, sign = await asyncio.to_thread(self._marked, content, loaded)
+    def _note_own(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        old = {cell["id"]: cell for cell in before["cells"]}
+        for cell in after["cells"]:
+            was = old.get(cell["id"], {"source": ""})
+            if was is not cell and was["source"] != cell["source"]:
+                first, _ = self._own.get(cell["id"], (was["source"], ""))
+                self._own[cell["id"]] = first, cell["source"]
+
+    async def _keep_own(self, now: Loaded) -> None:
+        """Keep a copy of the file with our edits where somebody else has written it without them:
+        no journal has those of callers without a turn.
+        """
+        own, self._own = self._own, {}
+        texts = {cell["id"]: cell["source"] for cell in now.content["cells"]}
+        gone = any(
+            key not in texts or not keeps_edit(before, after, texts[key])
+            for key, (before, after) in own.items()
+        )
+        if gone and self._rescue is not None and self._loaded is not None:
+            with suppress(ToolError):  # it is theirs that is to be seen now, copy or not
+                await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
+
+    async def _write_and_read(
+        self, marked: dict[str, Any], loaded: Loaded, *, sign: bool
+    ) -> tuple[Loaded, Trace | None, str]:
+        """What is in the file then, its trace, and what has to be told."""
         if not await self._is_as_loaded():
             raise Conflict(
                 f"`{self.path}` changed on disk while it was being saved; nothing was changed. "
@@ -159,15 +204,43 @@ class FileCarrier:
         self._clean = {}
         self.wrote = True
         try:
-            await self._disk.write(self.path, marked, sign=sign)
+            written = await self._disk.write(self.path, marked, sign=sign)
         except ToolError as error:
-            trace, now = None, await self._look_after(error, loaded)
-        else:
-            trace = self._disk.trace(self.path)
-            now = await self._read_back()
-        self._loaded = replace(loaded, content=content)
-        await self._take_in(now, written)
-        self._trace = trace
+            return await self._look_after(error, loaded), None, ""
+        await self._give_back(written, loaded)
+        trace = self._disk.trace(self.path)
+        note = _LATE.format(path=self.path) if written.overwritten.late else ""
+        return await self._read_back(), trace, note
+
+    async def _give_back(self, written: Written, loaded: Loaded) -> None:
+        """Raises Conflict where the save took the place of something else than what was loaded;
+        then the file says that again, or it is kept as a recovery copy.
+        """
+        content = written.overwritten.content
+        if content is None or await asyncio.to_thread(self._disk.holds, loaded, content):
+            return
+        try:
+            text = content.decode()
+            await asyncio.to_thread(nbformat_file.parse, text)
+        except (UnicodeDecodeError, Unusable):
+            raise Conflict(
+                f"Another program was writing `{self.path}` at the same moment, and what it wrote "
+                "may be lost: save there again. Then read the notebook again."
+            ) from None
+        kept = False
+        if self._rescue is not None:
+            with suppress(ToolError):
+                await self._rescue(self.path, text)
+                kept = True
+        where = "What it saved was overwritten" + (
+            " and is kept as a recovery copy" if kept else ": save there again"
+        )
+        with suppress(ToolError):
+            if await self._disk.give_back(self.path, text, written):
+                where = "What it saved is in the file, and nothing was changed"
+        raise Conflict(
+            f"Another program saved `{self.path}` at the same moment. {where}. Read it again."
+        )
 
     async def _is_as_loaded(self) -> bool:
         """Whether nobody has written the file since it was loaded."""

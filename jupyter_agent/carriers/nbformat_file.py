@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, TypeAlias, cast, get_args
@@ -23,6 +24,7 @@ DEEPEST = 200
 Identified: TypeAlias = Sequence[tuple[str, str]]
 """Version and id of each cell, in order."""
 
+_WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 _SHORT_ID = re.compile(r"[0-9a-f]{8}")
@@ -65,6 +67,31 @@ def parse(text: str) -> dict[str, Any]:
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise Unusable(f"it is no valid notebook of format {major} ({error!r:.80})") from error
     return cast("dict[str, Any]", plain(notebook))
+
+
+def is_cut_off(data: bytes) -> bool:
+    """Whether it is the beginning of some JSON and no more, as a save leaves it that was killed:
+    what people or their tools break looks otherwise.
+    """
+    try:
+        text = getincrementaldecoder("utf-8")().decode(data)  # half a character may be at the end
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].rstrip()
+        in_string = error.msg.startswith(("Unterminated string", "Invalid \\u"))
+        return in_string or any(word.startswith(rest) for word in _WORDS)
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def is_notebook(data: bytes) -> bool:
+    """Whether it can be worked on."""
+    try:
+        parse(data.decode())
+    except (UnicodeDecodeError, Unusable):
+        return False
+    return True
 
 
 def plain(value: Any) -> Any:
@@ -199,11 +226,16 @@ def _is_bundle(data: Any) -> bool:
 # ---- ids
 
 
-def as_stored(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The notebook as its file has it: before format 4.5 cells have ids in memory only."""
+def as_stored(content: Mapping[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
+    """The notebook as its file has it: before format 4.5 cells have ids in memory only, but for
+    those that a file has all the same, which are its `own`.
+    """
     if content["nbformat_minor"] >= FIRST_WITH_IDS:
         return dict(content)
-    cells = [{key: item for key, item in cell.items() if key != "id"} for cell in content["cells"]]
+    cells = [
+        {key: item for key, item in cell.items() if key != "id" or item in own}
+        for cell in content["cells"]
+    ]
     return {**content, "cells": cells}
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from jupyter_events import EventLogger
 
-from jupyter_agent.carriers.contents import Contents, Disk
+from jupyter_agent.carriers.contents import Contents, Disk, Former
 from jupyter_agent.carriers.file import FileCarrier, Recovery
 from jupyter_agent.carriers.renames import Renames, moved
 from jupyter_agent.carriers.room import RoomCarrier
@@ -71,6 +71,8 @@ class Notebooks:
         self._sweeper: asyncio.Task[None] | None = None
         self._creating = asyncio.Lock()
         self._completing: set[asyncio.Task[None]] = set()
+        self.mended: list[str] = []
+        """What `mend` did, as sentences."""
         self._late: set[str] = set()
         """Paths of notebooks that are about to be read for what was typed too late."""
         tabs.on_arrival = self._came_back
@@ -144,6 +146,15 @@ class Notebooks:
         async with self._creating:
             await self._disk.create(path, content)
         return await self.get(path)
+
+    async def mend(self, path: str, former: Former) -> str:
+        """Put a notebook right whose save was cut off when a server was killed. What was done, as
+        sentences; `mended` has them too. Raises ToolError.
+        """
+        done = await self._disk.mend(path, former)
+        if done:
+            self.mended.append(done)
+        return done
 
     def open(self) -> list[dict[str, Any]]:
         """Path and carrier of each notebook whose document is held now."""
@@ -246,6 +257,7 @@ class Notebooks:
             opened=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
             away=lambda: self._tabs.away(path) is not None,
             recovery=partial(self._keeper, entry),
+            rescue=self._recovery,
             note=LOST if isinstance(current, TabCarrier) else "",
         )
 

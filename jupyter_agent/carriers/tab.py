@@ -22,6 +22,7 @@ from jupyter_agent.errors import (
     Busy,
     CellNotFound,
     NotConfirmed,
+    Overtaken,
     ToolError,
     UnreadableNotebook,
 )
@@ -201,7 +202,7 @@ class TabCarrier:
 
     def _refuse(self, refused: str, cell_id: str) -> None:
         if refused == "gone":
-            raise NotConfirmed(f"Cell `{cell_id}` was deleted at the same moment.")
+            raise Overtaken(f"Cell `{cell_id}` was deleted at the same moment.")
         if refused == "running":
             raise Busy(
                 "The user is running a cell that this would replace, and its outputs would be "

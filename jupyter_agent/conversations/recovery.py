@@ -83,6 +83,19 @@ class RecoveryCopies:
         )
         return [dict(row) for row in rows]
 
+    async def notebooks(self) -> list[str]:
+        """The notebooks of which copies are kept, or that turns changed: those that we wrote."""
+        rows = await self._database.rows(
+            "SELECT notebook FROM recovery WHERE is_here(root) UNION SELECT notebook FROM changes"
+            " WHERE turn_id IN (SELECT id FROM turns WHERE is_here(root))"
+        )
+        return [row["notebook"] for row in rows]
+
+    async def newest(self, notebook: str) -> dict[str, Any] | None:
+        """The JSON of the newest copy; None if there is none."""
+        copies = await self.of(notebook)
+        return await self.content(notebook, copies[0]["id"]) if copies else None
+
     async def content(self, notebook: str, copy_id: int) -> dict[str, Any] | None:
         """A copy's JSON; None if that notebook has no copy of that id."""
 

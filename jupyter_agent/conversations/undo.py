@@ -15,7 +15,8 @@ from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import Undone, undo
 from jupyter_agent.errors import Conflict, ToolError
-from jupyter_agent.workspace.workspace import WRITE, Workspace
+from jupyter_agent.legible import quoted
+from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 
 CellName: TypeAlias = tuple[str, str]
 """(path of the notebook, cell id)"""
@@ -27,6 +28,8 @@ class UndoneTurn:
 
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
+    left: Sequence[str] = ()
+    """What was not taken back though the turn did it, as sentences: notebooks that it made."""
 
 
 async def undo_turn(
@@ -75,7 +78,29 @@ async def undo_turn(
         await _mark(journal, of_notebook, result)
     await stores.audit.add(_entries(work.user, turn.id, undone, conflicts))
     stores.announce(turn.conversation_id, turn.id)
-    return UndoneTurn(undone=undone, conflicts=conflicts)
+    left = await _left(stores, turn, work) if cells is None else []
+    return UndoneTurn(undone=undone, conflicts=conflicts, left=left)
+
+
+async def _left(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:
+    """The notebooks that the turn made are left: people may have put something into them."""
+    made = [
+        entry["notebook"]
+        for entry in await stores.audit.of_turn(turn.id)
+        if entry["tool"] == "create_notebook" and entry["outcome"] == "done"
+    ]
+    left = []
+    for path in dict.fromkeys(made):
+        try:
+            async with work.lease(path, READ) as nb:
+                inside = "with what is in it" if await nb.read() else "without cells"
+                left.append(
+                    f"The turn made `{quoted(nb.path)}`: the file is left, {inside}. Delete it in "
+                    "the file browser if you do not need it."
+                )
+        except ToolError:
+            continue  # it is gone, or nobody can say what is in it
+    return left
 
 
 def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:

@@ -18,9 +18,9 @@ from jupyter_agent.errors import (
     Conflict,
     InvalidInput,
     Locked,
-    NotConfirmed,
     NotOnce,
     NotRead,
+    Overtaken,
 )
 
 
@@ -181,7 +181,7 @@ def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:
 
 
 def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> None:
-    """Raises NotConfirmed unless each change is in the document now, with or without what others
+    """Raises Overtaken unless each change is in the document now, with or without what others
     did meanwhile. `arrived`: the document has the transactions that made them; where it may be
     another one, with another history, its text decides.
     """
@@ -190,18 +190,18 @@ def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> N
     for change in changes:
         if change.after is None:
             if change.cell_id in ids:
-                raise NotConfirmed(
+                raise Overtaken(
                     f"Cell `{change.cell_id}` is still there although it was deleted.",
                     changes=made,
                 )
         elif change.cell_id not in ids:
-            raise NotConfirmed(
+            raise Overtaken(
                 f"Cell `{change.cell_id}` was deleted at the same moment.", changes=made
             )
         else:
             cell = cells.get(change.cell_id)
             if not _contains(cell, change, arrived=arrived):
-                raise NotConfirmed(
+                raise Overtaken(
                     f"The edit of cell `{cell.id}` is not in it now: somebody changed it at the "
                     f"same moment. {_reads(cell)}",
                     changes=made,

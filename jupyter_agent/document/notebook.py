@@ -350,7 +350,10 @@ class Notebook:
                 nonlocal outcome
                 path, order = carrier.path, list(cells.ids())
                 outcome = await operation(cells)
-                return [_with_neighbours(each, order) for each in outcome.changes(path, cells)]
+                return [
+                    _with_neighbours(each, order) if _needs_neighbours(each, cells) else each
+                    for each in outcome.changes(path, cells)
+                ]
 
             changes, saved = await self._carry_out(carrier, change, removes=removes)
             assert outcome is not None
@@ -398,9 +401,16 @@ class Notebook:
         return self._carrier.cells
 
 
+def _needs_neighbours(change: Change, cells: SharedCells) -> bool:
+    """Whether the cell's place has to be known by its neighbours: where it was taken from there, or
+    will not be known by its id after a restart.
+    """
+    return change.kind in ("delete", "move") or (change.kind == "update" and not cells.keeps_ids)
+
+
 def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
-    """The change with what stood above and below a cell that it took from its place."""
-    if change.before is None or change.kind not in ("delete", "move"):
+    """The change with what stood above and below the cell."""
+    if change.before is None:
         return change
     index = change.before.index
     above, below = order[:index][-_NEIGHBOURS:], order[index + 1 :][:_NEIGHBOURS]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
@@ -18,6 +19,8 @@ from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.merge import MergeConflict, merge, with_typing
 from jupyter_agent.document.notebook import Notebook
 
+_LIKE = 0.6
+"""Of two texts that are taken for the same one, changed: where more than one could be."""
 _OF_VIEW = frozenset({"trusted", "execution", "collapsed", "scrolled", "ExecuteTime"})
 """Keys of metadata that Jupyter writes when a cell is run or looked at."""
 
@@ -94,7 +97,7 @@ async def undo(
 def _recognised(cells: SharedCells, changes: Sequence[Change]) -> dict[str, str]:
     """Id in the changes -> id now, of cells that have got another one since: before format 4.5
     whoever opens the notebook gives them theirs. They are recognised by their text, and of several
-    with the same text by their place.
+    with the same text by their place; where somebody has changed the text, by their neighbours.
     """
     now: dict[str, str] = {}
     last = {change.cell_id: change.after for change in changes}
@@ -110,7 +113,34 @@ def _recognised(cells: SharedCells, changes: Sequence[Change]) -> dict[str, str]
         if alike:
             found = min(alike, key=lambda cell: abs(cell.index - state.index))
             now[cell_id] = strange.pop(found.id).id
+    for change in changes:
+        known = change.cell_id in now or change.cell_id in cells.ids()
+        if change.kind == "update" and not known and last[change.cell_id] is not None:
+            between = [cell for cell in _between(cells, change, now) if cell.id in strange]
+            if between:
+                likest = max(between, key=lambda cell: _likeness(cell, change))
+                if len(between) == 1 or _likeness(likest, change) > _LIKE:
+                    now[change.cell_id] = strange.pop(likest.id).id
     return now
+
+
+def _between(cells: SharedCells, change: Change, now: Mapping[str, str]) -> Sequence[Cell]:
+    """The cells of its type in the place that it had; none if that is not known."""
+    before, every = change.before, cells.all()
+    if before is None or not (before.above or before.below):
+        return []
+    places = {cell.id: cell.index for cell in every}
+    above = [places.get(now.get(key, key)) for key in before.above]
+    below = [places.get(now.get(key, key)) for key in before.below]
+    start = next((place + 1 for place in above if place is not None), 0)
+    end = next((place for place in below if place is not None), len(every))
+    return [cell for cell in every[start:end] if cell.type == before.type]
+
+
+def _likeness(cell: Cell, change: Change) -> float:
+    """From 0 to 1."""
+    assert change.after is not None
+    return SequenceMatcher(None, cell.source, change.after.source, autojunk=False).quick_ratio()
 
 
 def _renamed(change: Change, now: Mapping[str, str]) -> Change:

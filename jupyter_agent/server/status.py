@@ -98,6 +98,7 @@ class StatusHandler(ProjectHandler):
         database = self.runner.stores.conversations.database
         project = await self.project(self.get_query_argument("notebook", ""))
         carriers, no_rooms = _carriers(self.settings)
+        mended = self.services.notebooks.mended if may_read else []
         turns = [
             {
                 "id": turn.record.id,
@@ -111,7 +112,7 @@ class StatusHandler(ProjectHandler):
             {
                 "version": __version__,
                 "carriers": carriers,
-                "notes": [note for note in (no_rooms, _no_openai()) if note],
+                "notes": [note for note in (no_rooms, _no_openai(), *mended) if note],
                 "notebooks": self.services.notebooks.open() if may_read else [],
                 "turns": turns,
                 "share": self.runner.share("all"),

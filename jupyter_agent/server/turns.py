@@ -18,6 +18,11 @@ from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.workspace import READ, Services, Workspace
 
+_UNDONE = (
+    "Cells are as before. What ran in a kernel is not undone: variables and files keep what the "
+    "turn did to them."
+)
+
 
 class NamedCell(BaseModel):
     """A cell of a notebook."""
@@ -139,8 +144,7 @@ class UndoHandler(TurnHandlerBase):
             {
                 "undone": [change.to_json() for change in result.undone],
                 "conflicts": list(result.conflicts),
-                "message": "Cells are as before. What ran in a kernel is not undone: "
-                "variables and files keep what the turn did to them.",
+                "message": " ".join([_UNDONE, *result.left]),
             }
         )
 

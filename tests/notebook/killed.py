@@ -1,7 +1,7 @@
 """Saves that are killed: a program of its own, since it kills what it starts.
 
 `python -m tests.notebook.killed TIMES SEED` lets a process edit a notebook without pause, kills it
-at a random moment, looks at what is there as Jupyter does, and says in JSON what it found.
+at a random moment, starts as a server does, and says in JSON how the file on disk is then.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
-from jupyter_server.utils import ensure_async
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, writes
 
@@ -88,34 +88,28 @@ def killed(folder: Path, source: random.Random) -> int:
 
 
 async def look(folder: Path, done: int) -> str:
-    """Where the notebook is with all it had before the last edit that was begun, or after it."""
+    """How the file is on disk, with all it had before the last edit that was begun or after it,
+    once a server has started as Jupyter starts ours.
+    """
+    path = folder / "root" / "a.ipynb"
+    if _sound(path, done):
+        return "whole"
+    database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
     contents = AsyncLargeFileManager(root_dir=str(folder / "root"))
     contents.notary.db_file = ":memory:"
-    half = _sound((folder / "root" / "a.ipynb").read_text(encoding="utf-8", errors="replace"), done)
+    copies = RecoveryCopies(database)
+    notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
     try:
-        model: Any = await ensure_async(contents.get("a.ipynb", type="notebook"))
-        if _is(model["content"], done):
-            return "file" if half else "file, put right by the contents manager"
-    except Exception:  # noqa: BLE001 - whatever it is, a person could not open the notebook
-        pass
-    for path in (folder / "root").iterdir():
-        if path.name.startswith(".~") and _sound(path.read_text(encoding="utf-8"), done):
-            return "backup"
-    database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
-    try:
-        copies = RecoveryCopies(database)
-        for copy in await copies.of("a.ipynb"):
-            content = await copies.content("a.ipynb", copy["id"])
-            if content is not None and _is(content, done):
-                return "recovery copy"
+        for notebook in await copies.notebooks():
+            await notebooks.mend(notebook, partial(copies.newest, notebook))
     finally:
         database.close()
-    return "lost"
+    return "put right" if _sound(path, done) else "lost"
 
 
-def _sound(text: str, done: int) -> bool:
+def _sound(path: Path, done: int) -> bool:
     try:
-        return _is(json.loads(text), done)
+        return _is(json.loads(path.read_bytes()), done)
     except ValueError:
         return False
 

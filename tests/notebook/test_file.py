@@ -7,6 +7,8 @@ import difflib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +28,7 @@ from .conftest import cells_of, code, markdown, notebook_json
 
 Write = Callable[..., Path]
 SAMPLES = Path(__file__).parent / "samples"
+BOOKS = Path(os.environ.get("JUPYTER_AGENT_BOOKS", SAMPLES))
 RICH = {
     "output_type": "display_data",
     "data": {"text/html": "<b>1</b>", "text/plain": "1"},
@@ -449,3 +452,92 @@ async def test_a_file_that_nobody_wrote_is_not_read_again(
     for _ in range(10):
         assert [cell.source for cell in await notebook.read()] == ["x = 1"]
     assert reads == []
+
+
+@pytest.mark.parametrize("kept", [0, 1, 40, 90, 0.5, -3, "mid-character"])
+async def test_a_save_that_was_cut_off_is_put_right_from_the_copy_of_the_contents_manager(
+    notebooks: Notebooks, write: Write, kept: Any
+) -> None:
+    """Wherever it ended, in the middle of a character too, where Jupyter gives up."""
+    path = write("a.ipynb", [code("a", "x = 'é'"), code("b", "y")])
+    before = path.read_bytes()
+    backup = path.with_name(".~a.ipynb")
+    shutil.move(path, backup)
+    if kept == "mid-character":
+        kept = before.index("é".encode()) + 1
+    cut = before[: int(len(before) * kept) if isinstance(kept, float) else kept]
+    path.write_bytes(cut)
+    os.utime(path, (0, 0))  # whoever began that save does not write any more
+    told = await notebooks.mend("a.ipynb", _no_copy)
+    assert "`a.ipynb` had been cut off" in told
+    assert "`a.ipynb.invalid`" in told
+    assert path.read_bytes() == before
+    assert path.with_name("a.ipynb.invalid").read_bytes() == cut
+    assert not backup.exists()
+    assert "delete the other file" in await notebooks.mend("a.ipynb", _no_copy)
+
+
+async def _no_copy() -> None:
+    return None
+
+
+async def test_a_save_that_was_cut_off_is_put_right_when_it_is_read(
+    notebooks: Notebooks, write: Write
+) -> None:
+    """The server need not have been killed: another one, or Jupyter's own, may have been."""
+    path = write("a.ipynb", [code("a", "x = 1")])
+    before = path.read_bytes()
+    shutil.move(path, path.with_name(".~a.ipynb"))
+    path.write_bytes(before[:50])
+    notebook = await notebooks.get("a.ipynb")
+    assert notebook.peek("a").source == "x = 1"
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert "`a.ipynb.invalid`" in edit.saved.note
+
+
+async def test_without_a_copy_of_the_contents_manager_ours_is_taken(
+    notebooks: Notebooks, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    before = path.read_bytes()
+    path.write_bytes(before[:50])
+
+    async def copy() -> dict[str, Any]:
+        return dict(json.loads(before))
+
+    assert "newest recovery copy" in await notebooks.mend("a.ipynb", copy)
+    assert cells_of(path)[0]["source"] == "x = 1"
+    assert path.with_name("a.ipynb.invalid").read_bytes() == before[:50]
+
+
+@pytest.mark.parametrize(
+    "broken", ["<<<<<<< HEAD\n{}\n", '{"cells": [1 2]}', "[]", "\ufeff{}", "{}", "no"]
+)
+async def test_what_people_broke_themselves_is_left_alone(
+    notebooks: Notebooks, root: Path, write: Write, broken: str
+) -> None:
+    """It is more than the beginning of a notebook: no save was cut off there."""
+    path = write("a.ipynb", [code("a", "x = 1")])
+    shutil.move(path, path.with_name(".~a.ipynb"))
+    path.write_text(broken, encoding="utf-8")
+    os.utime(path, (0, 0))
+    assert await notebooks.mend("a.ipynb", _no_copy) == ""
+    assert path.read_text(encoding="utf-8") == broken
+    assert sorted(os.listdir(root)) == [".~a.ipynb", "a.ipynb"]
+
+
+@pytest.mark.parametrize("folder", [SAMPLES, pytest.param(BOOKS, marks=pytest.mark.long)])
+def test_real_notebooks_of_older_formats_keep_every_other_line_and_byte(folder: Path) -> None:
+    """An edit changes no more lines than the same one through Jupyter's contents API does, and its
+    undo brings the same bytes back; where Jupyter writes the file in another form, that form stays.
+
+    The long run takes the folder that JUPYTER_AGENT_BOOKS names.
+    """
+    command = [sys.executable, "-m", "tests.notebook.real", str(folder), "1000"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    print(found)  # noqa: T201
+    assert found["edit"].keys() <= {"one line", "as Jupyter"}
+    assert found["undo"].keys() <= {"the same bytes", "as a load and save by Jupyter"}
+    assert found["edit"]["one line"] > 0

@@ -9,13 +9,15 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize(("times", "seed"), [(8, 1), pytest.param(200, 11, marks=pytest.mark.long)])
-def test_no_notebook_is_lost_when_a_save_is_killed(times: int, seed: int) -> None:
-    """The file, the contents manager's own backup or our recovery copy has all cells, once."""
+@pytest.mark.parametrize(("times", "seed"), [(8, 1), pytest.param(300, 11, marks=pytest.mark.long)])
+def test_each_notebook_is_whole_on_disk_once_a_server_has_started_again(
+    times: int, seed: int
+) -> None:
+    """Whatever reads it then, git or an editor too, finds all cells, once, as they were last."""
     command = [sys.executable, "-m", "tests.notebook.killed", str(times), str(seed)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
     print(f"seed {seed}: {found}")  # noqa: T201
     assert sum(found.values()) == times
-    assert "lost" not in found
+    assert found.keys() <= {"whole", "put right"}

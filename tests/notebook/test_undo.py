@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
-from jupyter_agent.carriers import Notebooks
+from jupyter_agent.carriers import Notebooks, Tabs
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.document.undo import undo
@@ -217,3 +217,48 @@ def check(
         assert by_id[cell_id]["source"].split("\n") == [
             line for line in texts[-1].split("\n") if line.startswith("person")
         ], seed
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        lambda text: text + "\nmine = 1",
+        lambda text: "# all of it\n# is new\n" * 5,
+        lambda text: text.replace("new", "mine"),
+    ],
+    ids=["beside", "rewritten", "the same line"],
+)
+async def test_without_ids_a_cell_that_somebody_changed_since_is_known_after_a_restart(
+    contents: Any, root: Path, theirs: Callable[[str], str]
+) -> None:
+    """By its text where that is like it was, else by the cells around it: what somebody did stays,
+    and where that was to the same lines the cell itself is named, not called deleted.
+    """
+    path = root / "a.ipynb"
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    sources = [f"first_{number} = {number}\nsecond_{number} = {number}" for number in range(5)]
+    cells = [{**cell, "source": source} for source in sources]
+    content = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    target = (await notebook.read())[2]
+    edit = await notebook.update(target.id, old_string="first_2", new_string="new")
+    changes = [Change.from_json(json.loads(json.dumps(each.to_json()))) for each in edit.changes]
+    await notebooks.close()
+    content = json.loads(path.read_text(encoding="utf-8"))
+    now = theirs("".join(content["cells"][2]["source"]))
+    content["cells"][2]["source"] = now
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    again = Notebooks(contents, Tabs())
+    notebook = await again.get("a.ipynb")
+    undone = await undo(notebook, changes)
+    texts = [cell.source for cell in await notebook.read()]
+    if now.endswith("mine = 1"):
+        assert undone.conflicts == []
+        assert texts == [*sources[:2], sources[2] + "\nmine = 1", *sources[3:]]
+    else:
+        (conflict,) = undone.conflicts
+        assert (conflict["reason"], conflict["current"]["source"]) == ("changed", now)
+        assert texts == [*sources[:2], now, *sources[3:]]
+    await again.close()

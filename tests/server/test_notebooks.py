@@ -241,3 +241,40 @@ async def test_what_became_stale_is_told_with_its_reason(call: Call, notebook: P
     assert again["text"].endswith("Now stale: `c3`.")
     text = await call("GET", "notebooks", PATH, params={"format": "text"})
     assert "c3 In[4] stale]" in text.text
+
+
+@pytest.mark.parametrize("hook", ["pre_save_hook", "post_save_hook"])
+@pytest.mark.parametrize("match", [False, True])
+@pytest.mark.parametrize("theirs", ["other text", None], ids=["rewritten", "deleted"])
+async def test_an_edit_that_another_program_overtakes_is_a_conflict(
+    call: Call, notebook: Path, jp_serverapp: Any, theirs: str | None, match: bool, hook: str
+) -> None:
+    """It writes the file between our look and our save, or right after it: 409, never 504, since
+    nothing is unknown; what it wrote stays.
+    """
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    (cell,) = [cell for cell in content["cells"] if cell["id"] == "b2"]
+    if theirs is None:
+        content["cells"].remove(cell)
+    else:
+        cell["source"] = theirs
+    texts = [json.dumps(content)]
+
+    def write(**_: Any) -> None:
+        if texts:
+            notebook.write_text(texts.pop(), encoding="utf-8")
+
+    version = (await call("GET", "notebooks", PATH, "cells", "b2")).body["version"]
+    setattr(jp_serverapp.contents_manager, hook, write)
+    answer = await call(
+        "PATCH",
+        "notebooks",
+        PATH,
+        "cells",
+        "b2",
+        body={"source": "x = 2"},
+        headers={"If-Match": version if match else "*"},
+    )
+    before = hook == "pre_save_hook"  # with If-Match nothing was done, as that header asks for
+    assert (answer.status, answer.body["reason"]) == (412 if before and match else 409, "changed")
+    assert json.loads(notebook.read_text(encoding="utf-8")) == content

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,40 @@ async def test_the_store_does_not_grow_by_whole_notebooks(
     await agent.database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     size = agent.database.path.stat().st_size
     assert size < 10_000_000 + 50_000_000 * turns / 200
+
+
+async def test_a_notebook_cut_off_when_the_server_was_killed_is_whole_after_its_next_start(
+    call: Call, notebook: Path, agent: JupyterAgent, jp_serverapp: Any
+) -> None:
+    """On disk, before anybody reads it; what is left of the save is named."""
+    body = {"old_string": "x = 1", "new_string": "x = 2"}
+    assert (await call("PATCH", "notebooks", PATH, "cells", "b2", body=body)).status == 200
+    whole = notebook.read_bytes()
+    notebook.write_bytes(whole[:100])
+    notebook.with_name(f".~{notebook.name}").write_bytes(whole)
+    os.utime(notebook, (0, 0))
+    await agent._start_jupyter_server_extension(jp_serverapp)
+    assert agent.tidying is not None
+    await agent.tidying
+    assert notebook.read_bytes() == whole
+    assert notebook.with_name(f"{notebook.name}.invalid").read_bytes() == whole[:100]
+    notes = (await call("GET", "status")).body["notes"]
+    assert any(f"{notebook.name}.invalid" in note for note in notes)
+
+
+async def test_what_rest_edits_wrote_is_kept_when_another_program_writes_over_it(
+    call: Call, notebook: Path
+) -> None:
+    """No journal has it: there is a copy from before, and one with the edits that are gone."""
+    before = notebook.read_text(encoding="utf-8")
+    for old, new in (("x = 1", "x = 2"), ("x = 2", "x = 3")):
+        body = {"old_string": old, "new_string": new}
+        assert (await call("PATCH", "notebooks", PATH, "cells", "b2", body=body)).status == 200
+    notebook.write_text(before, encoding="utf-8")
+    cell = (await call("GET", "notebooks", PATH, "cells", "b2")).body
+    assert cell["source"] == "x = 1"
+    texts = []
+    for copy in (await call("GET", "notebooks", PATH, "recovery")).body["copies"]:
+        content = (await call("GET", "notebooks", PATH, "recovery", str(copy["id"]))).body
+        texts += [cell["source"] for cell in content["cells"] if cell["id"] == "b2"]
+    assert texts == ["x = 3", "x = 1"]

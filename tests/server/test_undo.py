@@ -222,3 +222,21 @@ async def test_an_edit_that_somebody_changed_at_the_same_moment_is_in_the_journa
     undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
     assert undone["conflicts"] == []
     assert tab.source("b2") == "x = 1"
+
+
+async def test_the_undo_of_a_turn_that_made_a_notebook_says_that_the_file_is_left(
+    call: Call, replies: list[FakeReply], notebook: Path, jp_root_dir: Path
+) -> None:
+    replies += [
+        [calls("create_notebook", path="new.ipynb")],
+        [calls("create_cell", source="x = 1", notebook="new.ipynb")],
+        [says("Done.")],
+    ]
+    turn = (await call("POST", "chat", body={**ask("Make one."), "stream": False})).body
+    undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
+    assert len(undone["undone"]) == 1
+    assert "The turn made `new.ipynb`: the file is left, without cells." in undone["message"]
+    assert json.loads((jp_root_dir / "new.ipynb").read_text(encoding="utf-8"))["cells"] == []
+    (jp_root_dir / "new.ipynb").unlink()
+    again = (await call("POST", "turns", turn["turn_id"], "undo")).body
+    assert "new.ipynb" not in again["message"]

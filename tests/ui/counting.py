@@ -40,7 +40,7 @@ class Counting:
             return
         if not answer["is_error"]:
             self.done.append(number)
-        elif answer["reason"] == "not_confirmed":
+        elif answer["reason"] in ("not_confirmed", "changed"):  # overtaken by somebody's typing
             self.unknown[number] = answer["text"]
         else:
             assert answer["reason"] == "busy", answer

@@ -928,6 +928,7 @@ class Fuzz:
         for person in self._people:
             person.notebook.page.set_default_timeout(10_000)
             person.watch()
+        self._now.page.bring_to_front()
         with ThreadPoolExecutor(2) as threads:
             working = threads.submit(self._agent.work)
             try:

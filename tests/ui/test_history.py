@@ -1,43 +1,171 @@
-"""A person by keyboard, an agent over HTTP, other programs, cut lines and dying servers at work in
-one notebook, at random. What they did is logged, and `tests/history` decides what was lost.
+"""A person with keys, an agent over HTTP, other programs, cut lines and dying servers, at random in
+one notebook. What they did is logged, and `tests/history` decides from the log what was lost.
 
-`SEED=` repeats the choices of an earlier run (not its timing), `OPERATIONS=` says how many there
-are of the people in each session.
+`SEED=` makes the choices of an earlier run once more (not its timing); `OPERATIONS=` says after how
+many a long run ends, those of people, the agent and other programs together.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
-from playwright.sync_api import BrowserContext
+import pytest
+from playwright.sync_api import Browser
 
 from tests.ui.conftest import new_file
 from tests.ui.fuzz import LINES, Fuzz
-from tests.ui.lab import Lab, Replies
+from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 
-TEXTS = ["WEEEEEE = 0", "x = 1\ny = 2", "", "print(x)"]
+TEXTS = ["a = 0", "x = 1\ny = 2", "", "print(x)"]
+SESSION = 80
+"""Operations of people in one notebook of a long run."""
+LINE = frozenset({"cut", "freeze"})
+ALL = LINE | {"offline", "kill"}
 
 
-def play(fuzz: Fuzz, operations: int) -> None:
-    found = fuzz.run(int(os.environ.get("OPERATIONS", operations)))
-    report = fuzz.report(found)
-    print(report)  # noqa: T201 - shown when the test fails, or with -s
-    assert not found, report
+class Sessions:
+    """Sessions of the fuzz, each in a notebook and a browser of its own."""
+
+    def __init__(self, browser: Browser, lab: Lab, replies: Replies, seed: int) -> None:
+        self._browser, self._lab, self._replies, self._seed = browser, lab, replies, seed
+
+    def short(self, operations: int, *trouble: str, pages: int = 1, together: bool = False) -> None:
+        """One, with so many operations of people."""
+        self._play(self._seed, operations, frozenset(trouble), pages, together, gate=True)
+
+    def long(
+        self,
+        operations: int,
+        trouble: frozenset[str] = frozenset(),
+        *,
+        pages: int = 1,
+        together: bool = False,
+        gate: bool = True,
+    ) -> None:
+        """One after the other, until there were so many of all; each that fails is told."""
+        wanted, done, failed = int(os.environ.get("OPERATIONS", operations)), 0, []
+        while done < wanted:
+            try:
+                done += self._play(self._seed, SESSION, trouble, pages, together, gate=gate)
+            except AssertionError as error:
+                failed.append(str(error))
+                done += SESSION
+            self._seed += 1
+        assert not failed, "\n".join(failed)
+
+    def _play(
+        self,
+        seed: int,
+        operations: int,
+        trouble: frozenset[str],
+        pages: int,
+        together: bool,
+        *,
+        gate: bool,
+    ) -> int:
+        """How many operations there were."""
+        context = self._browser.new_context(viewport={"width": 1280, "height": 900})
+        try:
+            context.add_init_script(LINES)
+            path = new_file(self._lab, f"fuzz{seed}p{pages}", TEXTS)
+            notebooks = [
+                OpenNotebook(context.new_page(), self._lab, path).open() for _ in range(pages)
+            ]
+            for notebook in notebooks:
+                notebook.wait_for_kernel()
+            if not together:
+                notebooks[-1].save()
+                notebooks[-1].wait_until_linked()
+            fuzz = Fuzz(
+                seed, notebooks, self._replies, trouble=trouble, gate=gate, together=together
+            )
+            found = fuzz.run(operations)
+            report = fuzz.report(found)
+            print(report)  # noqa: T201 - shown when the test fails, or with -s
+            assert not found, report
+            return sum(fuzz.log.done.values())
+        finally:
+            context.close()
+            self._lab.stop_turns()
+            self._lab.shut_down_kernels()
 
 
-def opened(context: BrowserContext, lab: Lab, name: str, pages: int = 1) -> list[OpenNotebook]:
-    context.add_init_script(LINES)
-    path = new_file(lab, name, TEXTS)
-    notebooks = [OpenNotebook(context.new_page(), lab, path).open() for _ in range(pages)]
-    for notebook in notebooks:
-        notebook.wait_for_kernel()
-    return notebooks
+@pytest.fixture
+def sessions(browser: Browser, lab: Lab, replies: Replies, seed: int) -> Sessions:
+    return Sessions(browser, lab, replies, seed)
 
 
-def test_short(context: BrowserContext, lab: Lab, replies: Replies, seed: int) -> None:
-    notebooks = opened(context, lab, f"fuzz{seed}")
-    notebooks[0].wait_until_linked()
-    trouble = frozenset(filter(None, os.environ.get("TROUBLE", "").split(",")))
-    fuzz = Fuzz(seed, notebooks, replies, trouble=trouble, gate=not os.environ.get("NOGATE"))
-    play(fuzz, 40)
+@pytest.fixture(scope="module")
+def room_lab(
+    browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """A server with real-time collaboration switched on."""
+    config = {"YDocExtension": {"disable_rtc": False}}
+    with running_lab(tmp_path_factory.mktemp("history") / "rooms", script, config=config) as lab:
+        yield lab
+
+
+@pytest.fixture
+def rooms(browser: Browser, room_lab: Lab, replies: Replies, seed: int) -> Sessions:
+    return Sessions(browser, room_lab, replies, seed)
+
+
+# ---- short
+
+
+def test_whatever_a_person_and_an_agent_do_in_a_tab_no_word_is_lost(sessions: Sessions) -> None:
+    sessions.short(30)
+
+
+def test_no_word_is_lost_where_the_line_is_cut_meanwhile(sessions: Sessions) -> None:
+    sessions.short(25, "cut")
+
+
+def test_no_word_is_lost_where_two_people_and_an_agent_are_in_a_room(rooms: Sessions) -> None:
+    rooms.short(25, pages=2, together=True)
+
+
+# ---- long
+
+
+@pytest.mark.long
+def test_tab(sessions: Sessions) -> None:
+    sessions.long(2500)
+
+
+@pytest.mark.long
+def test_tab_with_a_bad_line(sessions: Sessions) -> None:
+    sessions.long(1500, LINE)
+
+
+@pytest.mark.long
+def test_tab_with_every_fault(sessions: Sessions) -> None:
+    """The agent waits while the tab is away for more than 3 s: see the next."""
+    sessions.long(2500, ALL)
+
+
+@pytest.mark.long
+def test_tab_that_is_away_while_the_agent_works_on(sessions: Sessions) -> None:
+    sessions.long(500, ALL, gate=False)
+
+
+@pytest.mark.long
+def test_tab_and_other_programs(sessions: Sessions) -> None:
+    sessions.long(500, frozenset({"editor"}))
+
+
+@pytest.mark.long
+def test_two_tabs(sessions: Sessions) -> None:
+    sessions.long(1000, pages=2)
+
+
+@pytest.mark.long
+def test_room(rooms: Sessions) -> None:
+    rooms.long(1500, pages=2, together=True)
+
+
+@pytest.mark.long
+def test_room_with_a_bad_line(rooms: Sessions) -> None:
+    rooms.long(500, LINE | {"offline"}, pages=2, together=True)

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +30,7 @@ from playwright.sync_api import Route
 
 from jupyter_agent.testing import calls, says
 from tests.history.checker import (
+    TOKEN,
     Cell,
     Did,
     Edit,
@@ -136,9 +137,16 @@ class Log:
 
     def about(self, token: str) -> str:
         """All that the log says of a word."""
-        lines = [f"{_when(event):.2f} {event}" for event in self.events if token in str(event)]
-        lines += [remark for remark in self.remarks if token in remark]
-        return "\n    ".join(sorted(lines, key=lambda line: float(line.split()[0])))
+        return "\n    ".join(line for line in self.lines() if token in line)
+
+    def lines(self) -> list[str]:
+        """Everything, in the order in which it ended; of files that were loaded only that."""
+        told = [
+            replace(event, file={}, after=None) if isinstance(event, Did) else event
+            for event in self.events
+        ]
+        lines = [*self.remarks, *(f"{_when(event):.2f} {event}" for event in told)]
+        return sorted(lines, key=lambda line: float(line.split()[0]))
 
 
 class Words:
@@ -920,15 +928,15 @@ class Fuzz:
         self._trouble = sorted(trouble)
         self._gate = gate
         self._together = together
-        self._now = self._people[0]
+        self.person = self._people[0]
         self._lab = first.lab
 
-    def run(self, operations: int) -> list[Fault]:
-        """That many operations of people, the agent beside them; what went wrong."""
+    def work(self, operations: int) -> None:
+        """That many operations of people, the agent beside them."""
         for person in self._people:
             person.notebook.page.set_default_timeout(10_000)
             person.watch()
-        self._now.page.bring_to_front()
+        self.person.page.bring_to_front()
         with ThreadPoolExecutor(2) as threads:
             working = threads.submit(self._agent.work)
             try:
@@ -940,6 +948,9 @@ class Fuzz:
                 self._where.over.set()
                 self._where.agent_may.set()
             working.result()
+
+    def judge(self) -> list[Fault]:
+        """Everybody comes to an end; what went wrong."""
         end = self._end()
         alone = not self._together and len(self._people) == 1 and "editor" not in self._trouble
         return faults(self.log.events, end, alone=alone)
@@ -963,7 +974,12 @@ class Fuzz:
             f"  {dict(self._agent.answers)}",
         ]
         for fault in found:
-            lines.append(f"  {fault}\n    {self.log.about(fault.what)}")
+            lines.append(f"  {fault}")
+            if TOKEN.fullmatch(fault.what):
+                lines.append(f"    {self.log.about(fault.what)}")
+        if found and (folder := os.environ.get("FUZZ_LOG")):
+            whole = Path(folder) / f"{self.seed}.log"
+            whole.write_text("\n".join([*lines, *self.log.lines()]), encoding="utf-8")
         return "\n".join(lines)
 
     # ---- what happens
@@ -972,37 +988,42 @@ class Fuzz:
         if self._trouble and self._random.random() < 0.1:
             what = self._random.choice(self._trouble)
             self.log.note(f"trouble: {what}")
-            if what == "editor":
-                self._editor.write()
-            elif what == "kill":
-                self._kill(threads)
-            else:
-                getattr(self, f"_{what}")()
+            match what:
+                case "editor":
+                    self._editor.write()
+                case "kill":
+                    self._kill(threads)
+                case "offline":
+                    self._offline()
+                case "freeze":
+                    self._freeze()
+                case "cut":
+                    self._cut()
             self.log.done[f"trouble {what}"] += what != "editor"
         if len(self._people) > 1 and self._random.random() < (0.5 if self._together else 0.1):
             self._switch()
-        self._now.do()
-        self._now.page.wait_for_timeout(self._random.choice((0, 20, 100, 300)))
+        self.person.do()
+        self.person.page.wait_for_timeout(self._random.choice((0, 20, 100, 300)))
 
     def _switch(self) -> None:
         """To another page. Without a room: save here, and take the file there."""
-        other = self._random.choice([one for one in self._people if one is not self._now])
+        other = self._random.choice([one for one in self._people if one is not self.person])
         if not self._together:
-            self._now.do("save")
-            if not self._now._until(lambda: not self._now.dirty(), 5):
+            self.person.do("save")
+            if not self.person._until(lambda: not self.person.dirty(), 5):
                 return
         other.notebook.path = self._where.path
         other.page.bring_to_front()
-        self._now = other
+        self.person = other
         if not self._together:
             other.do("revert")
 
     def _cut(self) -> None:
-        self._now.page.evaluate("() => agentLines.forEach(line => line.close())")
+        self.person.page.evaluate("() => agentLines.forEach(line => line.close())")
 
     def _offline(self) -> None:
         """Nothing reaches the server, for a moment or for long; the person works on."""
-        page, long = self._now.page, self._random.random() < 0.5
+        page, long = self.person.page, self._random.random() < 0.5
         seconds = self._random.uniform(LONG + 0.5, 8) if long else self._random.uniform(0.3, 2)
 
         def refuse(route: Route) -> None:
@@ -1020,11 +1041,11 @@ class Fuzz:
         """What needs no server, and a save that fails."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self._now.do(self._random.choice(("type", "type", "insert", "move", "split", "save")))
-            self._now.page.wait_for_timeout(100)
+            self.person.do(self._random.choice(("type", "type", "insert", "move", "split", "save")))
+            self.person.page.wait_for_timeout(100)
 
     def _freeze(self) -> None:
-        session = self._now.page.context.new_cdp_session(self._now.page)
+        session = self.person.page.context.new_cdp_session(self.person.page)
         seconds = self._random.choice((0.5, 2, 4, 7))
         session.send("Page.setWebLifecycleState", {"state": "frozen"})
         time.sleep(seconds)
@@ -1056,9 +1077,9 @@ class Fuzz:
 
     def _come_back(self) -> None:
         """The page does not sit out its pause."""
-        self._now.page.evaluate("() => void window.dispatchEvent(new Event('online'))")
+        self.person.page.evaluate("() => void window.dispatchEvent(new Event('online'))")
         if self._gate and not self._together:
-            self._linked(self._now)
+            self._linked(self.person)
 
     def _linked(self, person: Person) -> None:
         if not person._until(lambda: self._carrier() == "tab", 30):
@@ -1077,19 +1098,19 @@ class Fuzz:
         for person in self._people:
             person.answer_questions("Overwrite")
         if not self._together:
-            self._linked(self._now)
+            self._linked(self.person)
         end = self._look()
         for _ in range(4):
-            self._now.do("save")
-            self._now._until(self._same, 5)
-            self._now.answer_questions("Overwrite")
+            self.person.do("save")
+            self.person._until(self._same, 5)
+            self.person.answer_questions("Overwrite")
             end = self._look()
             if self._same():
                 break
         return end
 
     def _look(self) -> End:
-        people = self._people if self._together else [self._now]
+        people = self._people if self._together else [self.person]
         pages = {f"page {number}": person.cells() for number, person in enumerate(people)}
         try:
             server = self._where.server()[1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser
@@ -23,6 +24,17 @@ SESSION = 80
 """Operations of people in one notebook of a long run."""
 LINE = frozenset({"cut", "freeze"})
 ALL = LINE | {"offline", "kill"}
+
+
+TAKE_A_WORD = """
+path => {
+  const texts = agentTest.cells(path).map(cell => cell.sharedModel);
+  const text = texts.find(text => /W[EGNQTU]{6}W/.test(text.getSource()));
+  const [word] = text.getSource().match(/W[EGNQTU]{6}W/);
+  text.setSource(text.getSource().replace(word, ''));
+  return word;
+}
+"""
 
 
 class Sessions:
@@ -66,6 +78,20 @@ class Sessions:
         gate: bool,
     ) -> int:
         """How many operations there were."""
+        with self.opened(seed, pages, together) as notebooks:
+            fuzz = Fuzz(
+                seed, notebooks, self._replies, trouble=trouble, gate=gate, together=together
+            )
+            fuzz.work(operations)
+            found = fuzz.judge()
+            report = fuzz.report(found)
+            print(report)  # noqa: T201 - shown when the test fails, or with -s
+            assert not found, report
+            return sum(fuzz.log.done.values())
+
+    @contextmanager
+    def opened(self, seed: int, pages: int, together: bool) -> Iterator[list[OpenNotebook]]:
+        """A notebook in so many pages of a new browser."""
         context = self._browser.new_context(viewport={"width": 1280, "height": 900})
         try:
             context.add_init_script(LINES)
@@ -78,14 +104,7 @@ class Sessions:
             if not together:
                 notebooks[-1].save()
                 notebooks[-1].wait_until_linked()
-            fuzz = Fuzz(
-                seed, notebooks, self._replies, trouble=trouble, gate=gate, together=together
-            )
-            found = fuzz.run(operations)
-            report = fuzz.report(found)
-            print(report)  # noqa: T201 - shown when the test fails, or with -s
-            assert not found, report
-            return sum(fuzz.log.done.values())
+            yield notebooks
         finally:
             context.close()
             self._lab.stop_turns()
@@ -125,6 +144,18 @@ def test_no_word_is_lost_where_the_line_is_cut_meanwhile(sessions: Sessions) -> 
 
 def test_no_word_is_lost_where_two_people_and_an_agent_are_in_a_room(rooms: Sessions) -> None:
     rooms.short(25, pages=2, together=True)
+
+
+def test_the_same_fuzz_finds_a_word_that_a_page_has_lost(
+    sessions: Sessions, replies: Replies, seed: int
+) -> None:
+    with sessions.opened(seed, 1, False) as (notebook,):
+        fuzz = Fuzz(seed, [notebook], replies)
+        fuzz.work(5)
+        fuzz.person.do("insert")
+        fuzz.person.do("type")
+        lost = notebook.page.evaluate(TAKE_A_WORD, notebook.path)
+        assert [(fault.kind, fault.what) for fault in fuzz.judge()] == [("lost", lost)]
 
 
 # ---- long

@@ -109,6 +109,12 @@ path => {
 """
 """Notes each word that comes and goes, and whether the page itself or somebody else did it."""
 
+CONFLICTS = """
+() => Object.entries(localStorage)
+  .filter(([key]) => key.startsWith('jupyter-agent:conflicts'))
+  .flatMap(([, value]) => JSON.parse(value))
+"""
+
 CELLS = "agentTest.cells(path).map(c => [c.id, c.type, c.sharedModel.getSource()])"
 
 
@@ -170,6 +176,7 @@ class Where:
     words: Words
     together: bool
     """The notebook is in a room."""
+    pages: int
     agent_may: threading.Event = field(default_factory=threading.Event)
     idle: threading.Event = field(default_factory=threading.Event)
     """The agent asks for nothing just now."""
@@ -253,8 +260,10 @@ class Person:
             "revert": (0.5, self._revert),
             "restore": (0.4, self._restore),
         }
+        if where.pages > 1:  # other pages do not follow a rename
+            del self.doings["rename"]
         if where.together:
-            for name_ in ("rename", "revert", "restore", "reopen"):
+            for name_ in ("revert", "restore", "reopen"):
                 del self.doings[name_]
         self.page.on("dialog", lambda dialog: dialog.accept())  # leave with unsaved work? yes
 
@@ -340,6 +349,13 @@ class Person:
             else:
                 self.page.keyboard.press("Escape")
                 self.page.wait_for_timeout(30)
+
+    def note_conflicts(self) -> None:
+        """What the panel asks the person about, cell by cell."""
+        for conflict in self.page.evaluate(CONFLICTS):
+            theirs = (conflict["theirs"] or {}).get("source", "")
+            told = frozenset(tokens("\0".join((conflict["mine"] or "", theirs))))
+            self._log.events.append(Told(self._log.now(), told, "the panel"))
 
     def _drain(self, name: str | None) -> tuple[Moved, ...]:
         """What came and went since; what the page itself did counts as the person's."""
@@ -834,7 +850,14 @@ class Agent:
             why = body.get("reason", "")
             self.answers[f"{answer.status} {why}".strip()] += 1
             if outcome != "done" or body.get("note"):
-                self._log.note(f"the agent's {kind} {adds} {dict(removes or {})}: {answer}")
+                told = {
+                    key: body[key]
+                    for key in ("reason", "message", "text", "saved", "note")
+                    if key in body
+                }
+                self._log.note(
+                    f"the agent's {kind} {adds} {dict(removes or {})}: {answer.status} {told}"
+                )
         self._ended(kind, begin, outcome, adds, removes, types, saved)
 
     def _ended(
@@ -916,7 +939,7 @@ class Fuzz:
         self.log = Log()
         self._random = random.Random(seed)
         first = notebooks[0]
-        self._where = Where(first.lab, first.path, self.log, Words(), together)
+        self._where = Where(first.lab, first.path, self.log, Words(), together, len(notebooks))
         self._where.agent_may.set()
         self._where.idle.set()
         self._people = [
@@ -951,7 +974,8 @@ class Fuzz:
 
     def judge(self) -> list[Fault]:
         """Everybody comes to an end; what went wrong."""
-        end = self._end()
+        self._last = end = self._end()
+        self.person.note_conflicts()
         alone = not self._together and len(self._people) == 1 and "editor" not in self._trouble
         return faults(self.log.events, end, alone=alone)
 
@@ -964,12 +988,14 @@ class Fuzz:
         for event in events:
             if isinstance(event, Edit):
                 done[event.outcome] += len(event.adds)
+        given_up = self._given_up()
         questions = sum(isinstance(event, Question) for event in events)
         lines = [
             f"seed {self.seed}: {sum(self.log.done.values())} operations"
             f" ({_by_player(self.log.done)}) in {self.log.now():.0f} s;"
             f" {typed} words typed ({sure} surely), of the agent {dict(done)};"
-            f" File Changed {questions}; {len(found)} faults",
+            f" File Changed {questions}, words given up because of it {given_up};"
+            f" {len(found)} faults",
             f"  {dict(sorted(self.log.done.items()))}",
             f"  {dict(self._agent.answers)}",
         ]
@@ -981,6 +1007,12 @@ class Fuzz:
             whole = Path(folder) / f"{self.seed}.log"
             whole.write_text("\n".join([*lines, *self.log.lines()]), encoding="utf-8")
         return "\n".join(lines)
+
+    def _given_up(self) -> int:
+        """How many words are not there, and all that speaks for it is that somebody was asked."""
+        left = [event for event in self.log.events if not isinstance(event, Told)]
+        without = faults(left, self._last, alone=False)
+        return sum(fault.kind == "lost" for fault in without)
 
     # ---- what happens
 

@@ -180,6 +180,8 @@ class Expected:
     brought: set[str] = field(default_factory=set)
     """The people who put a copy of it somewhere."""
     why: list[str] = field(default_factory=list)
+    arrived: Edit | None = None
+    """The edit that wrote it, if somebody took it away before that was answered."""
 
     def born(self, author: str, *, sure: bool, at: float) -> None:
         self.author = author
@@ -217,6 +219,7 @@ def expectations(events: Iterable[Event]) -> dict[str, Expected]:
             case Did() if event.kind in LOADING:
                 _loaded(found, event, edits)
             case Did():
+                _arrived(found, event, edits)
                 _done(found, event)
             case Told():
                 for token in event.tokens & found.keys():
@@ -246,13 +249,24 @@ def _edited(found: dict[str, Expected], edit: Edit) -> None:
         return
     for token in edit.adds:
         expected = found.setdefault(token, Expected())
-        expected.born(edit.who, sure=edit.outcome == "done", at=edit.end)
+        if expected.arrived is not edit:
+            expected.born(edit.who, sure=edit.outcome == "done", at=edit.end)
     for token, times in edit.removes.items():
         if token in found:
             if edit.outcome == "done":
                 found[token].shift(-times, f"removed by {edit.who}: {edit.kind}", edit.end)
             else:
                 found[token].maybe_fewer(times, f"perhaps removed by {edit.who}", edit.end)
+
+
+def _arrived(found: dict[str, Expected], did: Did, edits: Sequence[Edit]) -> None:
+    """What a page moves was in it, also where the agent has no answer yet."""
+    moved = {moved.token for moved in did.moved} - found.keys()
+    for edit in edits:
+        if edit.begin < did.end < edit.end and edit.outcome != "refused":
+            for token in moved.intersection(edit.adds):
+                found[token] = Expected(arrived=edit)
+                found[token].born(edit.who, sure=True, at=did.begin)
 
 
 def _done(found: dict[str, Expected], did: Did) -> None:

@@ -125,6 +125,16 @@ LOSSES: dict[str, tuple[list[Event], End, str]] = {
         same("x"),
         "lost",
     ),
+    "a cut takes another cell, in which the agent is just writing": (
+        [edited(A, begin=3, end=9), did("cut", gone={A: "c1"}, cells=frozenset({"c0"}))],
+        same("x"),
+        "lost",
+    ),
+    "a cell is cut in which the agent is just writing, and is there after all": (
+        [edited(A, begin=3, end=9), did("cut", gone={A: "c0"}, cells=frozenset({"c0"}))],
+        same(A),
+        "returned",
+    ),
     "a cut cell is there after all": (
         [typed(), did("cut", gone={P: "c0"}, cells=frozenset({"c0"}))],
         same(P),
@@ -266,6 +276,10 @@ ALLOWED: dict[str, tuple[list[Event], End]] = {
     ),
     "a person cuts a cell, whoever wrote it": (
         [typed(), edited(A), did("cut", gone={P: "c0", A: "c0"}, cells=frozenset({"c0"}))],
+        same("x"),
+    ),
+    "a person cuts a cell in which the agent is just writing": (
+        [edited(A, begin=3, end=9), did("cut", gone={A: "c0"}, cells=frozenset({"c0"}))],
         same("x"),
     ),
     "a person cuts a cell and pastes it twice": (

@@ -921,8 +921,10 @@ def _when(event: Event) -> float:
 
 
 class Fuzz:
-    """One session in one notebook. `trouble`: of `cut`, `offline`, `freeze`, `kill` and `editor`
-    what may happen. `gate`: the agent waits while a page is away for long.
+    """One session in one notebook.
+
+    `trouble`: of `cut`, `offline`, `freeze`, `kill` and `editor` what may happen, before such a
+    part (`rate`) of the operations. `gate`: the agent waits while a page is away for long.
     """
 
     def __init__(
@@ -932,6 +934,7 @@ class Fuzz:
         replies: Replies,
         *,
         trouble: frozenset[str] = frozenset(),
+        rate: float = 0.1,
         gate: bool = True,
         together: bool = False,
     ) -> None:
@@ -949,6 +952,7 @@ class Fuzz:
         self._agent = Agent(self._where, replies, seed * 10 + 7)
         self._editor = Editor(self._where, seed * 10 + 8)
         self._trouble = sorted(trouble)
+        self._rate = rate
         self._gate = gate
         self._together = together
         self.person = self._people[0]
@@ -1017,7 +1021,7 @@ class Fuzz:
     # ---- what happens
 
     def _step(self, threads: ThreadPoolExecutor) -> None:
-        if self._trouble and self._random.random() < 0.1:
+        if self._trouble and self._random.random() < self._rate:
             what = self._random.choice(self._trouble)
             self.log.note(f"trouble: {what}")
             match what:

@@ -45,7 +45,7 @@ class Sessions:
 
     def short(self, operations: int, *trouble: str, pages: int = 1, together: bool = False) -> None:
         """One, with so many operations of people."""
-        self._play(self._seed, operations, frozenset(trouble), pages, together, gate=True)
+        self._play(self._seed, operations, frozenset(trouble), pages, together, rate=0.4)
 
     def long(
         self,
@@ -75,12 +75,19 @@ class Sessions:
         pages: int,
         together: bool,
         *,
-        gate: bool,
+        rate: float = 0.1,
+        gate: bool = True,
     ) -> int:
         """How many operations there were."""
         with self.opened(seed, pages, together) as notebooks:
             fuzz = Fuzz(
-                seed, notebooks, self._replies, trouble=trouble, gate=gate, together=together
+                seed,
+                notebooks,
+                self._replies,
+                trouble=trouble,
+                rate=rate,
+                gate=gate,
+                together=together,
             )
             fuzz.work(operations)
             found = fuzz.judge()
@@ -135,15 +142,15 @@ def rooms(browser: Browser, room_lab: Lab, replies: Replies, seed: int) -> Sessi
 
 
 def test_whatever_a_person_and_an_agent_do_in_a_tab_no_word_is_lost(sessions: Sessions) -> None:
-    sessions.short(30)
+    sessions.short(20)
 
 
 def test_no_word_is_lost_where_the_line_is_cut_meanwhile(sessions: Sessions) -> None:
-    sessions.short(25, "cut")
+    sessions.short(15, "cut")
 
 
 def test_no_word_is_lost_where_two_people_and_an_agent_are_in_a_room(rooms: Sessions) -> None:
-    rooms.short(25, pages=2, together=True)
+    rooms.short(15, pages=2, together=True)
 
 
 def test_the_same_fuzz_finds_a_word_that_a_page_has_lost(

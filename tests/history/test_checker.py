@@ -401,7 +401,7 @@ def test_a_long_history_hides_no_loss() -> None:
 
 
 def test_the_order_in_which_the_log_was_written_does_not_matter() -> None:
-    events = [typed(), did("undo", gone={P: "c0"}), typed(P2, at=9)]
+    events: list[Event] = [typed(), did("undo", gone={P: "c0"}), typed(P2, at=9)]
     for order in itertools.permutations(events):
         assert faults(order, same(P2)) == []
         assert kinds(order, same(P, P2)) == ["returned"]

@@ -71,6 +71,8 @@ class Did:
     """Cell id -> type, of the cells that were given one."""
     file: Mapping[str, int] = field(default_factory=dict)
     """How often each token was in the file that `LOADING` takes, before it began."""
+    before: Mapping[str, int] = field(default_factory=dict)
+    """How often each token was in the page then: what was gone already nobody gives up."""
     after: Mapping[str, int] | None = None
     """How often each token was in the page when it was loaded; None if nobody looked."""
 
@@ -292,26 +294,22 @@ def _done(found: dict[str, Expected], did: Did) -> None:
 
 
 def _loaded(found: dict[str, Expected], did: Did, edits: Sequence[Edit]) -> None:
-    """What is in the file stays, what is not may go; what the page shows then is what counts,
-    but for edits that were on their way.
+    """What is in the file stays. What only the page has may go: it is given up. What neither has is
+    lost already. Then what the page shows is what counts, but for edits that were on their way.
     """
-    on_their_way = {
-        token
-        for edit in edits
-        if edit.begin < did.end and edit.end > did.begin
-        for token in (*edit.adds, *edit.removes)
-    }
+    on_their_way = [edit for edit in edits if edit.begin < did.end and edit.end > did.begin]
+    moving = {token for edit in on_their_way for token in (*edit.adds, *edit.removes)}
+    unsaved = {token for edit in on_their_way if not edit.saved for token in edit.adds}
     for token, expected in found.items():
-        filed = did.file.get(token, 0)
-        expected.low, expected.high = min(expected.low, filed), max(expected.high, filed)
-        if did.kind == "restore":
-            expected.high = filed
+        filed, had = did.file.get(token, 0), did.before.get(token, 0)
+        if had >= expected.low or token in unsaved:
             expected.low = min(expected.low, filed)
-        if did.after is not None and token not in on_their_way:
+        expected.high = max(expected.low, filed, 0 if did.kind == "restore" else expected.high)
+        if did.after is not None and token not in moving:
             shown = did.after.get(token, 0)
             if expected.low <= shown <= expected.high:
                 expected.low = expected.high = shown
-        expected.note(did.end, f"{did.who}: {did.kind}, {filed} in the file")
+        expected.note(did.end, f"{did.who}: {did.kind}, {had} in the page, {filed} in the file")
 
 
 def _wrong_counts(

@@ -146,6 +146,21 @@ LOSSES: dict[str, tuple[list[Event], End, str]] = {
         same("x"),
         "lost",
     ),
+    "a reload finds that a token is gone": (
+        [typed(), did("reload", before={}, file={}, after={})],
+        same("x"),
+        "lost",
+    ),
+    "a checkpoint is restored after a token is gone": (
+        [typed(), did("restore", before={}, file={}, after={})],
+        same("x"),
+        "lost",
+    ),
+    "an edit confirmed and saved during a reload is gone": (
+        [edited(A, begin=4.1, end=4.4), did("reload", file={}, after={})],
+        same("x"),
+        "lost",
+    ),
     "a reload is followed by a loss": (
         [typed(), did("reload", file={P: 1}, after={P: 1})],
         same("x"),
@@ -308,11 +323,15 @@ ALLOWED: dict[str, tuple[list[Event], End]] = {
         same("x", P),
     ),
     "what was not saved is given up by a reload": (
-        [typed(), did("reload", file={}, after={})],
+        [typed(), did("reload", before={P: 1}, file={}, after={})],
+        same("x"),
+    ),
+    "an edit that was not saved is given up by a reload": (
+        [edited(A, begin=4.1, end=4.4, saved=False), did("reload", file={}, after={})],
         same("x"),
     ),
     "what was saved at the last moment is there after a reload": (
-        [typed(), did("reload", file={}, after={P: 1})],
+        [typed(), did("reload", before={P: 1}, file={}, after={P: 1})],
         same(P),
     ),
     "what a reload brings back is there": (
@@ -320,7 +339,11 @@ ALLOWED: dict[str, tuple[list[Event], End]] = {
         same(P),
     ),
     "a checkpoint is restored": (
-        [typed(), typed(P2, at=2), did("restore", file={P: 1}, after={P: 1})],
+        [
+            typed(),
+            typed(P2, at=2),
+            did("restore", before={P: 1, P2: 1}, file={P: 1}, after={P: 1}),
+        ],
         same(P),
     ),
     "what was told is gone": ([typed(), Told(2, frozenset({P}), "dialog")], same("x")),

@@ -169,41 +169,41 @@ def test_the_same_fuzz_finds_a_word_that_a_page_has_lost(
 
 
 @pytest.mark.long
-def test_tab(sessions: Sessions) -> None:
+def test_long_sessions_in_a_tab_lose_no_word(sessions: Sessions) -> None:
     sessions.long(2500)
 
 
 @pytest.mark.long
-def test_tab_with_a_bad_line(sessions: Sessions) -> None:
+def test_long_sessions_on_a_bad_line_lose_no_word(sessions: Sessions) -> None:
     sessions.long(1500, LINE)
 
 
 @pytest.mark.long
-def test_tab_with_every_fault(sessions: Sessions) -> None:
+def test_long_sessions_with_every_fault_lose_no_word(sessions: Sessions) -> None:
     """The agent waits while the tab is away for more than 3 s: see the next."""
     sessions.long(2500, ALL)
 
 
 @pytest.mark.long
-def test_tab_that_is_away_while_the_agent_works_on(sessions: Sessions) -> None:
+def test_a_tab_that_is_away_while_the_agent_works_on_loses_no_word(sessions: Sessions) -> None:
     sessions.long(500, ALL, gate=False)
 
 
 @pytest.mark.long
-def test_tab_and_other_programs(sessions: Sessions) -> None:
+def test_long_sessions_beside_other_programs_lose_no_word(sessions: Sessions) -> None:
     sessions.long(500, frozenset({"editor"}))
 
 
 @pytest.mark.long
-def test_two_tabs(sessions: Sessions) -> None:
+def test_long_sessions_in_two_tabs_lose_no_word(sessions: Sessions) -> None:
     sessions.long(1000, pages=2)
 
 
 @pytest.mark.long
-def test_room(rooms: Sessions) -> None:
+def test_long_sessions_of_two_people_in_a_room_lose_no_word(rooms: Sessions) -> None:
     rooms.long(1500, pages=2, together=True)
 
 
 @pytest.mark.long
-def test_room_with_a_bad_line(rooms: Sessions) -> None:
+def test_long_sessions_in_a_room_on_a_bad_line_lose_no_word(rooms: Sessions) -> None:
     rooms.long(500, LINE | {"offline"}, pages=2, together=True)

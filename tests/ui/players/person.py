@@ -15,6 +15,7 @@ from uuid import uuid4
 from playwright.sync_api import Error as PageError
 
 from tests.history.checker import (
+    LOADING,
     Cell,
     Did,
     Moved,
@@ -148,9 +149,10 @@ class Person:
         begin, filed = self._log.now(), Counter[str]()
         self._aimed, self._types = set(), {}
         self._after: Counter[str] | None = None
-        if kind in ("reload", "reopen", "revert"):
+        if kind in LOADING:
             filed = self._where.filed()
         self._filed = filed
+        before = self.words() if kind in LOADING else Counter[str]()
         try:
             self.doings[name][1]()
         except PageError as error:
@@ -166,6 +168,7 @@ class Person:
                 moved,
                 dict(self._types),
                 dict(self._filed),
+                dict(before),
                 self._after,
             )
         )

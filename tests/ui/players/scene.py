@@ -54,7 +54,7 @@ class Log:
     def lines(self) -> list[str]:
         """Everything, in the order in which it ended; of files that were loaded only that."""
         told = [
-            replace(event, file={}, after=None) if isinstance(event, Did) else event
+            replace(event, file={}, before={}, after=None) if isinstance(event, Did) else event
             for event in self.events
         ]
         lines = [*self.remarks, *(f"{_when(event):.2f} {event}" for event in told)]

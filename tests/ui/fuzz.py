@@ -146,7 +146,9 @@ class Fuzz:
                 lines.append(f"    {self.log.about(fault.what)}")
         if found and (folder := os.environ.get("FUZZ_LOG")):
             whole = Path(folder) / f"{self.seed}.log"
-            whole.write_text("\n".join([*lines, *self.log.lines()]), encoding="utf-8")
+            whole.write_text(
+                "\n".join([*lines, *self.log.lines(), str(self._last)]), encoding="utf-8"
+            )
         return "\n".join(lines)
 
     def _given_up(self) -> int:

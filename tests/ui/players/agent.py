@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,12 +13,16 @@ from urllib.parse import quote
 
 from jupyter_agent.testing import calls, says
 from tests.history.checker import (
+    TOKEN,
     Edit,
     Outcome,
     tokens,
 )
 from tests.ui.lab import Answer, Replies
 from tests.ui.players.scene import MOST_CELLS, Where
+
+PART = re.compile("[EGNQTUW]")
+"""Of a word that is being typed."""
 
 
 class Agent:
@@ -128,13 +133,15 @@ class Agent:
         self._edit("stale", lambda: self._tool("update_cell", body), (new,), removes)
 
     def _written(self, source: str, new: str) -> str:
-        """With one more line, perhaps in place of one that is there."""
+        """With one more line, perhaps in place of one that is there. What the agent takes away is
+        what it has read: it leaves lines alone in which somebody is in the middle of a word.
+        """
         lines = source.split("\n")
-        at = self._random.randrange(len(lines) + 1)
-        if self._random.random() < 0.3:
-            lines[at : at + 1] = [f"{new} = 1"]
+        whole = [at for at, line in enumerate(lines) if not PART.search(TOKEN.sub("", line))]
+        if whole and self._random.random() < 0.3:
+            lines[self._random.choice(whole)] = f"{new} = 1"
         else:
-            lines.insert(at, f"{new} = 1")
+            lines.insert(self._random.randrange(len(lines) + 1), f"{new} = 1")
         return "\n".join(lines)
 
     def _move(self) -> None:

@@ -152,7 +152,7 @@ class Person:
         if kind in LOADING:
             filed = self._where.filed()
         self._filed = filed
-        before = self.words() if kind in LOADING else Counter[str]()
+        self._before = self.words() if kind in LOADING else Counter[str]()
         try:
             self.doings[name][1]()
         except PageError as error:
@@ -168,7 +168,7 @@ class Person:
                 moved,
                 dict(self._types),
                 dict(self._filed),
-                dict(before),
+                dict(self._before),
                 self._after,
             )
         )
@@ -439,6 +439,7 @@ class Person:
             if not self._clean() or not kept.exists():
                 self._kind = "save"
                 return
+            self._before = self.words()  # with the agent's last edit
             cells = json.loads(kept.read_text(encoding="utf-8"))["cells"]
             self._filed = tokens("\0".join("".join(cell["source"]) for cell in cells))
             self._take_from_file(

@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Route
+from playwright.sync_api import BrowserContext, Route
 
-from tests.ui.conftest import OpenPage
+from tests.ui.conftest import OpenPage, new_file
+from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
 
@@ -282,3 +284,59 @@ def test_what_is_typed_into_a_notebook_without_cell_ids_while_it_is_loaded_again
         eventually(held.pump, lambda _: answer.done())
     assert [*page.sources().values()] == ["x = 5", "print('x is', x)  # mine"]
     assert [cell.source for cell in page.on_disk().cells] == ["x = 5", "print('x is', x)  # mine"]
+
+
+def test_after_a_save_that_arrived_and_was_never_answered_nothing_is_asked(
+    quiet: OpenNotebook,
+) -> None:
+    """As where the server dies, or the line is cut, in the middle of it."""
+
+    def lose_the_answer(route: Route) -> None:
+        if route.request.method == "PUT":
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    quiet.page.route("**/api/contents/**", lose_the_answer)
+    quiet.edit("c1")
+    quiet.type("  # one")
+    save = "path => void agentTest.panel(path).context.save().catch(() => null)"
+    quiet.page.evaluate(save, quiet.path)
+    eventually(quiet.dialogs, bool)  # JupyterLab's own: that it could not save
+    quiet.page.unroute("**/api/contents/**")
+    quiet.dismiss_dialogs()
+    assert quiet.saved()["c1"].endswith("# one")
+    quiet.edit("c1")
+    quiet.type(" two")
+    quiet.page.keyboard.press("Control+s")
+    eventually(lambda: quiet.dialogs() or quiet.saved()["c1"].endswith("two"), bool)
+    assert quiet.dialogs() == []
+    assert quiet.saved() == quiet.sources()
+
+
+def test_an_edit_of_the_file_that_a_page_is_just_loading_stays(
+    context: BrowserContext, lab: Lab
+) -> None:
+    path = new_file(lab, "loading", ["x = 1", "y = 1"])
+    edits: list[bool] = []
+
+    def edit_meanwhile(route: Route) -> None:
+        answer = route.fetch()
+        if not edits:
+            edits.append(lab.edit(path, "c0", old_string="1", new_string="2")["saved"])
+        route.fulfill(response=answer)
+
+    page = context.new_page()
+    page.route(re.compile(r"/api/contents/loading.*content=1"), edit_meanwhile)
+    notebook = OpenNotebook(page, lab, path).open()
+    assert edits == [True]
+    notebook.edit("c1")
+    notebook.type("  # mine")
+    page.evaluate(RENAMES["notebook"], [path, f"renamed {path}"])
+    eventually(lambda: path_in_page(notebook), lambda now: now == f"renamed {path}")
+    notebook.path = f"renamed {path}"
+    page.keyboard.press("Control+s")
+    eventually(lambda: notebook.saved()["c1"].endswith("mine") or notebook.dialogs(), bool)
+    assert notebook.saved() == {"c0": "x = 2", "c1": "y = 1  # mine"}
+    assert notebook.dialogs() == []

@@ -10,7 +10,7 @@ import type { ICellConflict } from '../tokens';
 import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';
 import { takeIn } from './reload';
-import { acknowledge, keepingDirty, unlessFrozen } from './sureSave';
+import { acknowledge, isSameNotebook, keepingDirty, unlessFrozen } from './sureSave';
 
 /** States of the file that are remembered as saved by this page. */
 const MOST_SAVED = 100;
@@ -55,6 +55,7 @@ export class FileAccess {
         await unlessFrozen(_context, _contents, () => keepingDirty(_context, save));
         this._hasSaved();
       } catch (error) {
+        this._unanswered = this._sent ?? this._unanswered;
         this._isAhead ||= wasAhead;
         throw error;
       } finally {
@@ -155,7 +156,9 @@ export class FileAccess {
     let isAhead = true;
     if (!isOwn || isLater) {
       const content = file.content as INotebookContent;
-      const taken = takeIn(this._cells, model, this._known, content, isLater && !isOwn);
+      const hasArrived = this._unanswered && isSameNotebook(this._unanswered.content, content);
+      const base = hasArrived ? this._unanswered : this._known;
+      const taken = takeIn(this._cells, model, base, content, isLater && !isOwn);
       isAhead = taken.isAhead;
       this._onConflicts(taken.conflicts);
       this._known = { content, ids: this._cells.ids, hash: file.hash, modified };
@@ -199,7 +202,7 @@ export class FileAccess {
       this._know(this._sent, contentsModel);
       this._remember(contentsModel.hash);
     }
-    this._sent = null;
+    this._sent = this._unanswered = null;
   }
 
   private _know(
@@ -220,6 +223,8 @@ export class FileAccess {
   private _last: Promise<unknown> | null = null;
   private _known: IKnown | null = null;
   private _sent: IFileState | null = null;
+  /** What was sent last in a save that failed: it may have arrived all the same. */
+  private _unanswered: IFileState | null = null;
   private _isAhead = false;
   private readonly _aheadChanged = new Signal<this, void>(this);
   private readonly _saved = new Set<string>();

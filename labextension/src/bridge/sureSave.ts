@@ -62,6 +62,11 @@ export function acknowledge(context: Context, file: Contents.IModel): void {
   (context as unknown as IInside)._updateContentsModel?.(file);
 }
 
+/** Whether the cells are the same, but for their metadata. */
+export function isSameNotebook(a: INotebookContent, b: INotebookContent): boolean {
+  return JSONExt.deepEqual(essence(a) as JSONValue, essence(b) as JSONValue);
+}
+
 /** What is in the cells; the server adds and removes metadata. */
 function essence(notebook: unknown): unknown {
   return (notebook as INotebookContent).cells.map(({ cell_type, outputs, source }) => ({

@@ -9,7 +9,7 @@ import { identified, mergeCells, mergeObjects, withoutTrust } from './merge';
 import type { PageCells } from './pageCells';
 import { ofType } from './pageCells';
 
-/** A notebook's content as its file had it, and the ids that its cells have in this page. */
+/** A notebook's content as its file had it, and the ids that its cells have in this page, for formats without. */
 export interface IFileState {
   content: INotebookContent;
   ids: readonly string[];
@@ -17,6 +17,8 @@ export interface IFileState {
 
 export interface ITaken {
   conflicts: ICellConflict[];
+  /** The ids that the cells of the file have in this page. */
+  ids: string[];
   /** Whether the notebook has something that the file has not. */
   isAhead: boolean;
 }
@@ -56,7 +58,7 @@ export function takeIn(
   const isAhead =
     !JSONExt.deepEqual(merged.cells.map(lasting) as never, theirs.map(lasting) as never) ||
     !JSONExt.deepEqual(lastingMetadata(metadata), lastingMetadata(file.metadata));
-  return { conflicts: merged.conflicts, isAhead };
+  return { conflicts: merged.conflicts, ids: theirs.map(({ id }) => id), isAhead };
 }
 
 /** Make the cells of the notebook these, one structural change in a transaction: JupyterLab cannot follow more. */
@@ -151,9 +153,11 @@ function withIds(cells: readonly ICell[], known: readonly IMergeCell[]): IMergeC
   return identified(cells, known, () => UUID.uuid4());
 }
 
-/** The cells with the ids that they have in the page, also where their format has none. */
+/** The cells with ids, also where their format has none: then with those that they have in the page. */
 function namedIn({ content: { cells }, ids }: IFileState): ICell[] {
-  return ids.length === cells.length ? cells.map((cell, at) => ({ ...cell, id: ids[at] })) : cells;
+  return ids.length === cells.length
+    ? cells.map((cell, at) => ({ ...cell, id: cell.id ?? ids[at] }))
+    : cells;
 }
 
 function run({ outputs, execution_count }: IMergeCell): unknown {

@@ -139,7 +139,7 @@ export class FileAccess {
   private async _takeIn(): Promise<boolean> {
     const { path, model } = this._context;
     const seen = await this._contents.get(path, { content: false, hash: true });
-    if (!seen.hash || seen.hash === this._known?.hash) {
+    if (!seen.hash || seen.hash === this.hash) {
       if (seen.hash && seen.hash !== this._context.contentsModel?.hash) {
         acknowledge(this._context, seen); // JupyterLab forgets it at a rename
       }
@@ -161,7 +161,7 @@ export class FileAccess {
       const taken = takeIn(this._cells, model, base, content, isLater && !isOwn);
       isAhead = taken.isAhead;
       this._onConflicts(taken.conflicts);
-      this._known = { content, ids: this._cells.ids, hash: file.hash, modified };
+      this._known = { content, ids: taken.ids, hash: file.hash, modified };
     }
     acknowledge(this._context, file);
     model.dirty = isAhead;

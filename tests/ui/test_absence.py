@@ -135,3 +135,24 @@ def test_a_page_is_merged_with_what_was_edited_after_its_server_was_started_agai
     away.save()
     assert away.saved() == both
     assert away.dialogs() == []
+
+
+def test_what_ran_while_the_page_was_away_shows_when_it_is_back(open_page: OpenPage) -> None:
+    html = "from IPython.display import HTML, display\nprint('ran')\ndisplay(HTML('<b>bold</b>'))"
+    notebook = open_page([html, "a = 1"])
+    notebook.wait_until_linked()
+    notebook.wait_for_kernel()
+    notebook.save()
+    notebook.edit("c1")
+    notebook.go_away()
+    notebook.type(" # mine")
+    notebook.lab.run(notebook.path, "c0")
+    notebook.return_()
+    eventually(lambda: notebook.output_text("c0").split(), ["ran", "bold"].__eq__)
+    assert notebook.prompt("c0") == "[1]:"
+    eventually(notebook.dirty, False.__eq__)
+    kinds = [output["output_type"] for output in notebook.on_disk().cells[0].outputs]
+    assert kinds == ["stream", "display_data"]
+    assert notebook.sources()["c1"] == "a = 1 # mine"
+    assert notebook.cursor() == ("c1", len("a = 1 # mine"))
+    assert notebook.dialogs() == []

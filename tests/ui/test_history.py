@@ -40,8 +40,9 @@ path => {
 class Sessions:
     """Sessions of the fuzz, each in a notebook and a browser of its own."""
 
-    def __init__(self, browser: Browser, lab: Lab, replies: Replies, seed: int) -> None:
+    def __init__(self, browser: Browser, lab: Lab, replies: Replies, seed: int, name: str) -> None:
         self._browser, self._lab, self._replies, self._seed = browser, lab, replies, seed
+        self._name = name
 
     def short(self, operations: int, *trouble: str, pages: int = 1, together: bool = False) -> None:
         """One, with so many operations of people."""
@@ -102,7 +103,7 @@ class Sessions:
         context = self._browser.new_context(viewport={"width": 1280, "height": 900})
         try:
             context.add_init_script(LINES)
-            path = new_file(self._lab, f"fuzz{seed}p{pages}", TEXTS)
+            path = new_file(self._lab, f"{self._name}-{seed}", TEXTS)
             notebooks = [
                 OpenNotebook(context.new_page(), self._lab, path).open() for _ in range(pages)
             ]
@@ -119,8 +120,10 @@ class Sessions:
 
 
 @pytest.fixture
-def sessions(browser: Browser, lab: Lab, replies: Replies, seed: int) -> Sessions:
-    return Sessions(browser, lab, replies, seed)
+def sessions(
+    browser: Browser, lab: Lab, replies: Replies, seed: int, request: pytest.FixtureRequest
+) -> Sessions:
+    return Sessions(browser, lab, replies, seed, request.node.name)
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +137,10 @@ def room_lab(
 
 
 @pytest.fixture
-def rooms(browser: Browser, room_lab: Lab, replies: Replies, seed: int) -> Sessions:
-    return Sessions(browser, room_lab, replies, seed)
+def rooms(
+    browser: Browser, room_lab: Lab, replies: Replies, seed: int, request: pytest.FixtureRequest
+) -> Sessions:
+    return Sessions(browser, room_lab, replies, seed, request.node.name)
 
 
 # ---- short

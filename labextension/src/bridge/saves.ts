@@ -65,7 +65,10 @@ export class FileAccess {
     const checkpoint = _context.createCheckpoint.bind(_context);
     _context.createCheckpoint = () => this.inTurn(checkpoint); // JupyterLab makes one after each save of the user's
     const revert = _context.revert.bind(_context);
-    _context.revert = () => this.inTurn(() => revert().then(() => this._hasLoaded()));
+    const load = (): Promise<void> => revert().then(() => this._hasLoaded());
+    _context.revert = () => this.inTurn(load);
+    const restore = _context.restoreCheckpoint.bind(_context);
+    _context.restoreCheckpoint = id => this.inTurn(() => restore(id).then(load)); // before a save overwrites it
     let next: Promise<void> | null = null;
     _context.save = () => {
       if (!this.isBusy) {

@@ -18,6 +18,7 @@ function open({ onDisk = SOURCE } = {}) {
     save: () => new Promise<void>(resolve => ends.push(resolve)),
     createCheckpoint: () => Promise.resolve(),
     revert: () => Promise.resolve(),
+    restoreCheckpoint: () => Promise.resolve(),
     contentsModel: { hash: 'old', last_modified: '' },
     _updateContentsModel: (file: { hash: string }) => known.push(file.hash)
   };

@@ -80,6 +80,7 @@ function open(options: { collaborative?: boolean } = {}) {
     saved: 0,
     createCheckpoint: () => Promise.resolve(),
     revert: () => Promise.resolve(),
+    restoreCheckpoint: () => Promise.resolve(),
     save() {
       this.saved++;
       return Promise.resolve();

@@ -440,13 +440,14 @@ class Person:
                 self._kind = "save"
                 return
             self._before = self.words()  # with the agent's last edit
-            cells = json.loads(kept.read_text(encoding="utf-8"))["cells"]
-            self._filed = tokens("\0".join("".join(cell["source"]) for cell in cells))
             self._take_from_file(
                 "context.listCheckpoints()"
                 ".then(found => context.restoreCheckpoint(found.at(-1).id))"
                 ".then(() => context.revert())"
             )
+            # Not before: the checkpoint of the last Ctrl-S may still be made until then.
+            cells = json.loads(kept.read_text(encoding="utf-8"))["cells"]
+            self._filed = tokens("\0".join("".join(cell["source"]) for cell in cells))
 
     def _clean(self) -> bool:
         self.page.keyboard.press("Control+s")

@@ -17,8 +17,15 @@ function open({ onDisk = SOURCE } = {}) {
     model: { dirty: false, sharedModel, cells: [], toJSON: () => notebook(SOURCE) },
     save: () => new Promise<void>(resolve => ends.push(resolve)),
     createCheckpoint: () => Promise.resolve(),
-    revert: () => Promise.resolve(),
-    restoreCheckpoint: () => Promise.resolve(),
+    done: [] as string[],
+    async revert() {
+      await Promise.resolve();
+      this.done.push('revert');
+    },
+    async restoreCheckpoint() {
+      await Promise.resolve();
+      this.done.push('restore');
+    },
     contentsModel: { hash: 'old', last_modified: '' },
     _updateContentsModel: (file: { hash: string }) => known.push(file.hash)
   };
@@ -107,6 +114,18 @@ describe('FileAccess', () => {
     await Promise.all(saves);
     expect(order).toEqual(['saved', 'rename', 'renamed', 'saved again']);
     expect(file.isBusy).toBe(false);
+  });
+
+  it('loads a restored checkpoint before anything is saved again', async () => {
+    const { context, ends } = open();
+    const order: string[] = [];
+    const restored = context.restoreCheckpoint().then(() => order.push('restored'));
+    const save = context.save().then(() => order.push('saved'));
+    await rest();
+    ends[0]();
+    await Promise.all([restored, save]);
+    expect(context.done).toEqual(['restore', 'revert']);
+    expect(order).toEqual(['restored', 'saved']);
   });
 
   it('goes on after something that failed', async () => {

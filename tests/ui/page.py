@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,6 +15,9 @@ from playwright.sync_api import Locator, Page
 from tests.ui.lab import Lab
 
 T = TypeVar("T")
+
+NOTEBOOK_FILES = re.compile(r"/api/contents/.*\.ipynb")
+"""What is asked about them; for a folder that it cannot list JupyterLab has a dialog of its own."""
 
 HELPERS = """
 window.agentTest = {
@@ -269,12 +273,12 @@ class OpenNotebook:
 
     def go_away(self) -> None:
         """The laptop sleeps or the Wi-Fi is gone: no request of the page arrives any more."""
-        self.page.route("**/api/contents/**", lambda route: route.abort())
+        self.page.route(NOTEBOOK_FILES, lambda route: route.abort())
         self.page.evaluate("() => { window.agentOffline = true; agentSockets.at(-1).close(); }")
 
     def return_(self) -> None:
         """It is back."""
-        self.page.unroute("**/api/contents/**")
+        self.page.unroute(NOTEBOOK_FILES)
         self.page.evaluate("() => { window.agentOffline = false; }")
         self.come_back()
 

@@ -10,7 +10,14 @@ import type { ICellConflict } from '../tokens';
 import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';
 import { takeIn } from './reload';
-import { acknowledge, isSameNotebook, keepingDirty, unlessFrozen } from './sureSave';
+import {
+  SILENT,
+  acknowledge,
+  isSameNotebook,
+  keepingDirty,
+  unlessFrozen,
+  unlessSilent
+} from './sureSave';
 
 /** States of the file that are remembered as saved by this page. */
 const MOST_SAVED = 100;
@@ -140,6 +147,16 @@ export class FileAccess {
    * but what is different there is told: somebody has gone back.
    */
   private async _takeIn(): Promise<boolean> {
+    const look = ++this._looks;
+    const isAhead = await unlessSilent(this._compare(look));
+    if (isAhead === SILENT) {
+      this._looks++; // should it be answered yet: too late
+      return false;
+    }
+    return isAhead;
+  }
+
+  private async _compare(look: number): Promise<boolean> {
     const { path, model } = this._context;
     const seen = await this._contents.get(path, { content: false, hash: true });
     if (!seen.hash || seen.hash === this.hash) {
@@ -150,7 +167,8 @@ export class FileAccess {
     }
     const file = await this._contents.get(path, { type: 'notebook', content: true, hash: true });
     // From here to the end is one tick, in which nobody types.
-    if (this._context.isDisposed || this._context.path !== path || !file.hash) {
+    const isOver = this._context.isDisposed || look !== this._looks;
+    if (isOver || this._context.path !== path || !file.hash) {
       return false;
     }
     const modified = Date.parse(file.last_modified);
@@ -228,6 +246,8 @@ export class FileAccess {
   private _sent: IFileState | null = null;
   /** What was sent last in a save that failed: it may have arrived all the same. */
   private _unanswered: IFileState | null = null;
+  /** The number of the last look at the file. */
+  private _looks = 0;
   private _isAhead = false;
   private readonly _aheadChanged = new Signal<this, void>(this);
   private readonly _saved = new Set<string>();

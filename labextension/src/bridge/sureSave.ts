@@ -8,6 +8,8 @@ import type * as Y from 'yjs';
 
 /** Milliseconds that a request may take after its page was frozen. */
 const PATIENCE = 2000;
+export const SILENT = 'silent';
+
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** JupyterLab's own, for which it has no public name; `saves.spec.ts` fails when it has another one. */
@@ -24,20 +26,28 @@ export async function unlessFrozen(
   contents: Contents.IManager,
   save: () => Promise<void>
 ): Promise<void> {
-  let giveUp!: () => void;
-  const silence = new Promise<'silent'>(resolve => (giveUp = () => resolve('silent')));
   let frozen: unknown;
   const onFreeze = (): unknown => (frozen = essence(context.model.toJSON()));
-  const onResume = (): unknown => setTimeout(giveUp, PATIENCE);
   document.addEventListener('freeze', onFreeze);
-  document.addEventListener('resume', onResume);
   try {
-    if ((await Promise.race([save(), silence])) === 'silent') {
+    if ((await unlessSilent(save())) === SILENT) {
       await acknowledgeSent(context, contents, frozen);
       await save();
     }
   } finally {
     document.removeEventListener('freeze', onFreeze);
+  }
+}
+
+/** What comes of the work; SILENT if the page was frozen in the midst of it and nothing is heard since. */
+export async function unlessSilent<T>(work: Promise<T>): Promise<T | typeof SILENT> {
+  let giveUp!: () => void;
+  const silence = new Promise<typeof SILENT>(resolve => (giveUp = () => resolve(SILENT)));
+  const onResume = (): unknown => setTimeout(giveUp, PATIENCE);
+  document.addEventListener('resume', onResume);
+  try {
+    return await Promise.race([work, silence]);
+  } finally {
     document.removeEventListener('resume', onResume);
   }
 }

@@ -30,7 +30,7 @@ function open({ onDisk = SOURCE } = {}) {
     _updateContentsModel: (file: { hash: string }) => known.push(file.hash)
   };
   const contents = {
-    get: (_: string, { content }: { content: boolean }) =>
+    get: (_: string, { content }: { content: boolean }): Promise<object> =>
       Promise.resolve(content ? { content: notebook(onDisk), hash: 'new' } : { hash: 'old' })
   };
   const page = { model: () => context.model as unknown as INotebookModel, views: () => [] };
@@ -40,7 +40,7 @@ function open({ onDisk = SOURCE } = {}) {
     new PageCells({ ...page, isLent: () => false }),
     () => undefined
   );
-  return { context, ends, file, known };
+  return { context, contents, ends, file, known };
 }
 
 function notebook(source: string) {
@@ -151,6 +151,22 @@ describe('FileAccess', () => {
       await jest.advanceTimersByTimeAsync(1);
       expect(ends).toHaveLength(2);
       ends[1]();
+      await save;
+      expect(file.isBusy).toBe(false);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('saves also where the page was frozen while it looked at the file and is never answered', async () => {
+    jest.useFakeTimers();
+    try {
+      const { context, contents, ends, file } = open();
+      contents.get = () => new Promise(() => undefined);
+      const save = context.save();
+      document.dispatchEvent(new Event('resume'));
+      await jest.advanceTimersByTimeAsync(2000);
+      ends[0]();
       await save;
       expect(file.isBusy).toBe(false);
     } finally {

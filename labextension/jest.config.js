@@ -5,6 +5,7 @@ const [esModules] = base.transformIgnorePatterns;
 module.exports = {
   ...base,
   reporters: ['default'],
+  testTimeout: 30_000, // milliseconds; React renders in an idle moment, which a busy machine seldom has
   testEnvironment: './test/environment.js',
   transformIgnorePatterns: [
     esModules.replace(

@@ -91,7 +91,7 @@ class TabCarrier:
             await self.link.request("revert", self.link.timeouts.save)
             situation = await self._attach()
             self._outdated = await self._missed_a_change(situation)
-        elif not self._outdated and not situation.saving:
+        elif not situation.saving:
             self._trace = trace
         self._note(situation)
         try:

@@ -4,7 +4,11 @@
  */
 import type * as nbformat from '@jupyterlab/nbformat';
 import { JSONExt } from '@lumino/coreutils';
-import type { ReadonlyPartialJSONObject, ReadonlyPartialJSONValue } from '@lumino/coreutils';
+import type {
+  ReadonlyPartialJSONArray,
+  ReadonlyPartialJSONObject,
+  ReadonlyPartialJSONValue
+} from '@lumino/coreutils';
 import { diffArrays } from 'diff';
 import type { ICellConflict, IMergeCell } from '../tokens';
 
@@ -76,10 +80,8 @@ function mergeCell(
     return null;
   }
   const typed = pick(base?.cell_type, mine.cell_type, theirs.cell_type) === mine.cell_type;
-  const ran = ({ outputs, execution_count }: IMergeCell): ReadonlyPartialJSONValue =>
-    [outputs ?? [], execution_count ?? null] as ReadonlyPartialJSONValue;
-  const run = pick(base && ran(base), ran(mine), ran(theirs)) as [nbformat.IOutput[], number];
-  const isOwnRun = JSONExt.deepEqual(run, ran(mine));
+  const run = pick(base && runOf(base), runOf(mine), runOf(theirs));
+  const isOwnRun = JSONExt.deepEqual(run, runOf(mine));
   const metadata = withoutTrust(mergeObjects(base?.metadata, mine.metadata, theirs.metadata));
   const attachments = pick(base?.attachments, mine.attachments, theirs.attachments);
   const trusted = (isOwnRun ? mine : theirs).metadata[OF_THE_PAGE];
@@ -90,10 +92,15 @@ function mergeCell(
     metadata: trusted === undefined ? metadata : { ...metadata, [OF_THE_PAGE]: trusted },
     ...(attachments && { attachments }),
     ...((typed ? mine : theirs).cell_type === 'code' && {
-      outputs: run[0],
-      execution_count: run[1]
+      outputs: run[0] as nbformat.IOutput[],
+      execution_count: run[1] as number | null
     })
   };
+}
+
+/** What the last run of the cell left in it: outputs and number. */
+export function runOf({ outputs, execution_count }: IMergeCell): ReadonlyPartialJSONArray {
+  return [outputs ?? [], execution_count ?? null];
 }
 
 /** Key by key; where both changed one, mine. */

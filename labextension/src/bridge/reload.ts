@@ -5,7 +5,7 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import { JSONExt, UUID } from '@lumino/coreutils';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ICellConflict, IMergeCell } from '../tokens';
-import { identified, mergeCells, mergeObjects, withoutTrust } from './merge';
+import { identified, mergeCells, mergeObjects, runOf, withoutTrust } from './merge';
 import type { PageCells } from './pageCells';
 import { ofType } from './pageCells';
 
@@ -113,7 +113,7 @@ function change(
   }
   cells.write(at, wanted.source);
   const shared = model.sharedModel.getCell(at);
-  if (wanted.cell_type === 'code' && !JSONExt.deepEqual(run(own) as never, run(wanted) as never)) {
+  if (wanted.cell_type === 'code' && !JSONExt.deepEqual(runOf(own), runOf(wanted))) {
     const code = shared as YCodeCell;
     code.updateOutputs(0, code.outputs.length, [], cells);
     const view = model.cells.get(at);
@@ -160,14 +160,10 @@ function namedIn({ content: { cells }, ids }: IFileState): ICell[] {
     : cells;
 }
 
-function run({ outputs, execution_count }: IMergeCell): unknown {
-  return [outputs ?? [], execution_count ?? null];
-}
-
 /** What of a cell is in a file, whatever its format. */
 function lasting(cell: IMergeCell): unknown {
   const { cell_type, source, metadata, attachments } = cell;
-  return [cell_type, source, withoutTrust(metadata), run(cell), attachments ?? {}];
+  return [cell_type, source, withoutTrust(metadata), runOf(cell), attachments ?? {}];
 }
 
 function lastingMetadata(metadata: ReadonlyPartialJSONObject): ReadonlyPartialJSONObject {

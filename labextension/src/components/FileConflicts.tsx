@@ -1,3 +1,4 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import { diffLines } from '../review/diff';
 import type { IFileConflict } from '../review/fileConflicts';
@@ -28,20 +29,18 @@ function Card({
 }): React.JSX.Element {
   const { conflicts, notebooks, trans } = useServices();
   const front = useNotebookInFront();
-  const { notebook, cell, mine, theirs } = conflict;
+  const { notebook, cell, theirs } = conflict;
   const ref = { notebook, cell_id: cell };
   const now = notebooks.source(ref);
   const position = notebooks.position(ref);
   const place = position ? trans.__('Cell %1', position) : trans.__('A cell');
   const name = notebook === front ? place : trans.__('%1 in %2', place, legible(notebook));
-  const settle = (source?: string | null): void => {
+  const settle = (source: Choice[1]): void => {
     if (source !== undefined) {
       notebooks.replace(ref, source, theirs);
     }
     conflicts.settle(conflict);
   };
-  const text = now ?? mine ?? '';
-  const both = `${text}\n${theirs?.source ?? ''}`;
   return (
     <div
       role="group"
@@ -49,7 +48,7 @@ function Card({
       className="jp-Agent-approval"
     >
       <div className="jp-Agent-callHead">
-        <strong>{question(conflict, name, trans.__.bind(trans))}</strong>
+        <strong>{question(conflict, name, trans)}</strong>
         {others > 0 && (
           <span className="jp-Agent-note">
             {trans._n('and 1 more cell', 'and %1 more cells', others)}
@@ -69,51 +68,42 @@ function Card({
         mimeType={notebooks.mimeType(notebook, cell, theirs?.cell_type)}
       />
       <div className="jp-Agent-buttons">
-        {theirs && now !== null ? (
-          <>
-            <button className="jp-Agent-button" onClick={() => settle()}>
-              {trans.__('Keep this page’s')}
-            </button>
-            <button className="jp-Agent-button" onClick={() => settle(theirs.source)}>
-              {trans.__('Use the file’s')}
-            </button>
-            <button className="jp-Agent-button" onClick={() => settle(both)}>
-              {trans.__('Keep both')}
-            </button>
-          </>
-        ) : theirs ? (
-          <>
-            <button className="jp-Agent-button" onClick={() => settle()}>
-              {trans.__('Leave it deleted')}
-            </button>
-            <button className="jp-Agent-button" onClick={() => settle(theirs.source)}>
-              {trans.__('Bring it back')}
-            </button>
-          </>
-        ) : (
-          <>
-            <button className="jp-Agent-button" onClick={() => settle()}>
-              {trans.__('Keep it')}
-            </button>
-            <button className="jp-Agent-button" onClick={() => settle(null)}>
-              {trans.__('Delete it')}
-            </button>
-          </>
-        )}
+        {choices(theirs, now, trans).map(([label, source]) => (
+          <button key={label} className="jp-Agent-button" onClick={() => settle(source)}>
+            {label}
+          </button>
+        ))}
       </div>
     </div>
   );
 }
 
-function question(
-  { mine, theirs }: IFileConflict,
-  name: string,
-  __: (text: string, ...args: string[]) => string
-): string {
+/** The words of a button, and the text that the cell then gets: none leaves it as it is, null deletes it. */
+type Choice = readonly [string, (string | null)?];
+
+function choices(
+  theirs: IFileConflict['theirs'],
+  now: string | null,
+  trans: TranslationBundle
+): readonly Choice[] {
   if (!theirs) {
-    return __('%1 was deleted in the file. Keep it?', name);
+    return [[trans.__('Keep it')], [trans.__('Delete it'), null]];
+  }
+  if (now === null) {
+    return [[trans.__('Leave it deleted')], [trans.__('Bring it back'), theirs.source]];
+  }
+  return [
+    [trans.__('Keep this page’s')],
+    [trans.__('Use the file’s'), theirs.source],
+    [trans.__('Keep both'), `${now}\n${theirs.source}`]
+  ];
+}
+
+function question({ mine, theirs }: IFileConflict, name: string, trans: TranslationBundle): string {
+  if (!theirs) {
+    return trans.__('%1 was deleted in the file. Keep it?', name);
   }
   return mine === null
-    ? __('A cell that you deleted was changed in the file. Bring it back?')
-    : __('%1 was changed here and in the file. Which one?', name);
+    ? trans.__('A cell that you deleted was changed in the file. Bring it back?')
+    : trans.__('%1 was changed here and in the file. Which one?', name);
 }

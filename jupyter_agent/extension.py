@@ -17,6 +17,7 @@ from jupyter_agent import tools
 from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
+from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.room_saving import RoomSaver
 from jupyter_agent.carriers.tab_link import Tabs
@@ -215,6 +216,7 @@ class JupyterAgent(ExtensionApp):
         self.tabs = Tabs(Timeouts(sync=self.tab_timeout))
         stores = self._stores(server, database)
         self.services = self._services(server)
+        self.page_saves = PageSaves(server.contents_manager, self.log)
         self.moves = Moves(self.services.notebooks, self._moved)
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)

@@ -101,6 +101,16 @@ class Contents(Protocol):
     def is_hidden(self, path: str) -> Any: ...
 
 
+def is_plain(contents: Contents) -> bool:
+    """Whether these are Jupyter's own file managers, which read a notebook as the JSON of its file
+    and nothing else (and parse it on the event loop).
+    """
+    return getattr(contents.get, "__func__", None) in (
+        FileContentsManager.get,
+        AsyncFileContentsManager.get,
+    )
+
+
 async def hides(contents: Contents, path: str) -> bool:
     """Whether what is at a path, or would be, is something that Jupyter shows nobody.
 
@@ -151,12 +161,7 @@ class Disk:
         self._hashes = any(
             item.name == "require_hash" or item.kind is item.VAR_KEYWORD for item in parameters
         )
-        # Jupyter's own file managers read a notebook as the JSON of its file and nothing else, and
-        # they parse it on the event loop.
-        self._plain = getattr(contents.get, "__func__", None) in (
-            FileContentsManager.get,
-            AsyncFileContentsManager.get,
-        )
+        self._plain = is_plain(contents)
         self._identified: dict[str, Identified] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
         self._own: dict[str, frozenset[str]] = {}

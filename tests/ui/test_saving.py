@@ -4,9 +4,11 @@ and reaches its file.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,7 @@ class Held:
         self._routes: list[Route] = []
         self._notebook = notebook
         self._method, self._query = method, query
+        self.wants: Callable[[Route], bool] = self._is_asked_for
         self.seen: list[str] = []
         """The methods of all writing requests since, in order."""
         notebook.page.route("**/api/contents/**", self._take)
@@ -62,11 +65,14 @@ class Held:
             route.continue_()
         self._notebook.page.unroute("**/api/contents/**")
 
+    def _is_asked_for(self, route: Route) -> bool:
+        return route.request.method == self._method and self._query in route.request.url
+
     def _take(self, route: Route) -> None:
         request = route.request
         if request.method != "GET":
             self.seen.append(request.method)
-        if not self._routes and request.method == self._method and self._query in request.url:
+        if not self._routes and self.wants(route):
             self._routes.append(route)
         else:
             route.continue_()
@@ -169,6 +175,54 @@ def put_back(file: Path, content: bytes, *, later: bool) -> None:
     file.write_bytes(content)
     when = now + 5 if later else now - 3600
     os.utime(file, (when, when))
+
+
+@pytest.mark.parametrize(
+    ("method", "held_at"), [("GET", "its look at the file"), ("PUT", "the save itself")]
+)
+def test_what_another_program_writes_while_the_tab_saves_is_merged_and_nothing_is_asked(
+    quiet: OpenNotebook, method: str, held_at: str
+) -> None:
+    """`held_at` is where the other program comes in between."""
+    quiet.edit("c1")
+    quiet.type("  # mine")
+    held = Held(quiet, method, "hash=1" if method == "GET" else "")
+    quiet.page.keyboard.press("Control+s")
+    held.wait()
+    file = quiet.lab.root / quiet.path
+    file.write_text(file.read_text(encoding="utf-8").replace("x = 1", "x = 'theirs'"), "utf-8")
+    held.let_go()
+    both = {"c0": "x = 'theirs'", "c1": "print('x is', x)  # mine"}
+    eventually(quiet.saved, lambda cells: cells == both)
+    eventually(quiet.dirty, lambda dirty: not dirty)
+    assert quiet.sources() == both
+    assert quiet.dialogs() == []
+
+
+def test_what_another_program_writes_right_after_a_save_is_not_taken_for_what_was_saved(
+    quiet: OpenNotebook,
+) -> None:
+    quiet.edit("c1")
+    quiet.type("  # mine")
+    saved = Held(quiet, "GET", "hash=1")
+    looks = itertools.count()
+
+    def is_last(route: Route) -> bool:
+        """JupyterLab asks for the hash again when the file is written."""
+        return "hash=1" in route.request.url and "PUT" in saved.seen and next(looks) == 0
+
+    saved.wants = is_last
+    quiet.page.keyboard.press("Control+s")
+    saved.wait()
+    file = quiet.lab.root / quiet.path
+    file.write_text(file.read_text(encoding="utf-8").replace("x = 1", "x = 'theirs'"), "utf-8")
+    saved.let_go()
+    eventually(quiet.dirty, lambda dirty: not dirty)
+    quiet.type(" too")
+    quiet.save()
+    both = {"c0": "x = 'theirs'", "c1": "print('x is', x)  # mine too"}
+    assert quiet.saved() == quiet.sources() == both
+    assert quiet.dialogs() == []
 
 
 def test_an_earlier_file_that_the_tab_itself_saved_is_saved_again(quiet: OpenNotebook) -> None:

@@ -6,11 +6,11 @@ import type {
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
-import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { Contents, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { Signal } from '@lumino/signaling';
 import { awaitRooms } from './roomFile';
+import type { FileAccess } from './saves';
 import { TabLink } from './tab';
 import type { ICellConflict, ITabBridge } from '../tokens';
 
@@ -32,7 +32,7 @@ export class TabBridge implements ITabBridge {
       window.addEventListener(event, this._act, { capture: true, passive: true });
     }
     this._renameInTurn(_services.contents);
-    this._noteSaves(_services.contents);
+    this._watchSaves(_services.contents);
     awaitRooms(_services.contents, path =>
       [...this._links.keys()].find(({ path: own, model }) => own === path && model.collaborative)
     );
@@ -63,16 +63,19 @@ export class TabBridge implements ITabBridge {
     };
   }
 
-  /** What JupyterLab writes into the file of a notebook is what both have in common from then on. */
-  private _noteSaves(contents: Contents.IManager): void {
+  /** Between JupyterLab's look at the file of a notebook and its save nobody else's change gets lost. */
+  private _watchSaves(contents: Contents.IManager): void {
+    const of = (path: string): FileAccess | null =>
+      [...this._links].find(([context]) => context.path === path)?.[1].file ?? null;
+    const get = contents.get.bind(contents);
+    contents.get = (path, options) => {
+      const file = options?.content === false ? of(path) : null;
+      return file ? file.look(() => get(path, options)) : get(path, options);
+    };
     const save = contents.save.bind(contents);
     contents.save = (path, options) => {
-      for (const [context, link] of options?.type === 'notebook' ? this._links : []) {
-        if (context.path === path) {
-          link.sends(options?.content as INotebookContent);
-        }
-      }
-      return save(path, options);
+      const file = options?.type === 'notebook' ? of(path) : null;
+      return file ? file.write(options ?? {}, changed => save(path, changed)) : save(path, options);
     };
   }
 

@@ -11,16 +11,20 @@ import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';
 import { takeIn } from './reload';
 import {
+  Overtaken,
   SILENT,
   acknowledge,
+  isOvertaken,
   isSameNotebook,
-  keepingDirty,
-  unlessFrozen,
+  trySave,
   unlessSilent
 } from './sureSave';
 
 /** States of the file that are remembered as saved by this page. */
 const MOST_SAVED = 100;
+
+/** How often a save begins again because others keep writing the file; then it is JupyterLab's. */
+const MOST_ATTEMPTS = 10;
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
@@ -35,13 +39,10 @@ interface IKnown extends IFileState {
  * Whatever this page does with the file of one notebook, one thing after the other: saves, the user's and ours,
  * checkpoints, renames, and taking in what is new in the file.
  *
- * JupyterLab 4.6 asks about a "changed file" when two saves of its own overlap, and marks the notebook as saved
- * at the end of one although something was typed meanwhile. Saves that are minutes apart seldom show it; those
- * of a working assistant follow each other within a second. A save that meets a rename makes the old file again,
- * with the newest text, and the renamed one stays behind.
- *
- * Nor does JupyterLab merge: where the file is another one, it asks which side to lose, and after a rename it does not
- * even ask. Here each save is preceded by a look at the file.
+ * JupyterLab 4.6 asks about a "changed file" when two saves of its own overlap, and marks the notebook as saved at the end
+ * of one although something was typed meanwhile. A save that meets a rename makes the old file again, with the newest text.
+ * Where the file is another one, it asks which side to lose, and after a rename it does not even ask. Here each save is
+ * preceded by a look at the file, and begins again where others write it before the save arrives.
  */
 export class FileAccess {
   constructor(
@@ -54,20 +55,7 @@ export class FileAccess {
     (_context.model.sharedModel as YNotebook).ydoc.on('afterTransaction', this._onChanged);
     const save = _context.save.bind(_context);
     const once = async (): Promise<void> => {
-      await this._takeIn().catch(() => undefined); // JupyterLab will tell what is wrong with the file
-      this._sent = null;
-      const wasAhead = this._isAhead;
-      this._isAhead = false; // what is changed from here on may not be in what is sent
-      try {
-        await unlessFrozen(_context, _contents, () => keepingDirty(_context, save));
-        this._hasSaved();
-      } catch (error) {
-        this._unanswered = this._sent ?? this._unanswered;
-        this._isAhead ||= wasAhead;
-        throw error;
-      } finally {
-        this._aheadChanged.emit();
-      }
+      for (let attempt = 1; !(await this._save(save, attempt >= MOST_ATTEMPTS)); attempt++);
     };
     const checkpoint = _context.createCheckpoint.bind(_context);
     _context.createCheckpoint = () => this.inTurn(checkpoint); // JupyterLab makes one after each save of the user's
@@ -122,9 +110,37 @@ export class FileAccess {
     return result;
   }
 
-  /** JupyterLab sends this content to the file. */
-  sends(content: INotebookContent): void {
-    this._sent = { content, ids: this._cells.ids };
+  /** JupyterLab looks at the file, before and after it writes it. Rejects where the save has to begin again. */
+  async look(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
+    const attempt = this._attempt;
+    const file = await get();
+    if (attempt && attempt !== this._attempt) {
+      throw new Overtaken(); // a page was frozen meanwhile, and another save has begun
+    }
+    if (attempt && !this._sent && file.hash && file.hash !== this.hash) {
+      throw new Overtaken();
+    }
+    return file;
+  }
+
+  /** JupyterLab writes the file. Rejects where the save has to begin again. */
+  async write(
+    options: Partial<Contents.IModel>,
+    put: (options: Partial<Contents.IModel>) => Promise<Contents.IModel>
+  ): Promise<Contents.IModel> {
+    this._sent = { content: options.content as INotebookContent, ids: this._cells.ids };
+    this._written = null;
+    if (!this._attempt) {
+      return put(options);
+    }
+    const seen = { jupyter_agent_seen: this.hash };
+    try {
+      const file = await put({ ...options, ...seen });
+      this._written = file.hash ?? null;
+      return file;
+    } catch (error) {
+      throw isOvertaken(error) ? new Overtaken() : error;
+    }
   }
 
   /**
@@ -136,6 +152,29 @@ export class FileAccess {
     if (isAhead && autosave()) {
       await this._context.save();
     }
+  }
+
+  /** Bring both together, then save; false where the file was changed in the midst. */
+  private async _save(save: () => Promise<void>, isLast: boolean): Promise<boolean> {
+    await this._takeIn().catch(() => undefined); // JupyterLab will tell what is wrong with the file
+    this._sent = null;
+    const wasAhead = this._isAhead;
+    this._isAhead = false; // what is changed from here on may not be in what is sent
+    this._attempt = isLast ? 0 : ++this._attempts;
+    let isDone = false;
+    try {
+      isDone = await trySave(this._context, save);
+    } finally {
+      this._attempt = 0;
+      if (isDone) {
+        this._hasSaved();
+      } else {
+        this._unanswered = this._sent ?? this._unanswered;
+        this._isAhead ||= wasAhead;
+      }
+      this._aheadChanged.emit();
+    }
+    return isDone;
   }
 
   /**
@@ -219,9 +258,10 @@ export class FileAccess {
 
   private _hasSaved(): void {
     const { contentsModel } = this._context;
-    if (this._sent && contentsModel?.hash) {
-      this._know(this._sent, contentsModel);
-      this._remember(contentsModel.hash);
+    const hash = this._written ?? contentsModel?.hash; // which may be somebody else's by now
+    if (this._sent && contentsModel && hash) {
+      this._know(this._sent, { ...contentsModel, hash });
+      this._remember(hash);
     }
     this._sent = this._unanswered = null;
   }
@@ -244,6 +284,11 @@ export class FileAccess {
   private _last: Promise<unknown> | null = null;
   private _known: IKnown | null = null;
   private _sent: IFileState | null = null;
+  /** The hash of the file as it was written, where the server says it. */
+  private _written: string | null = null;
+  /** The number of the save that is under way and may begin again, else 0. */
+  private _attempt = 0;
+  private _attempts = 0;
   /** What was sent last in a save that failed: it may have arrived all the same. */
   private _unanswered: IFileState | null = null;
   /** The number of the last look at the file. */

@@ -2,7 +2,7 @@ import type { YNotebook } from '@jupyter/ydoc';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
-import type { Contents } from '@jupyterlab/services';
+import { ServerConnection, type Contents } from '@jupyterlab/services';
 import { JSONExt, type JSONValue } from '@lumino/coreutils';
 import type * as Y from 'yjs';
 
@@ -17,29 +17,23 @@ interface IInside {
   _updateContentsModel?(file: Contents.IModel): void;
 }
 
-/**
- * Save, and once more if the page was frozen in the midst: of a request that was under way when Chromium froze the page
- * sometimes nothing is ever heard, and all saves after it would wait for it.
- */
-export async function unlessFrozen(
-  context: Context,
-  contents: Contents.IManager,
-  save: () => Promise<void>
-): Promise<void> {
-  let frozen: unknown;
-  const onFreeze = (): unknown => (frozen = essence(context.model.toJSON()));
-  document.addEventListener('freeze', onFreeze);
-  try {
-    if ((await unlessSilent(save())) === SILENT) {
-      await acknowledgeSent(context, contents, frozen);
-      await save();
-    }
-  } finally {
-    document.removeEventListener('freeze', onFreeze);
-  }
+/** The file was changed after this page had looked at it. */
+export class Overtaken extends Error {
+  override readonly name = 'ModalCancelError'; // for which JupyterLab ends a save without another word
 }
 
-/** What comes of the work; SILENT if the page was frozen in the midst of it and nothing is heard since. */
+/** Whether our server has refused a save, as `PageSaves` there does. */
+export function isOvertaken(error: unknown): boolean {
+  return (
+    error instanceof ServerConnection.ResponseError &&
+    error.message.includes('jupyter_agent: another program wrote')
+  );
+}
+
+/**
+ * What comes of the work; SILENT if the page was frozen in the midst of it and nothing is heard since: of a request that
+ * was under way when Chromium froze the page sometimes nothing is ever heard.
+ */
 export async function unlessSilent<T>(work: Promise<T>): Promise<T | typeof SILENT> {
   let giveUp!: () => void;
   const silence = new Promise<typeof SILENT>(resolve => (giveUp = () => resolve(SILENT)));
@@ -49,21 +43,6 @@ export async function unlessSilent<T>(work: Promise<T>): Promise<T | typeof SILE
     return await Promise.race([work, silence]);
   } finally {
     document.removeEventListener('resume', onResume);
-  }
-}
-
-/**
- * Let JupyterLab know the file where it is as this page has sent it: a save that has arrived and was never answered
- * would be taken for somebody else's, and the user asked what to do about it.
- */
-async function acknowledgeSent(
-  context: Context,
-  contents: Contents.IManager,
-  sent: unknown
-): Promise<void> {
-  const file = await contents.get(context.path, { content: true, hash: true });
-  if (JSONExt.deepEqual(essence(file.content) as JSONValue, sent as JSONValue)) {
-    acknowledge(context, file);
   }
 }
 
@@ -86,8 +65,20 @@ function essence(notebook: unknown): unknown {
   }));
 }
 
+/** Save; false where the save has to begin again, since it was overtaken or nothing is heard of it. */
+export async function trySave(context: Context, save: () => Promise<void>): Promise<boolean> {
+  try {
+    return (await unlessSilent(keepingDirty(context, save))) !== SILENT;
+  } catch (error) {
+    if (error instanceof Overtaken) {
+      return false;
+    }
+    throw error;
+  }
+}
+
 /** Save, and leave the notebook marked as changed if it was changed after its content was taken. */
-export async function keepingDirty(context: Context, save: () => Promise<void>): Promise<void> {
+async function keepingDirty(context: Context, save: () => Promise<void>): Promise<void> {
   const { ydoc } = context.model.sharedModel as YNotebook;
   const state: unknown = ydoc.getMap('state'); // holds the mark itself, and nothing that is saved
   let changed = false;

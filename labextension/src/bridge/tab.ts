@@ -6,7 +6,6 @@
  * agree. The tab says hello and is quiet until a tool attaches.
  */
 import { URLExt } from '@jupyterlab/coreutils';
-import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
@@ -90,9 +89,9 @@ export class TabLink implements IDisposable {
     return this._file ? this._file.inTurn(work) : work();
   }
 
-  /** JupyterLab sends this content to the file of this notebook. */
-  sends(content: INotebookContent): void {
-    this._file?.sends(content);
+  /** The file of this notebook; null in a collaboration room. */
+  get file(): FileAccess | null {
+    return this._file;
   }
 
   /** Connect now, if there is no connection and this is not the business of a collaboration room. */

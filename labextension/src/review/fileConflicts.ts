@@ -19,13 +19,16 @@ export class FileConflicts extends Store<readonly IFileConflict[]> {
     bridge.renamed.connect((_, { former, notebook }) => this._rename(former, notebook));
   }
 
-  /** Later ones take the place of earlier ones of the same cell. */
+  /** A later one takes the place of an earlier one of the same cell, unless that has a text that is nowhere else. */
   private _add(notebook: string, conflicts: readonly ICellConflict[]): void {
     if (conflicts.length) {
-      const again = new Set(conflicts.map(({ cell }) => cell));
-      const others = this.state.filter(
-        one => one.notebook !== notebook || !again.has(one.cell) || one.theirs === null
-      );
+      const isOld = (one: IFileConflict): boolean =>
+        one.notebook === notebook &&
+        conflicts.some(
+          ({ cell, theirs }) =>
+            cell === one.cell && (!one.theirs || one.theirs.source === theirs?.source)
+        );
+      const others = this.state.filter(one => !isOld(one));
       this._keep([...others, ...conflicts.map(conflict => ({ ...conflict, notebook }))]);
     }
   }

@@ -1,7 +1,7 @@
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import { Context, type DocumentRegistry } from '@jupyterlab/docregistry';
-import type { Contents } from '@jupyterlab/services';
+import { ServerConnection, type Contents } from '@jupyterlab/services';
 import { PageCells } from '../../src/bridge/pageCells';
 import { FileAccess } from '../../src/bridge/saves';
 
@@ -10,12 +10,17 @@ const SOURCE = 'x = 1';
 /** A notebook whose saves end when the test says so. */
 function open({ onDisk = SOURCE } = {}) {
   const ends: (() => void)[] = [];
+  let fail!: (error: unknown) => void;
   const known: unknown[] = [];
   const sharedModel = YNotebook.create({ data: {} });
   const context = {
     path: 'a.ipynb',
     model: { dirty: false, sharedModel, cells: [], toJSON: () => notebook(SOURCE) },
-    save: () => new Promise<void>(resolve => ends.push(resolve)),
+    save: () =>
+      new Promise<void>((resolve, reject) => {
+        ends.push(resolve);
+        fail = reject;
+      }),
     createCheckpoint: () => Promise.resolve(),
     done: [] as string[],
     async revert() {
@@ -30,8 +35,11 @@ function open({ onDisk = SOURCE } = {}) {
     _updateContentsModel: (file: { hash: string }) => known.push(file.hash)
   };
   const contents = {
-    get: (_: string, { content }: { content: boolean }): Promise<object> =>
-      Promise.resolve(content ? { content: notebook(onDisk), hash: 'new' } : { hash: 'old' })
+    seen: 'old',
+    get(_: string, { content }: { content: boolean }): Promise<object> {
+      const { seen } = this;
+      return Promise.resolve({ hash: seen, ...(content && { content: notebook(onDisk) }) });
+    }
   };
   const page = { model: () => context.model as unknown as INotebookModel, views: () => [] };
   const file = new FileAccess(
@@ -40,11 +48,24 @@ function open({ onDisk = SOURCE } = {}) {
     new PageCells({ ...page, isLent: () => false }),
     () => undefined
   );
-  return { context, contents, ends, file, known };
+  /** JupyterLab looks at the file, as it does before and after it writes it. */
+  const look = (): Promise<unknown> =>
+    file
+      .look(() => contents.get('a.ipynb', { content: false }) as Promise<Contents.IModel>)
+      .catch((reason: unknown) => reason);
+  /** The save that is under way fails; once that is dealt with. */
+  const fails = async (reason: unknown): Promise<void> => {
+    fail(reason);
+    await rest();
+  };
+  return { context, contents, ends, fails, file, known, look };
 }
 
 function notebook(source: string) {
-  return { cells: [{ cell_type: 'code', source, outputs: [], metadata: {} }] };
+  return {
+    metadata: {},
+    cells: [{ cell_type: 'code', source, outputs: [], metadata: {} }]
+  };
 }
 
 const rest = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
@@ -55,23 +76,93 @@ describe('FileAccess', () => {
   });
 
   it.each([
-    ['knows the file after a save whose answer was lost', SOURCE, ['new']],
-    ["leaves it to the user where the file is somebody else's", 'theirs = 1', []]
-  ])('%s', async (_, onDisk, expected) => {
+    ['knows the file after a save that arrived and was never answered', SOURCE],
+    ['looks at the file again where somebody else has written it', 'theirs = 1']
+  ])('%s', async (_, onDisk) => {
     jest.useFakeTimers();
     try {
-      const { context, ends, known } = open({ onDisk });
+      const { context, contents, ends, file, known } = open({ onDisk });
       const save = context.save();
       await jest.advanceTimersByTimeAsync(0); // the look at the file
+      void file.write({ content: notebook(SOURCE) }, () => new Promise(() => undefined));
+      contents.seen = 'new';
       document.dispatchEvent(new Event('freeze'));
       document.dispatchEvent(new Event('resume'));
       await jest.advanceTimersByTimeAsync(2000);
-      expect(known).toEqual(expected);
+      expect(known).toEqual(['new']);
+      expect(file.hash).toBe('new');
       ends[1]();
       await save;
     } finally {
       jest.useRealTimers();
     }
+  });
+
+  it('begins again where JupyterLab finds another file than it had looked at', async () => {
+    const { context, contents, ends, fails, look } = open();
+    const saved = context.save();
+    await rest();
+    contents.seen = 'new';
+    const error = await look();
+    expect(error).toHaveProperty('name', 'ModalCancelError');
+    await fails(error);
+    expect(await look()).toEqual({ hash: 'new' });
+    ends[1]();
+    await saved;
+  });
+
+  it('begins again where the server has refused to overwrite what nobody has seen', async () => {
+    const { context, ends, fails, file } = open();
+    const saved = context.save();
+    await rest();
+    const sent: object[] = [];
+    const response = { status: 409 } as Response;
+    const message = 'HTTP 409 (jupyter_agent: another program wrote this notebook)';
+    const refused = file.write({ content: notebook(SOURCE) }, options => {
+      sent.push(options);
+      return Promise.reject(new ServerConnection.ResponseError(response, message));
+    });
+    const error: unknown = await refused.catch((reason: unknown) => reason);
+    expect(sent).toEqual([{ content: notebook(SOURCE), jupyter_agent_seen: 'old' }]);
+    await fails(error);
+    ends[1]();
+    await saved;
+  });
+
+  it('does not begin again where it failed for another reason', async () => {
+    const { context, fails } = open();
+    const saved = context.save();
+    await rest();
+    void fails(new Error('the disk is full'));
+    await expect(saved).rejects.toThrow('the disk is full');
+  });
+
+  it('takes the hash of what was written from the server, not that of a later file', async () => {
+    const { context, ends, file } = open();
+    const saved = context.save();
+    await rest();
+    await file.write({ content: notebook(SOURCE) }, () =>
+      Promise.resolve({ hash: 'ours' } as Contents.IModel)
+    );
+    context.contentsModel = { hash: 'theirs', last_modified: '' };
+    ends[0]();
+    await saved;
+    expect(file.hash).toBe('ours');
+  });
+
+  it('leaves it to JupyterLab in the end where others write the file all the time', async () => {
+    const { context, contents, ends, fails, look } = open();
+    const saved = context.save();
+    for (let hash = 1; hash < 10; hash++) {
+      await rest();
+      contents.seen = String(hash);
+      await fails(await look());
+    }
+    await rest();
+    contents.seen = 'the last';
+    expect(await look()).toEqual({ hash: 'the last' });
+    ends[9]();
+    await saved;
   });
 
   it('lets one save follow the other, and one of many that wait', async () => {

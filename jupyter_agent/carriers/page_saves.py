@@ -1,0 +1,100 @@
+"""Saves of pages: none takes the place of what its page has not seen.
+
+JupyterLab looks at a file before it saves, and the save arrives some milliseconds later, or after a
+pause of the network: whatever another program wrote in between would be lost without a word. With
+each save our extension names the file that the page had seen, and here both are compared at the
+last moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import posixpath
+from typing import Any, cast
+
+from jupyter_server.services.contents.fileio import atomic_writing
+from jupyter_server.services.contents.filemanager import FileContentsManager
+from tornado.web import HTTPError
+
+from jupyter_agent.carriers import guard, nbformat_file
+from jupyter_agent.carriers.contents import Contents, is_plain
+from jupyter_agent.carriers.guard import Watch
+
+SEEN = "jupyter_agent_seen"
+"""The field of a PUT of the contents API with the hash of the file that the page had seen."""
+OVERTAKEN = "jupyter_agent: another program wrote this notebook at the same moment."
+"""In the answer to a save that was refused; the page merges and saves again."""
+
+
+class PageSaves:
+    """Hooks of Jupyter's file managers. Other managers and saves of other pages are left alone."""
+
+    def __init__(self, contents: Contents, log: logging.Logger) -> None:
+        self._log = log
+        self._watched: dict[str, tuple[str, Watch]] = {}
+        """Files that are being saved, with the hash of what the page had seen."""
+        if is_plain(contents):
+            files = cast(FileContentsManager, contents)
+            files.register_pre_save_hook(self._before)  # type: ignore[no-untyped-call]
+            files.register_post_save_hook(self._after)  # type: ignore[no-untyped-call]
+
+    def _before(
+        self, model: dict[str, Any], path: str, contents_manager: FileContentsManager, **_: object
+    ) -> None:
+        seen = model.pop(SEEN, None)
+        if not isinstance(seen, str):
+            return
+        file = guard.target(contents_manager._get_os_path(path))  # type: ignore[no-untyped-call]
+        self._let_go(file)  # of a save that has failed
+        watch = Watch(file) if contents_manager.use_atomic_writing else None
+        try:
+            now = _hash(file, contents_manager.hash_algorithm)
+        except FileNotFoundError:  # deleted: JupyterLab makes it again
+            now = seen
+        if now != seen:
+            if watch is not None:
+                watch.close()
+            raise HTTPError(409, OVERTAKEN)
+        if watch is not None:
+            self._watched[file] = seen, watch
+
+    def _after(
+        self,
+        model: dict[str, Any],
+        os_path: str,
+        contents_manager: FileContentsManager,
+        **_: object,
+    ) -> None:
+        file = guard.target(os_path)
+        if file not in self._watched:
+            return
+        seen, watch = self._watched[file]
+        overwritten = watch.overwritten()
+        self._let_go(file)
+        algorithm = contents_manager.hash_algorithm
+        content = overwritten.content
+        if content is not None and hashlib.new(algorithm, content).hexdigest() != seen:
+            if not nbformat_file.is_notebook(content):
+                self._log.warning(
+                    "jupyter_agent: another program was writing %s while a page saved it; what it "
+                    "wrote may be lost",
+                    posixpath.basename(file),
+                )
+            else:
+                with atomic_writing(file, text=False) as given_back:
+                    given_back.write(content)
+                raise HTTPError(409, OVERTAKEN)
+        # JupyterLab asks for the hash a moment later, when the file may be somebody else's.
+        model["hash"] = _hash(file, algorithm)
+        model["hash_algorithm"] = algorithm
+
+    def _let_go(self, file: str) -> None:
+        if file in self._watched:
+            _, watch = self._watched.pop(file)
+            watch.close()
+
+
+def _hash(file: str, algorithm: str) -> str:
+    with open(file, "rb") as data:
+        return hashlib.file_digest(data, lambda: hashlib.new(algorithm)).hexdigest()

@@ -1,0 +1,164 @@
+"""Saves of JupyterLab's pages, as the contents manager gets them, while others write the file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from jupyter_server.services.contents.largefilemanager import (
+    AsyncLargeFileManager,
+    LargeFileManager,
+)
+from jupyter_server.utils import ensure_async
+from tornado.web import HTTPError
+
+from jupyter_agent.carriers.page_saves import OVERTAKEN, SEEN, PageSaves
+
+from .conftest import code, notebook_json
+
+Save: TypeAlias = Callable[[str, str | None], Awaitable[Any]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "root" / "a.ipynb"
+    path.parent.mkdir()
+    path.write_text(notebook_json([code("one", "# first")]))
+    return path
+
+
+@pytest.fixture(params=[LargeFileManager, AsyncLargeFileManager])
+def manager(request: pytest.FixtureRequest, path: Path, jp_environ: None) -> Any:
+    manager = request.param(root_dir=str(path.parent))
+    manager.notary.db_file = ":memory:"
+    PageSaves(manager, logging.getLogger("page"))
+    return manager
+
+
+def content(source: str) -> dict[str, Any]:
+    return {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [code("one", source)],
+    }
+
+
+@pytest.fixture
+def save(manager: Any) -> Save:
+    """JupyterLab's save of one cell with this text, of a page that had seen this hash."""
+
+    async def save(source: str, seen: str | None) -> Any:
+        model = {"type": "notebook", "format": "json", "content": content(source)}
+        return await ensure_async(
+            manager.save({**model, **({} if seen is None else {SEEN: seen})}, "a.ipynb")
+        )
+
+    return save
+
+
+async def file_hash(manager: Any) -> str:
+    found = await ensure_async(manager.get("a.ipynb", content=False, require_hash=True))
+    hash: str = found["hash"]
+    return hash
+
+
+async def test_a_save_that_has_seen_the_file_says_the_hash_of_what_it_wrote(
+    manager: Any, save: Save, path: Path
+) -> None:
+    saved = await save("# mine", await file_hash(manager))
+    assert "# mine" in path.read_text()
+    assert saved["hash"] == await file_hash(manager)
+    again = await save("# mine too", saved["hash"])
+    assert "# mine too" in path.read_text()
+    assert again["hash"] != saved["hash"]
+
+
+async def test_a_save_that_has_not_seen_the_file_changes_nothing(
+    manager: Any, save: Save, path: Path
+) -> None:
+    seen = await file_hash(manager)
+    theirs = notebook_json([code("one", "# theirs")])
+    path.write_text(theirs)
+    with pytest.raises(HTTPError, match=OVERTAKEN) as refused:
+        await save("# mine", seen)
+    assert refused.value.status_code == 409
+    assert path.read_text() == theirs
+    assert os.listdir(path.parent) == ["a.ipynb"]
+    await save("# both", await file_hash(manager))
+    assert "# both" in path.read_text()
+
+
+@pytest.mark.parametrize("way", ["in place", "atomically"])
+async def test_what_is_written_after_the_last_look_is_given_back(
+    manager: Any, save: Save, path: Path, way: str
+) -> None:
+    seen = await file_hash(manager)
+    theirs = notebook_json([code("one", "# theirs")])
+
+    def write(**_: object) -> None:
+        file = path if way == "in place" else path.with_suffix(".new")
+        file.write_text(theirs)
+        if way == "atomically":
+            os.replace(file, path)
+
+    manager.register_pre_save_hook(write)  # it comes after ours
+    with pytest.raises(HTTPError, match=OVERTAKEN):
+        await save("# mine", seen)
+    assert path.read_text() == theirs
+
+
+async def test_half_a_notebook_that_somebody_was_writing_is_not_given_back_but_logged(
+    manager: Any, save: Save, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = await file_hash(manager)
+    manager.register_pre_save_hook(lambda **_: path.write_text('{"cells": ['))
+    await save("# mine", seen)
+    assert "# mine" in path.read_text()
+    assert "another program was writing a.ipynb" in caplog.text
+
+
+async def test_a_file_that_was_deleted_is_made_again(manager: Any, save: Save, path: Path) -> None:
+    seen = await file_hash(manager)
+    path.unlink()
+    assert (await save("# mine", seen))["hash"] == await file_hash(manager)
+
+
+async def test_other_saves_are_left_alone(manager: Any, save: Save, path: Path) -> None:
+    path.write_text(notebook_json([code("one", "# theirs")]))
+    saved = await save("# mine", None)
+    assert "# mine" in path.read_text()
+    assert not saved.get("hash")
+
+
+async def test_a_save_that_fails_leaves_nothing_behind(
+    manager: Any, save: Save, path: Path
+) -> None:
+    seen = await file_hash(manager)
+
+    def refuse(**_: object) -> None:
+        raise HTTPError(403, "not today")
+
+    manager.register_pre_save_hook(refuse)
+    with pytest.raises(HTTPError, match="not today"):
+        await save("# mine", seen)
+    manager._pre_save_hooks.pop()
+    await save("# mine", seen)
+    assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", "a.ipynb"]
+
+
+async def test_a_link_is_followed(manager: Any, save: Save, path: Path) -> None:
+    target = path.with_name("target.ipynb")
+    path.rename(target)
+    path.symlink_to("target.ipynb")
+    seen = await file_hash(manager)
+    target.write_text(notebook_json([code("one", "# theirs")]))
+    with pytest.raises(HTTPError, match=OVERTAKEN):
+        await save("# mine", seen)
+    await save("# mine", await file_hash(manager))
+    assert "# mine" in target.read_text()
+    assert path.is_symlink()

@@ -92,6 +92,8 @@ class Edit:
     types: Mapping[str, str] = field(default_factory=dict)
     saved: bool = True
     """False: it was told that its edit is not in the file yet."""
+    cell: str = ""
+    """The id of the cell that it was aimed at, or that it made; empty if that is unknown."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,7 @@ def expectations(events: Iterable[Event]) -> dict[str, Expected]:
     found: dict[str, Expected] = {}
     ordered = sorted(events, key=_when)
     edits = [event for event in ordered if isinstance(event, Edit)]
+    dids = [event for event in ordered if isinstance(event, Did)]
     for event in ordered:
         match event:
             case Typed():
@@ -217,7 +220,7 @@ def expectations(events: Iterable[Event]) -> dict[str, Expected]:
                 for token in event.adds:
                     found.setdefault(token, Expected()).born(event.who, sure=True, at=event.at)
             case Edit():
-                _edited(found, event)
+                _edited(found, event, dids)
             case Did() if event.kind in LOADING:
                 _loaded(found, event, edits)
             case Did():
@@ -244,7 +247,7 @@ def _when(event: Event) -> float:
     return event.end if isinstance(event, (Did, Edit)) else event.at
 
 
-def _edited(found: dict[str, Expected], edit: Edit) -> None:
+def _edited(found: dict[str, Expected], edit: Edit, dids: Sequence[Did]) -> None:
     if edit.outcome == "refused":
         for token in edit.adds:
             found.setdefault(token, Expected()).shift(0, f"refused to {edit.who}", edit.end)
@@ -252,13 +255,27 @@ def _edited(found: dict[str, Expected], edit: Edit) -> None:
     for token in edit.adds:
         expected = found.setdefault(token, Expected())
         if expected.arrived is not edit:
-            expected.born(edit.who, sure=edit.outcome == "done", at=edit.end)
+            sure = edit.outcome == "done" and not _overtaken(edit, dids)
+            expected.born(edit.who, sure=sure, at=edit.end)
     for token, times in edit.removes.items():
         if token in found:
             if edit.outcome == "done":
                 found[token].shift(-times, f"removed by {edit.who}: {edit.kind}", edit.end)
             else:
                 found[token].maybe_fewer(times, f"perhaps removed by {edit.who}", edit.end)
+
+
+def _overtaken(edit: Edit, dids: Sequence[Did]) -> bool:
+    """Whether a person took the cell away, or loaded a file, after the edit was in and before that
+    was answered. The answer to one edit comes once it is known to be in; that to a turn may come
+    long after.
+    """
+    at_once = [did for did in dids if did.begin < edit.end and did.end > edit.begin]
+    return any(
+        (did.kind in CUTTING and edit.cell in did.cells)
+        or (did.kind in LOADING and edit.kind == "turn")
+        for did in at_once
+    )
 
 
 def _arrived(found: dict[str, Expected], did: Did, edits: Sequence[Edit]) -> None:

@@ -450,3 +450,19 @@ def test_it_knows_nothing_of_the_product() -> None:
         )
     }
     assert names <= set(sys.stdlib_module_names)
+
+
+def test_what_a_person_takes_away_before_the_agent_is_answered_is_not_lost() -> None:
+    """Their page had not got the edit yet, so it says nothing of its words."""
+    edit = edited(A, begin=2, end=5, cell="c1")
+    gone = did("delete", 3, cells=frozenset({"c1"}))
+    assert kinds([edit, gone], same("")) == []
+    assert kinds([edit, replace(gone, cells=frozenset({"c2"}))], same("")) == ["lost"]
+    assert kinds([edit, replace(gone, begin=1, end=1.5)], same("")) == ["lost"]
+
+
+def test_a_file_that_is_loaded_in_the_midst_of_a_turn_may_be_from_before_its_edits() -> None:
+    load = did("revert", 3, after={})
+    assert kinds([edited(A, begin=2, end=9, kind="turn"), load], same("")) == []
+    assert kinds([edited(A, begin=4, end=9, kind="turn"), load], same("")) == ["lost"]
+    assert kinds([edited(A, begin=2, end=9), load], same("")) == ["lost"]

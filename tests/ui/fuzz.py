@@ -41,6 +41,12 @@ LONG = 3.0
 """Seconds after which the server takes a tab for closed."""
 LINES = """
 (() => {
+  window.agentDialogs = 0;
+  new MutationObserver(changes => {
+    for (const node of changes.flatMap(({ addedNodes }) => [...addedNodes])) {
+      window.agentDialogs += node.classList?.contains('jp-Dialog') ? 1 : 0;
+    }
+  }).observe(document, { childList: true, subtree: true });
   window.agentLines = [];
   window.agentOffline = false;
   const isOurs = url => /api\\/agent\\/tab|api\\/collaboration/.test(String(url));
@@ -54,7 +60,7 @@ LINES = """
   };
 })();
 """
-"""Connections that can be cut and refused."""
+"""Connections that can be cut and refused, and a count of the questions that JupyterLab asks."""
 
 
 class Fuzz:

@@ -88,13 +88,16 @@ class Agent:
         (cell, old), new = found, self._new()
         between = self._random.choice((" ", "\n"))
         body = {"old_string": old, "new_string": f"{old}{between}{new}"}
-        self._edit("patch", lambda: self._patched(cell, body), adds=(new,))
+        self._edit("patch", lambda: self._patched(cell, body), (new,), cell=cell["id"])
 
     def _replace(self) -> None:
         if (found := self._with_own_word()) is not None:
             (cell, old), new = found, self._new()
             body = {"old_string": old, "new_string": new}
-            self._edit("replace", lambda: self._patched(cell, body), (new,), Counter([old]))
+            removes = Counter([old])
+            self._edit(
+                "replace", lambda: self._patched(cell, body), (new,), removes, cell=cell["id"]
+            )
 
     def _insert(self) -> None:
         cells = self._cells()
@@ -114,6 +117,7 @@ class Agent:
                 lambda: self._patched(cell, {"source": source}, match),
                 (new,),
                 tokens(cell["source"]) - tokens(source),
+                cell=cell["id"],
             )
 
     def _stale(self) -> None:
@@ -130,7 +134,9 @@ class Agent:
         source = self._written(cell["source"], new)
         body = {**call, "input": {"cell_id": cell["id"], "source": source}}
         removes = tokens(cell["source"]) - tokens(source)
-        self._edit("stale", lambda: self._tool("update_cell", body), (new,), removes)
+        self._edit(
+            "stale", lambda: self._tool("update_cell", body), (new,), removes, cell=cell["id"]
+        )
 
     def _written(self, source: str, new: str) -> str:
         """With one more line, perhaps in place of one that is there. What the agent takes away is
@@ -196,8 +202,11 @@ class Agent:
         except (OSError, http.client.HTTPException) as error:
             self._log.note(f"the turn died: {error!r}")
         for token in adds:
-            done = any(token in (one["after"] or {}).get("source", "") for one in there)
-            self._ended("turn", begin, "done" if done else "unknown", (token,))
+            cells = [
+                one["cell_id"] for one in there if token in (one["after"] or {}).get("source", "")
+            ]
+            outcome: Outcome = "done" if cells else "unknown"
+            self._ended("turn", begin, outcome, (token,), cell="".join(cells[:1]))
         if not there or self._random.random() < 0.3:
             return
         begin, undone = self._log.now(), None
@@ -216,7 +225,7 @@ class Agent:
                 for before, after in undone
             )
             if gone:
-                outcome: Outcome = "unknown" if undone is None else "done"
+                outcome = "unknown" if undone is None else "done"
                 self._ended("undo", begin, outcome, removes=Counter([token]))
 
     # ---- how
@@ -245,6 +254,7 @@ class Agent:
         adds: tuple[str, ...] = (),
         removes: Mapping[str, int] | None = None,
         types: Mapping[str, str] | None = None,
+        cell: str = "",
     ) -> None:
         begin = self._log.now()
         saved = True
@@ -268,7 +278,7 @@ class Agent:
                 self._log.note(
                     f"the agent's {kind} {adds} {dict(removes or {})}: {answer.status} {told}"
                 )
-        self._ended(kind, begin, outcome, adds, removes, types, saved)
+        self._ended(kind, begin, outcome, adds, removes, types, saved, cell)
 
     def _ended(
         self,
@@ -279,10 +289,11 @@ class Agent:
         removes: Mapping[str, int] | None = None,
         types: Mapping[str, str] | None = None,
         saved: bool = True,
+        cell: str = "",
     ) -> None:
         edit = Edit(
             begin, self._log.now(), self.name, kind, outcome, adds, dict(removes or {}),
-            dict(types or {}), saved,
+            dict(types or {}), saved, cell,
         )  # fmt: skip
         self._log.events.append(edit)
 
@@ -292,5 +303,10 @@ def _outcome(answer: Answer, body: Mapping[str, Any]) -> Outcome:
     failed = answer.status >= 400 or body.get("is_error")
     if not failed:
         return "done"
-    unknown = answer.status >= 500 or body.get("reason") == "not_confirmed"
+    unknown = (
+        answer.status >= 500
+        or body.get("reason") == "not_confirmed"
+        # The person took away what it had just changed.
+        or "was deleted at the same moment" in str(body.get("message"))
+    )
     return "unknown" if unknown else "refused"

@@ -275,12 +275,16 @@ class Person:
         token = self._where.words.next()
         if self.notebook.dialogs() or self._focus() is None:
             return
-        sure = False
+        sure, asked = False, self._asked()
         try:
             write(token)
-            sure = not self.notebook.dialogs()
+            sure = not self.notebook.dialogs() and self._asked() == asked
         finally:
             self._log.events.append(Typed(self._log.now(), self.name, token, sure))
+
+    def _asked(self) -> int:
+        """How often JupyterLab has asked something: a space may have answered it already."""
+        return int(self.page.evaluate("agentDialogs"))
 
     def _type(self) -> None:
         if self._enter() is not None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import posixpath
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from jupyter_server.services.contents.fileio import atomic_writing
@@ -18,7 +20,7 @@ from jupyter_server.services.contents.filemanager import FileContentsManager
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers import guard, nbformat_file
-from jupyter_agent.carriers.contents import Contents, is_plain
+from jupyter_agent.carriers.contents import Contents, Written, is_plain
 from jupyter_agent.carriers.guard import Watch
 
 SEEN = "jupyter_agent_seen"
@@ -26,14 +28,28 @@ SEEN = "jupyter_agent_seen"
 OVERTAKEN = "jupyter_agent: another program wrote this notebook at the same moment."
 """In the answer to a save that was refused; the page merges and saves again."""
 
+_LARGE = 8 * 2**20
+"""Bytes. To write so much once more, only to know its hash, would hold up the server."""
+
+
+@dataclass(frozen=True)
+class _Save:
+    """One that is under way."""
+
+    seen: str
+    """The hash of what the page had seen."""
+    model: Mapping[str, Any]
+    """What is saved, as other hooks leave it."""
+    watch: Watch
+
 
 class PageSaves:
     """Hooks of Jupyter's file managers. Other managers and saves of other pages are left alone."""
 
     def __init__(self, contents: Contents, log: logging.Logger) -> None:
         self._log = log
-        self._watched: dict[str, tuple[str, Watch]] = {}
-        """Files that are being saved, with the hash of what the page had seen."""
+        self._saves: dict[str, _Save] = {}
+        """By file."""
         if is_plain(contents):
             files = cast(FileContentsManager, contents)
             files.register_pre_save_hook(self._before)  # type: ignore[no-untyped-call]
@@ -47,17 +63,15 @@ class PageSaves:
             return
         file = guard.target(contents_manager._get_os_path(path))  # type: ignore[no-untyped-call]
         self._let_go(file)  # of a save that has failed
-        watch = Watch(file) if contents_manager.use_atomic_writing else None
+        watch = Watch(file)
         try:
             now = _hash(file, contents_manager.hash_algorithm)
         except FileNotFoundError:  # deleted: JupyterLab makes it again
             now = seen
         if now != seen:
-            if watch is not None:
-                watch.close()
+            watch.close()
             raise HTTPError(409, OVERTAKEN)
-        if watch is not None:
-            self._watched[file] = seen, watch
+        self._saves[file] = _Save(seen, model, watch)
 
     def _after(
         self,
@@ -67,32 +81,40 @@ class PageSaves:
         **_: object,
     ) -> None:
         file = guard.target(os_path)
-        if file not in self._watched:
+        save = self._saves.get(file)
+        if save is None:
             return
-        seen, watch = self._watched[file]
-        overwritten = watch.overwritten()
+        overwritten = save.watch.overwritten()
         self._let_go(file)
         algorithm = contents_manager.hash_algorithm
         content = overwritten.content
-        if content is not None and hashlib.new(algorithm, content).hexdigest() != seen:
-            if not nbformat_file.is_notebook(content):
-                self._log.warning(
-                    "jupyter_agent: another program was writing %s while a page saved it; what it "
-                    "wrote may be lost",
-                    posixpath.basename(file),
-                )
-            else:
+        if content is not None and hashlib.new(algorithm, content).hexdigest() != save.seen:
+            if nbformat_file.is_notebook(content):
                 with atomic_writing(file, text=False) as given_back:
                     given_back.write(content)
                 raise HTTPError(409, OVERTAKEN)
-        # JupyterLab asks for the hash a moment later, when the file may be somebody else's.
-        model["hash"] = _hash(file, algorithm)
+            self._warn(file)
+        elif overwritten.late:
+            self._warn(file)
+        # JupyterLab asks for the hash when it has this answer, and the file may be somebody else's
+        # by then; it may be already.
+        if os.path.getsize(file) > _LARGE:
+            model["hash"] = _hash(file, algorithm)
+        else:
+            text = Written(save.model["content"], overwritten).text()
+            model["hash"] = hashlib.new(algorithm, text.encode()).hexdigest()
         model["hash_algorithm"] = algorithm
 
+    def _warn(self, file: str) -> None:
+        self._log.warning(
+            "jupyter_agent: another program was writing %s while a page saved it; what it wrote "
+            "may be lost",
+            os.path.basename(file),
+        )
+
     def _let_go(self, file: str) -> None:
-        if file in self._watched:
-            _, watch = self._watched.pop(file)
-            watch.close()
+        if (save := self._saves.pop(file, None)) is not None:
+            save.watch.close()
 
 
 def _hash(file: str, algorithm: str) -> str:

@@ -12,7 +12,7 @@ import nbformat
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
 from jupyter_agent.document.crdt import SharedCells, nbformat_cell
-from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer
+from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer, text_operations
 from jupyter_agent.errors import (
     Busy,
     Conflict,
@@ -180,6 +180,9 @@ def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:
             raise InvalidInput(f"Cell `{change.cell_id}` would no longer be valid: {why}")
 
 
+_CHANGED = "changed it at the same moment"
+
+
 def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> None:
     """Raises Overtaken unless each change is in the document now, with or without what others
     did meanwhile. `arrived`: the document has the transactions that made them; where it may be
@@ -201,12 +204,24 @@ def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> N
         else:
             cell = cells.get(change.cell_id)
             if not _contains(cell, change, arrived=arrived):
+                where = _split_off(cells, cell, change)
+                why = f"split it, and the edit is in cell `{where}`" if where else _CHANGED
                 raise Overtaken(
-                    f"The edit of cell `{cell.id}` is not in it now: somebody changed it at the "
-                    f"same moment. {_reads(cell)}",
+                    f"The edit of cell `{cell.id}` is not in it now: somebody {why}. "
+                    f"{_reads(cell)}",
                     changes=made,
                     current=cell.describe(),
                 )
+
+
+def _split_off(cells: SharedCells, cell: Cell, change: Change) -> str:
+    """The id of the cell below if it has what the change wrote; else empty."""
+    if change.before is None or change.after is None or cell.index + 1 >= len(cells.ids()):
+        return ""
+    below = cells.get(cells.ids()[cell.index + 1])
+    wrote = [text for *_, text in text_operations(change.before.source, change.after.source)]
+    has_it = any(wrote) and all(text in below.source for text in wrote)
+    return below.id if has_it else ""
 
 
 def _contains(cell: Cell, change: Change, *, arrived: bool) -> bool:

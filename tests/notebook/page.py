@@ -41,6 +41,14 @@ class Page:
             del source[start : start + len(text.encode())]
             self.notebook.ystate["dirty"] = True
 
+    def insert_cell(self, index: int, cell_id: str, text: str) -> None:
+        cell = {"id": cell_id, "cell_type": "code", "source": text, "metadata": {}}
+        with self.notebook.ydoc.transaction():
+            self.notebook.ycells.insert(
+                index, self.notebook.create_ycell({**cell, "outputs": [], "execution_count": None})
+            )
+            self.notebook.ystate["dirty"] = True
+
     def tag(self, cell_id: str, tag: str) -> None:
         with self.notebook.ydoc.transaction():
             self.cell(cell_id)["metadata"]["tags"] = [tag]

@@ -112,6 +112,25 @@ async def test_what_is_written_after_the_last_look_is_given_back(
     assert path.read_text() == theirs
 
 
+async def test_the_hash_is_that_of_what_was_saved_whatever_is_in_the_file_by_then(
+    manager: Any, save: Save, path: Path
+) -> None:
+    seen = await file_hash(manager)
+    theirs = notebook_json([code("one", "# theirs")])
+    await save("# mine", seen)
+    mine = await file_hash(manager)
+    path.write_text(notebook_json([code("one", "# first")]))
+    listed = manager.checkpoints.list_checkpoints
+
+    def write(checkpoint: str) -> Any:  # Jupyter asks this when it has written the file
+        path.write_text(theirs)
+        return listed(checkpoint)
+
+    manager.checkpoints.list_checkpoints = write
+    assert (await save("# mine", seen))["hash"] == mine
+    assert path.read_text() == theirs
+
+
 async def test_half_a_notebook_that_somebody_was_writing_is_not_given_back_but_logged(
     manager: Any, save: Save, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -442,6 +442,18 @@ async def test_an_edit_that_somebody_takes_away_at_the_same_moment_is_not_called
     assert change.after.source == "x = 1\ny = 2\nz = 3"
 
 
+async def test_an_edit_that_somebody_splits_off_at_the_same_moment_is_found_in_the_cell_below(
+    notebook: Notebook, tab: Tab
+) -> None:
+    def split() -> None:
+        tab.erase("a", "y = 2\nz = 3")
+        tab.insert_cell(1, "below", "y = 2\nz = 3")
+
+    tab.as_the_edit_arrives(split)
+    with pytest.raises(NotConfirmed, match="split it, and the edit is in cell `below`"):
+        await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("applied", [True, False])
 async def test_after_a_reload_of_the_page_the_text_tells(

@@ -46,17 +46,21 @@ export function takeIn(
   const known = base && withIds(namedIn(base), mine);
   const theirs = withIds(file.cells, known ?? mine);
   const merged = mergeCells(known, mine, theirs, takes);
+  const own = new Map(mine.map(cell => [cell.id, cell]));
+  const wanted = merged.cells.map(cell =>
+    cells.isTypedIn(cell.id) ? withTypeOf(own.get(cell.id), cell) : cell
+  );
   const shared = model.sharedModel as YNotebook;
   const ours = shared.getMetadata() as ReadonlyPartialJSONObject;
   const metadata = mergeObjects(base?.content.metadata, ours, file.metadata);
   cells.keepingThePlace(() => {
-    write(cells, model, merged.cells, new Map(mine.map(cell => [cell.id, cell])));
+    write(cells, model, wanted, own);
     if (!JSONExt.deepEqual(metadata, ours)) {
       shared.ydoc.transact(() => shared.setMetadata(metadata as never), cells);
     }
   });
   const isAhead =
-    !JSONExt.deepEqual(merged.cells.map(lasting) as never, theirs.map(lasting) as never) ||
+    !JSONExt.deepEqual(wanted.map(lasting) as never, theirs.map(lasting) as never) ||
     !JSONExt.deepEqual(lastingMetadata(metadata), lastingMetadata(file.metadata));
   return { conflicts: merged.conflicts, ids: theirs.map(({ id }) => id), isAhead };
 }
@@ -80,11 +84,14 @@ function write(
       const from = ids.indexOf(cell.id, at);
       if (from < 0) {
         shared.ydoc.transact(() => shared.insertCell(at, cell as never), cells);
+        ids.splice(at, 0, cell.id);
+      } else if (cells.isTypedIn(cell.id)) {
+        while (ids[at] !== cell.id) {
+          move(cells, ids, at, from + 1); // a cell that is replaced would lose keys
+        }
       } else {
-        cells.replace(from, cells.at(from).clone(), at);
-        ids.splice(from, 1);
+        move(cells, ids, from, at);
       }
-      ids.splice(at, 0, cell.id);
     }
     const own = mine.get(cell.id);
     if (own && own !== cell) {
@@ -97,6 +104,18 @@ function write(
       cells.remove(index);
     }
   }
+}
+
+/** Put the cell at `from` before the one that is at `to`, here and in the list of ids. */
+function move(cells: PageCells, ids: string[], from: number, to: number): void {
+  cells.replace(from, cells.at(from).clone(), to);
+  const [id] = ids.splice(from, 1);
+  ids.splice(to > from ? to - 1 : to, 0, id);
+}
+
+/** The cell that the user types in keeps its type: it would be replaced, and lose keys. */
+function withTypeOf(own: IMergeCell | undefined, cell: IMergeCell): IMergeCell {
+  return own && own.cell_type !== cell.cell_type ? { ...own, source: cell.source } : cell;
 }
 
 /** Make the cell `own` of `wanted`, where it is. */

@@ -19,6 +19,7 @@ import {
   trySave,
   unlessSilent
 } from './sureSave';
+import { Turns } from './turns';
 
 /** States of the file that are remembered as saved by this page. */
 const MOST_SAVED = 100;
@@ -79,7 +80,7 @@ export class FileAccess {
 
   /** Whether something is under way. */
   get isBusy(): boolean {
-    return this._last !== null;
+    return this._turns.isBusy;
   }
 
   /** Whether the notebook has anything that its file has not, but for what JupyterLab writes into each that it opens. */
@@ -97,17 +98,9 @@ export class FileAccess {
     return this._known?.hash ?? this._context.contentsModel?.hash;
   }
 
-  /** Do it once everything is done that was asked for before, at once if that is so, and before anything that follows. */
+  /** Do it once everything is done that was asked for before, and before anything that follows. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this._last ? this._last.then(work, work) : work();
-    const end = (): void => {
-      if (this._last === result) {
-        this._last = null;
-      }
-    };
-    this._last = result;
-    result.then(end, end);
-    return result;
+    return this._turns.take(work);
   }
 
   /** JupyterLab looks at the file, before and after it writes it. Rejects where the save has to begin again. */
@@ -137,6 +130,7 @@ export class FileAccess {
     try {
       const file = await put({ ...options, ...seen });
       this._written = file.hash ?? null;
+      this._isChecked ||= !!file.hash;
       return file;
     } catch (error) {
       throw isOvertaken(error) ? new Overtaken() : error;
@@ -181,9 +175,9 @@ export class FileAccess {
    * Bring the notebook and its file together, where the file is not as this page last saw it. Returns whether the file
    * is to be saved then.
    *
-   * A state that this page saved itself and that is no later than what it knows was left behind by a save that went
-   * elsewhere: nothing of it is taken. Of one that is later, or of a stranger's that is earlier, nothing is taken either,
-   * but what is different there is told: somebody has gone back.
+   * Of an earlier state than this page knows nothing is taken, but what is different there is told: somebody has gone back.
+   * One that this page saved itself may have been left behind by a save that went elsewhere: nothing of an earlier one is
+   * told, and of a later one nothing is taken, unless the server refuses saves that come late.
    */
   private async _takeIn(): Promise<boolean> {
     const look = ++this._looks;
@@ -218,7 +212,8 @@ export class FileAccess {
       const content = file.content as INotebookContent;
       const hasArrived = this._unanswered && isSameNotebook(this._unanswered.content, content);
       const base = hasArrived ? this._unanswered : this._known;
-      const taken = takeIn(this._cells, model, base, content, isLater && !isOwn);
+      const takes = isLater && (this._isChecked || !isOwn);
+      const taken = takeIn(this._cells, model, base, content, takes);
       isAhead = taken.isAhead;
       this._onConflicts(taken.conflicts);
       this._known = { content, ids: taken.ids, hash: file.hash, modified };
@@ -281,11 +276,13 @@ export class FileAccess {
     }
   }
 
-  private _last: Promise<unknown> | null = null;
+  private readonly _turns = new Turns();
   private _known: IKnown | null = null;
   private _sent: IFileState | null = null;
   /** The hash of the file as it was written, where the server says it. */
   private _written: string | null = null;
+  /** Whether the server compares what a save has seen with the file: then none comes late. */
+  private _isChecked = false;
   /** The number of the save that is under way and may begin again, else 0. */
   private _attempt = 0;
   private _attempts = 0;

@@ -17,6 +17,11 @@ export class FileConflicts extends Store<readonly IFileConflict[]> {
     super(stored(_key));
     bridge.conflicted.connect((_, { notebook, cells }) => this._add(notebook, cells));
     bridge.renamed.connect((_, { former, notebook }) => this._rename(former, notebook));
+    window.addEventListener('storage', ({ key }) => {
+      if (key === _key) {
+        this.set(stored(_key)); // another page has found or settled one
+      }
+    });
   }
 
   /** A later one takes the place of an earlier one of the same cell, unless that has a text that is nowhere else. */

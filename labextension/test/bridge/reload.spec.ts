@@ -1,13 +1,13 @@
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookContent } from '@jupyterlab/nbformat';
-import type { INotebookModel } from '@jupyterlab/notebook';
+import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
 import { PageCells } from '../../src/bridge/pageCells';
 import { takeIn } from '../../src/bridge/reload';
 
 type Texts = Record<string, string>;
 
 /** A notebook with these code cells, open. */
-function open(texts: Texts, minor: number) {
+function open(texts: Texts, minor: number, typedIn?: string) {
   const shared = YNotebook.create({ data: {} });
   shared.fromJSON(content(texts, 5));
   shared.nbformat_minor = minor;
@@ -19,7 +19,14 @@ function open(texts: Texts, minor: number) {
       return Object.assign(models(), { get: (at: number) => models()[at] });
     }
   } as unknown as INotebookModel;
-  const cells = new PageCells({ model: () => model, views: () => [], isLent: () => false });
+  const view = {
+    activeCell: { model: { id: typedIn } },
+    mode: 'edit',
+    node: document.body,
+    widgets: []
+  } as unknown as Notebook;
+  const views = (): Notebook[] => (typedIn ? [view] : []);
+  const cells = new PageCells({ model: () => model, views, isLent: () => false });
   const sources = (): Texts =>
     Object.fromEntries(shared.cells.map(({ id, source }) => [id, source]));
   return { shared, model, cells, sources };
@@ -71,6 +78,34 @@ describe.each([4, 5])('takeIn, format 4.%i', minor => {
     const taken = takeIn(cells, model, base, file, true);
     expect(taken.isAhead).toBe(false);
     expect(Object.values(sources())).toEqual(['b = 1', 'a = 1\nx', 'new']);
+  });
+
+  it.each([
+    ['a', 'b', 'c', 'd'],
+    ['d', 'a', 'b', 'c'],
+    ['b', 'd', 'a', 'c'],
+    ['d', 'c', 'b', 'a']
+  ])('moves other cells around the one that is typed in: %s %s %s %s', (...order) => {
+    const texts = { ...BASE, d: 'd = 1' };
+    const { cells, model, sources } = open(texts, minor, 'd');
+    const base = { content: content(texts, 5), ids: cells.ids };
+    const typedIn = cells.at(3);
+    const file = content(Object.fromEntries(order.map(id => [id, `${id} = 1`])), 5);
+    takeIn(cells, model, base, file, true);
+    expect(Object.keys(sources())).toEqual(order);
+    expect(cells.at(cells.index('d'))).toBe(typedIn);
+  });
+
+  it('leaves the cell that is typed in its type, and says that the file is another', () => {
+    const { cells, model, shared } = open(BASE, minor, 'b');
+    const base = { content: content(BASE, 5), ids: cells.ids };
+    const file = content(BASE, 5);
+    file.cells[1] = { ...file.cells[1], cell_type: 'markdown', source: '# b' };
+    const typedIn = cells.at(1);
+    const taken = takeIn(cells, model, base, file, true);
+    expect(cells.at(1)).toBe(typedIn);
+    expect(shared.cells[1].source).toBe('# b');
+    expect(taken.isAhead).toBe(true);
   });
 
   it('leaves what it does not change as it is, and the undo history without it', () => {

@@ -63,6 +63,15 @@ describe('FileConflicts', () => {
     expect(page.texts).toEqual(['a.ipynb c deleted', 'd.ipynb c deleted']);
   });
 
+  it('knows what another page has found or settled', () => {
+    const [page, other] = [open(), open()];
+    page.tell('c', 'one');
+    window.dispatchEvent(new StorageEvent('storage', { key: 'key' }));
+    other.tell('d', 'two');
+    window.dispatchEvent(new StorageEvent('storage', { key: 'key' }));
+    expect(page.texts).toEqual(['a.ipynb c one', 'a.ipynb d two']);
+  });
+
   it('outlives the page', () => {
     open().tell('c', 'one');
     expect(open().texts).toEqual(['a.ipynb c one']);

@@ -306,7 +306,7 @@ def _outcome(answer: Answer, body: Mapping[str, Any]) -> Outcome:
     unknown = (
         answer.status >= 500
         or body.get("reason") == "not_confirmed"
-        # The person took away what it had just changed.
-        or "was deleted at the same moment" in str(body.get("message"))
+        # The person took away what it had just changed, or the agent is told where it is now.
+        or any(part in str(body.get("message")) for part in ("was deleted at the same", "split it"))
     )
     return "unknown" if unknown else "refused"

@@ -58,7 +58,8 @@ path => {
       if (by) {
         const [token, cell] = key.split(' ');
         const at = Date.now() / 1000;
-        agentRecords.push({ at, own: transaction.local, token, cell, by });
+        const merges = 'keepingThePlace' in Object(transaction.origin); // ours, of the file
+        agentRecords.push({ at, own: transaction.local && !merges, token, cell, by });
       }
     }
     last = now;

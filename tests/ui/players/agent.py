@@ -303,10 +303,11 @@ def _outcome(answer: Answer, body: Mapping[str, Any]) -> Outcome:
     failed = answer.status >= 400 or body.get("is_error")
     if not failed:
         return "done"
+    told = f"{body.get('message')} {body.get('text')}"
     unknown = (
         answer.status >= 500
         or body.get("reason") == "not_confirmed"
         # The person took away what it had just changed, or the agent is told where it is now.
-        or any(part in str(body.get("message")) for part in ("was deleted at the same", "split it"))
+        or any(part in told for part in ("was deleted at the same moment", "split it"))
     )
     return "unknown" if unknown else "refused"

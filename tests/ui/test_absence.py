@@ -97,6 +97,30 @@ def test_a_page_in_which_nobody_typed_takes_what_is_new(away: OpenNotebook) -> N
     assert away.dialogs() == []
 
 
+def test_after_an_hour_it_is_as_after_a_moment(away: OpenNotebook) -> None:
+    """An hour of the page's clock, in which it saves and connects again in vain."""
+    away.page.clock.install()
+    away.page.clock.resume()
+    away.open()
+    away.wait_until_linked()
+    away.wait_for_kernel()
+    away.edit("c0")
+    away.type(" # mine")
+    away.go_away()
+    away.type(" too")
+    for _ in range(6):
+        away.page.clock.fast_forward("10:00")
+        away.dismiss_dialogs()  # JupyterLab's own: that it can neither save nor reach its server
+    edit(away, "c1", "b = 2", "b = 3")
+    away.return_()
+    both = {"c0": "a = 1 # mine too", "c1": "b = 1\nb = 3", "c2": "c = 1"}
+    eventually(away.sources, both.__eq__)
+    away.dismiss_dialogs()
+    away.save()
+    assert away.saved() == both
+    assert away.dialogs() == []
+
+
 def test_while_a_page_with_unsaved_work_is_away_edits_are_refused(away: OpenNotebook) -> None:
     away.toggle_autosave()
     away.edit("c0")

@@ -12,6 +12,7 @@ import nbformat
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
 from jupyter_agent.document.crdt import SharedCells, nbformat_cell
+from jupyter_agent.document.insertions import Insertions
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer, text_operations
 from jupyter_agent.errors import (
     Busy,
@@ -183,7 +184,9 @@ def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:
 _CHANGED = "changed it at the same moment"
 
 
-def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> None:
+def verify(
+    cells: SharedCells, changes: Sequence[Change], wrote: Insertions, *, arrived: bool
+) -> None:
     """Raises Overtaken unless each change is in the document now, with or without what others
     did meanwhile. `arrived`: the document has the transactions that made them; where it may be
     another one, with another history, its text decides.
@@ -203,7 +206,8 @@ def verify(cells: SharedCells, changes: Sequence[Change], *, arrived: bool) -> N
             )
         else:
             cell = cells.get(change.cell_id)
-            if not _contains(cell, change, arrived=arrived):
+            is_there = arrived and wrote.are_in(cells, cell.id) and cell.type == change.after.type
+            if not is_there and not _contains(cell, change, arrived=arrived):
                 where = _split_off(cells, cell, change)
                 why = f"split it, and the edit is in cell `{where}`" if where else _CHANGED
                 raise Overtaken(

@@ -20,6 +20,7 @@ from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, 
 from jupyter_agent.document.clocks import Mark
 from jupyter_agent.document.crdt import Retraction, SharedCells, new_id
 from jupyter_agent.document.edits import EditOutcome
+from jupyter_agent.document.insertions import Insertions
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
@@ -377,6 +378,7 @@ class Notebook:
                 self._follow()
                 edits.refuse_invalid(carrier.cells, changes)
                 mark = Mark(carrier.cells.document.ydoc)
+                wrote = Insertions(carrier.cells, changes)
                 saved = await surely(carrier.confirm())
             except BaseException as error:
                 retract()
@@ -387,7 +389,7 @@ class Notebook:
                         await surely(carrier.confirm())
                 raise
         arrived = mark.is_in(carrier.cells.document.ydoc)
-        edits.verify(carrier.cells, changes, arrived=arrived)
+        edits.verify(carrier.cells, changes, wrote, arrived=arrived)
         return changes, saved
 
     def _follow(self) -> None:

@@ -442,6 +442,17 @@ async def test_an_edit_that_somebody_takes_away_at_the_same_moment_is_not_called
     assert change.after.source == "x = 1\ny = 2\nz = 3"
 
 
+async def test_an_edit_is_done_also_where_somebody_types_nearly_the_same_beside_it(
+    notebook: Notebook, tab: Tab
+) -> None:
+    """Compared as texts, what was written would be taken for what they typed."""
+    await notebook.update("a", old_string="x = 1\ny = 2", new_string="WEEEEENW = 1\ny = 2")
+    tab.as_the_edit_arrives(lambda: tab.type("a", "\nWEEEETGW", at=8))
+    edit = await notebook.update("a", old_string="WEEEEENW", new_string="WEEEETQW")
+    assert edit.changes
+    assert tab.source("a") == "WEEEETQW\nWEEEETGW = 1\ny = 2"
+
+
 async def test_an_edit_that_somebody_splits_off_at_the_same_moment_is_found_in_the_cell_below(
     notebook: Notebook, tab: Tab
 ) -> None:

@@ -156,7 +156,7 @@ class FileCarrier:
                 await keep(self.path, text)
             marked, sign = await asyncio.to_thread(self._marked, content, loaded)
             async with self._disk.alone(self.path):
-                now, trace, note = await self._write_and_read(marked, loaded, sign=sign)
+                now, trace, note = await self._write_and_read(content, marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
             self._note_own(loaded.content, content)
             await self._take_in(now, written)
@@ -186,9 +186,11 @@ class FileCarrier:
                 await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
 
     async def _write_and_read(
-        self, marked: dict[str, Any], loaded: Loaded, *, sign: bool
+        self, content: Mapping[str, Any], marked: dict[str, Any], loaded: Loaded, *, sign: bool
     ) -> tuple[Loaded, Trace | None, str]:
-        """What is in the file then, its trace, and what has to be told."""
+        """What is in the file then, its trace, and what has to be told. `marked` is the content
+        with marks of trust.
+        """
         if not await self._is_as_loaded():
             raise Conflict(
                 f"`{self.path}` changed on disk while it was being saved; nothing was changed. "
@@ -210,7 +212,8 @@ class FileCarrier:
         await self._give_back(written, loaded)
         trace = self._disk.trace(self.path)
         note = _LATE.format(path=self.path) if written.overwritten.late else ""
-        return await self._read_back(), trace, note
+        reading = self._disk.read_back(self.path, content, signed=sign)
+        return await self._read_back(reading), trace, note
 
     async def _give_back(self, written: Written, loaded: Loaded) -> None:
         """Raises Conflict where the save took the place of something else than what was loaded;
@@ -254,9 +257,9 @@ class FileCarrier:
         self._trace = trace
         return True
 
-    async def _read_back(self) -> Loaded:
+    async def _read_back(self, reading: Awaitable[Loaded]) -> Loaded:
         try:
-            return await self._disk.load(self.path)
+            return await reading
         except ToolError as error:
             raise NotConfirmed(
                 f"`{self.path}` was to be saved, and cannot be read again: {error} Read it later "
@@ -270,7 +273,7 @@ class FileCarrier:
         file: then the old text is put back.
         """
         try:
-            now = await self._read_back()
+            now = await self._read_back(self._disk.load(self.path))
         except NotConfirmed as unknown:
             match unknown.__cause__:
                 case NotebookNotFound():

@@ -18,7 +18,7 @@ from pycrdt import Array, Map, Text
 
 from jupyter_agent.document import begun
 from jupyter_agent.document.cell import Output
-from jupyter_agent.document.crdt import RUN, SharedCells, as_shared, shared_output
+from jupyter_agent.document.crdt import RUN, SharedCells, as_shared
 from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList
 from jupyter_agent.errors import CellNotFound
 
@@ -80,6 +80,8 @@ class CellOutputs:
         self._displays = displays
         self._list = OutputList(limit)
         self._shown: list[_Shown] = []
+        self._same = (-1, 0)
+        """How many of them, from the first on, are as in the list while that rewrites nothing."""
         self._execution_count: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._last_write = 0.0
@@ -193,8 +195,10 @@ class CellOutputs:
         if outputs is None:
             return
         wanted = self._list.entries(complete=self.finished)
-        same = 0
-        for shown, entry in zip(self._shown, wanted, strict=False):
+        rewrites, same = self._same
+        if rewrites != self._list.rewrites or self.finished or same > len(self._shown):
+            same = 0
+        for shown, entry in zip(self._shown[same:], wanted[same:], strict=False):
             if shown.entry is not entry or not shown.is_current:
                 break
             same += 1
@@ -209,9 +213,9 @@ class CellOutputs:
                 del outputs[same:]
             del self._shown[same:]
         for entry in wanted[same:]:
-            with self._cells().transaction(RUN):
-                outputs.append(shared_output(entry.output))
+            self._cells().append_output(self.cell_id, entry.output, RUN)
             self._shown.append(_Shown.now(entry))
+        self._same = self._list.rewrites, max(0, len(self._shown) - 1)
 
     def _retype(self, shared: Text, shown: _Shown, new: str) -> None:
         """From the first difference on: deletion and insertion, one text event each."""

@@ -37,6 +37,7 @@ class Threads:
             (nbformat_file, "parse"),
             (nbformat_file, "says"),
             (nbformat_file, "without_id"),
+            (file, "_content"),
             (file, "_changed"),
             (file, "_text"),
             (file.FileCarrier, "_marked"),
@@ -65,7 +66,7 @@ async def test_what_takes_long_is_done_in_threads(
     await notebook.update("a", old_string="1", new_string="2")
     await notebooks.close()
     assert threads.seen == dict.fromkeys(
-        ["parse", "says", "without_id", "_changed", "_text", "_marked"], {False}
+        ["parse", "says", "without_id", "_content", "_changed", "_text", "_marked"], {False}
     )
 
 

@@ -28,6 +28,8 @@ RUN = "jupyter_agent: run"
 """Origin of transactions that write outputs."""
 FIRST_WITH_IDS = 5
 """The minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
+_MANY = 500
+"""Outputs of a cell that are converted in a thread."""
 EXACT = 2**53
 """Above this a float no longer holds every whole number."""
 
@@ -179,7 +181,12 @@ class SharedCells:
             if index >= len(self._values):
                 return
             if not isinstance(self._values[index], dict):
-                self._snapshot(index)
+                value = self._value(index)
+                if len(value.get("outputs") or ()) > _MANY:
+                    cell = await asyncio.to_thread(snapshot, index, value, self._known(value))
+                    self._snapshots[value["id"]] = value, cell
+                else:
+                    self._snapshot(index)
                 if index % 50 == 0:
                     await asyncio.sleep(0)
 
@@ -366,16 +373,21 @@ class SharedCells:
     def _snapshot(self, index: int) -> Cell:
         value = self._value(index)
         of, cell = self._snapshots.get(value["id"], (None, None))
-        if cell is None or of is None:
-            cell = snapshot(index, value)
-        elif of is not value:
-            cell = snapshot(index, value, (of.get("outputs") or [], cell.outputs))
+        if cell is None or of is not value:
+            cell = snapshot(index, value, self._known(value))
         elif cell.index != index:
             cell = replace(cell, index=index)
         else:
             return cell
         self._snapshots[value["id"]] = value, cell
         return cell
+
+    def _known(self, value: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[Output]]:
+        """The outputs of the cell in its last snapshot, as the document has them and as JSON."""
+        if (known := self._snapshots.get(value["id"])) is None:
+            return (), ()
+        of, cell = known
+        return of.get("outputs") or (), cell.outputs
 
     def _changed(self, events: Sequence[Any]) -> None:
         """Forget what changed. Called within the commit, so nothing of the document is read

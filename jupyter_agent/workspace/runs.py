@@ -257,6 +257,8 @@ class Run:
         except asyncio.CancelledError:  # only `give_up` does that
             reply = ExecutionReply(status="interrupted", note="The server stopped meanwhile.")
         finally:
+            if self.started is not None:
+                await self._cell.settle()
             self._close_cell(reply)
             self._over.set()
             await attending

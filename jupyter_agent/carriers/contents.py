@@ -252,10 +252,22 @@ class Disk:
         stamp = _hash(model)
         if stamp is None:
             stamp = await asyncio.to_thread(_digest, content)
-        code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
-        signed = frozenset(code) if trusted else frozenset[str]()
         repair = f"{self._mended.pop(path, '')} {repair}".strip()
-        return Loaded(content, stamp, model["writable"] is not False, signed, repair)
+        return _loaded(content, stamp, model, trusted=trusted, repair=repair)
+
+    async def read_back(self, path: str, content: Mapping[str, Any], *, signed: bool) -> Loaded:
+        """As `load`, after `write` of this content: where the file says the same, nothing of it is
+        parsed and signed once more.
+        """
+        size = await self._size(path)
+        with set_aside(size > _LARGE):
+            if self._plain and path not in self._identified:
+                model = await self._get(path, type="file", format="text")
+                stamp = _hash(model)
+                same = await asyncio.to_thread(nbformat_file.says, model["content"], content)
+                if same and stamp is not None:
+                    return _loaded(content, stamp, model, trusted=signed)
+            return await self._load(path)
 
     @asynccontextmanager
     async def alone(self, path: str) -> AsyncIterator[None]:
@@ -547,6 +559,19 @@ def _is_whole(file: str) -> bool:
             return nbformat_file.is_notebook(data.read())
     except OSError:
         return False
+
+
+def _loaded(
+    content: Mapping[str, Any],
+    stamp: str,
+    model: Mapping[str, Any],
+    *,
+    trusted: bool,
+    repair: str = "",
+) -> Loaded:
+    code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
+    signed = frozenset(code) if trusted else frozenset[str]()
+    return Loaded(content, stamp, model["writable"] is not False, signed, repair)
 
 
 def _hash(model: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,9 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from itertools import zip_longest
+from operator import is_
+from typing import Any, cast
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
@@ -114,13 +116,14 @@ class FileCarrier:
         """Write the file, unless it says the same already."""
         assert self._loaded is not None
         note, self._note = self._note, ""
-        content = self._content(self._loaded.content)
-        if content is self._loaded.content:
+        loaded, values = self._loaded, self.cells.values()
+        content = await asyncio.to_thread(_content, values, loaded.content, self._clean)
+        if content is loaded.content:
             return Saved(True, note)
-        if not self._loaded.writable:
+        if not loaded.writable:
             return Saved(False, f"{note} The file is read-only.".strip())
-        repair = self._loaded.repair
-        late = await self._write(content, self._loaded)
+        repair = loaded.repair
+        late = await self._write(content, {value["id"]: value for value in values}, loaded)
         return Saved(True, f"{note} {repair} {late}".strip())
 
     async def save(self) -> Saved:
@@ -147,16 +150,19 @@ class FileCarrier:
     async def close(self) -> None:
         self.cells.close()
 
-    async def _write(self, content: Mapping[str, Any], loaded: Loaded) -> str:
-        """What the reader of the result has to know, as sentences."""
+    async def _write(
+        self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: Loaded
+    ) -> str:
+        """What the reader of the result has to know, as sentences. `written` are the values that
+        the content was made of, by id.
+        """
         with set_aside(len(content["cells"]) > _MANY):
-            written = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
             if (keep := self._recovery()) is not None:
                 text = await asyncio.to_thread(_text, loaded.content)
                 await keep(self.path, text)
             marked, sign = await asyncio.to_thread(self._marked, content, loaded)
             async with self._disk.alone(self.path):
-                now, trace, note = await self._write_and_read(marked, loaded, sign=sign)
+                now, trace, note = await self._write_and_read(content, marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
             self._note_own(loaded.content, content)
             await self._take_in(now, written)
@@ -186,9 +192,11 @@ class FileCarrier:
                 await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
 
     async def _write_and_read(
-        self, marked: dict[str, Any], loaded: Loaded, *, sign: bool
+        self, content: Mapping[str, Any], marked: dict[str, Any], loaded: Loaded, *, sign: bool
     ) -> tuple[Loaded, Trace | None, str]:
-        """What is in the file then, its trace, and what has to be told."""
+        """What is in the file then, its trace, and what has to be told. `marked` is the content
+        with marks of trust.
+        """
         if not await self._is_as_loaded():
             raise Conflict(
                 f"`{self.path}` changed on disk while it was being saved; nothing was changed. "
@@ -210,7 +218,8 @@ class FileCarrier:
         await self._give_back(written, loaded)
         trace = self._disk.trace(self.path)
         note = _LATE.format(path=self.path) if written.overwritten.late else ""
-        return await self._read_back(), trace, note
+        reading = self._disk.read_back(self.path, content, signed=sign)
+        return await self._read_back(reading), trace, note
 
     async def _give_back(self, written: Written, loaded: Loaded) -> None:
         """Raises Conflict where the save took the place of something else than what was loaded;
@@ -254,9 +263,9 @@ class FileCarrier:
         self._trace = trace
         return True
 
-    async def _read_back(self) -> Loaded:
+    async def _read_back(self, reading: Awaitable[Loaded]) -> Loaded:
         try:
-            return await self._disk.load(self.path)
+            return await reading
         except ToolError as error:
             raise NotConfirmed(
                 f"`{self.path}` was to be saved, and cannot be read again: {error} Read it later "
@@ -270,7 +279,7 @@ class FileCarrier:
         file: then the old text is put back.
         """
         try:
-            now = await self._read_back()
+            now = await self._read_back(self._disk.load(self.path))
         except NotConfirmed as unknown:
             match unknown.__cause__:
                 case NotebookNotFound():
@@ -331,13 +340,12 @@ class FileCarrier:
             await self._build(loaded.content, old)
             settled = dict[str, Mapping[str, Any]]()
         else:
-            now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
-            settled = {
-                key: value for key, value in now.items() if written and written.get(key) is value
-            }
+            settled = dict(written or {})  # also where the document has moved on since
             for cell in changed:
+                now = settled.pop(cell["id"], None)
+                as_written = now is self.cells.value(cell["id"])
                 self._update(old[cell["id"]], cell, stripped=written is not None)
-                if cell["id"] in settled:
+                if as_written:
                     settled[cell["id"]] = self.cells.value(cell["id"])
         await self.cells.catch_up()
         self._clean = {**settled, **await self._unchanged(cells, settled)}
@@ -402,19 +410,27 @@ class FileCarrier:
         if changed and not self.cells.get(cell_id).running:
             self.cells.write_outputs(cell_id, new["outputs"], new.get("execution_count"))
 
-    def _content(self, loaded: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The notebook's JSON as the document says; `loaded` itself if nothing is different."""
-        file = {cell["id"]: cell for cell in loaded["cells"]}
-        cells = []
-        for cell_id, value in zip(self.cells.ids(), self.cells.values(), strict=True):
-            if cell_id in file and self._clean.get(cell_id) is value:
-                cells.append(file[cell_id])
-            else:
-                cells.append(_onto(file.get(cell_id), _lasting(value)))
-        same = len(cells) == len(loaded["cells"]) and all(
-            a is b for a, b in zip(cells, loaded["cells"], strict=True)
-        )
-        return loaded if same else {**loaded, "cells": cells}
+
+def _content(
+    values: Sequence[Mapping[str, Any]],
+    loaded: Mapping[str, Any],
+    clean: Mapping[str, Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """The notebook's JSON as these values of the document say; `loaded` itself if nothing is
+    different. `clean` are the values that are as in the file. Of much output it takes a while.
+    """
+    file = {cell["id"]: cell for cell in loaded["cells"]}
+    cells = []
+    for value in values:
+        cell, was = file.get(value["id"]), clean.get(value["id"])
+        if cell is not None and was is not None:
+            cells.append(cell if was is value else _cell_onto(cell, was, value))
+        else:
+            cells.append(_onto(cell, _lasting(value)))
+    same = len(cells) == len(loaded["cells"]) and all(
+        a is b for a, b in zip(cells, loaded["cells"], strict=True)
+    )
+    return loaded if same else {**loaded, "cells": cells}
 
 
 def _changed(
@@ -448,6 +464,29 @@ def _text(content: Mapping[str, Any]) -> str:
 def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:
     """A cell of the document without what no file has."""
     return {key: item for key, item in value.items() if key != "execution_state"}
+
+
+def _cell_onto(
+    loaded: Mapping[str, Any], was: Mapping[str, Any], value: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """As `_onto`; `was` is the document's value that is as `loaded`. Outputs that are still the
+    same objects are not looked at.
+    """
+    file, old, new = loaded.get("outputs"), was.get("outputs"), value.get("outputs")
+    now = _lasting(value)
+    if not file or not old or not new or len(file) != len(old):
+        return cast("Mapping[str, Any]", _onto(loaded, now))
+    outputs = [
+        stored if then is output else _onto(stored, output)
+        for output, then, stored in zip_longest(new, old, file)
+    ][: len(new)]
+    bare = {key: item for key, item in loaded.items() if key != "outputs"}
+    rest = _onto(bare, {key: item for key, item in now.items() if key != "outputs"})
+    if len(outputs) == len(file) and all(map(is_, outputs, file)):
+        outputs = file
+        if rest is bare:
+            return loaded
+    return {**rest, "outputs": outputs}
 
 
 def _onto(loaded: Any, now: Any) -> Any:

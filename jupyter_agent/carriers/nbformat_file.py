@@ -69,6 +69,36 @@ def parse(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", plain(notebook))
 
 
+def says(text: str, content: Mapping[str, Any]) -> bool:
+    """Whether a file's JSON is that of this notebook, as `parse` would give it; where it is, that
+    takes a tenth of the time of parsing it.
+    """
+    try:
+        return _same(json.loads(text), content)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _same(stored: Any, value: Any) -> bool:
+    """Whether a file has so what a notebook has: text may be a list of lines there."""
+    match value:
+        case dict():
+            return (
+                isinstance(stored, dict)
+                and stored.keys() == value.keys()
+                and all(_same(stored[key], item) for key, item in value.items())
+            )
+        case list():
+            return (
+                isinstance(stored, list)
+                and len(stored) == len(value)
+                and all(map(_same, stored, value))
+            )
+        case str() if isinstance(stored, list):
+            return all(isinstance(line, str) for line in stored) and "".join(stored) == value
+    return type(stored) is type(value) and bool(stored == value)
+
+
 def is_cut_off(data: bytes) -> bool:
     """Whether it is the beginning of some JSON and no more, as a save leaves it that was killed:
     what people or their tools break looks otherwise.

@@ -39,6 +39,8 @@ from jupyter_agent.tasks import surely
 STREAM_LAG_S = 0.25
 """How long the file may lag behind what followers were told of what a model or a cell writes."""
 
+TOGETHER = 100
+"""Events that a follower is given at once at most."""
 _STEP = (StepStarted, StepFinished)
 
 
@@ -83,6 +85,8 @@ class LiveTurn:
         self._unwritten = Batch()
         self._lock = asyncio.Lock()
         """Held while something is written."""
+        self._passable = False
+        """What is written was told before: what is streamed meanwhile need not wait for it."""
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -105,11 +109,12 @@ class LiveTurn:
 
         Raises StoreUnavailable; then nothing is told, and it is written with what follows.
         """
+        if moment.streamed and self._passable:
+            self._stream(moment.events)
+            return
         async with self._lock:
             if moment.streamed:
-                self._add(moment.events)
-                self._wake()
-                self._flush_later()
+                self._stream(moment.events)
                 return
             if moment.questions:
                 self._put(moment.questions)
@@ -190,10 +195,13 @@ class LiveTurn:
             self._flush.cancel()
             self._flush = None
 
-    def _add(self, events: Sequence[Event]) -> None:
+    def _stream(self, events: Sequence[Event]) -> None:
+        """Tells events before they are written."""
         numbered = tuple(enumerate(events, start=len(self._events) + 1))
         self._unwritten += Batch(events=numbered)
         self._events += map(capped, events)
+        self._wake()
+        self._flush_later()
 
     def _wake(self) -> None:
         self._told = len(self._events)
@@ -216,14 +224,22 @@ class LiveTurn:
 
     async def _flush_now(self) -> None:
         async with self._lock:
-            if self._unwritten != Batch():
-                with contextlib.suppress(StoreUnavailable):  # what comes next is written with it
-                    await self._write(Batch(), ())
+            batch, self._unwritten = self._unwritten, Batch()
+            if batch == Batch():
+                return
+            self._passable = True
+            try:
+                await self._stores.conversations.append(self.record.id, batch)
+            except StoreUnavailable:  # what comes next is written with it
+                self._unwritten = batch + self._unwritten
+            finally:
+                self._passable = False
 
     # -- following
 
-    async def follow(self, after: int = 0) -> AsyncIterator[tuple[int, Event]]:
-        """Events with their numbers from the one after `after` on, as they come.
+    async def follow(self, after: int = 0) -> AsyncIterator[Sequence[tuple[int, Event]]]:
+        """Events with their numbers from the one after `after` on, as they come: all that are
+        there by then together, up to so many that somebody else has a turn.
 
         Ends with the turn, or where one waits that ends its stream to ask (`on_approval: "end"`).
         A reader that is slow costs nothing: each reads from the turn's own list.
@@ -231,15 +247,19 @@ class LiveTurn:
         position = after
         while True:
             changed = self._changed
-            while position < self._told:
+            ready: list[tuple[int, Event]] = []
+            while position < self._told and len(ready) < TOGETHER:
                 event = self._events[position]
                 position += 1
                 if isinstance(event, TurnFinished) and event.state:
                     if position < self._told or self.state != "waiting":
                         continue  # answered meanwhile: for this reader the stream continues
-                    yield position, event
+                    yield [*ready, (position, event)]
                     return
-                yield position, event
+                ready.append((position, event))
+            if ready:
+                yield ready
+                continue
             if self.ended and position >= len(self._events):
                 return
             await changed.wait()

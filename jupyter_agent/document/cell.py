@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 CellType: TypeAlias = Literal["code", "markdown", "raw"]
@@ -44,12 +45,16 @@ class Cell:
     attachments: Mapping[str, Any] | None = None
     withheld: bool = False
     """What it holds is not in this snapshot: it is kept from whom this is for."""
+    derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What readers worked out of this snapshot and will want again, each under a key of its own:
+    of a large notebook most cells are the same at the next look.
+    """
 
     @property
     def version(self) -> str:
         return version_of(self.type, self.source)
 
-    @property
+    @cached_property
     def tags(self) -> Sequence[str]:
         tags = self.metadata.get("tags", ())
         return (
@@ -71,6 +76,11 @@ class Cell:
     def injected(self) -> bool:
         """Whether papermill wrote it: the parameters of one run."""
         return "injected-parameters" in self.tags
+
+    @cached_property
+    def failed(self) -> bool:
+        """Whether its outputs have an error."""
+        return any(output["output_type"] == "error" for output in self.outputs)
 
     @property
     def deletable(self) -> bool:

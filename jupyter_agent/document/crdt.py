@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any, Protocol, cast, get_args
 from uuid import uuid4
 
@@ -27,6 +28,8 @@ RUN = "jupyter_agent: run"
 """Origin of transactions that write outputs."""
 FIRST_WITH_IDS = 5
 """The minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
+_MANY = 500
+"""Outputs of a cell that are converted in a thread."""
 EXACT = 2**53
 """Above this a float no longer holds every whole number."""
 
@@ -104,6 +107,18 @@ class StructuralEdits(Protocol):
         """Give the cell this type; what belongs to its former type, and its trust, go."""
 
 
+@dataclass
+class _Partial:
+    """A cell of which only some is to be read again."""
+
+    value: dict[str, Any]
+    """As it was."""
+    outputs: list[dict[str, Any] | None]
+    """As they are, None where one is to be read."""
+    keys: set[str] = field(default_factory=set)
+    """What else is to be read."""
+
+
 class SharedCells:
     """The cells of a document. Snapshots are kept until the document's observer says that a
     cell changed.
@@ -121,7 +136,7 @@ class SharedCells:
         """Whose runs the cells show, where the document outlives a server."""
         self.on_follow: Callable[[YNotebook], None] | None = None
         """Called when the cells become those of another replica of the document."""
-        self._values: list[dict[str, Any] | None] = []
+        self._values: list[dict[str, Any] | _Partial | None] = []
         self._identities: list[object] = []
         self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
         """By id, with the value that it is of: of a large notebook few have to be made again."""
@@ -165,8 +180,13 @@ class SharedCells:
         for index in range(len(self._values)):
             if index >= len(self._values):
                 return
-            if self._values[index] is None:
-                self._snapshot(index)
+            if not isinstance(self._values[index], dict):
+                value = self._value(index)
+                if len(value.get("outputs") or ()) > _MANY:
+                    cell = await asyncio.to_thread(snapshot, index, value, self._known(value))
+                    self._snapshots[value["id"]] = value, cell
+                else:
+                    self._snapshot(index)
                 if index % 50 == 0:
                     await asyncio.sleep(0)
 
@@ -253,8 +273,15 @@ class SharedCells:
             cell["outputs"].clear()
             cell["execution_count"] = as_shared(execution_count)
         for output in outputs:
-            with self.transaction():
-                cell["outputs"].append(shared_output(output))
+            self.append_output(cell_id, output)
+
+    def append_output(self, cell_id: str, output: Output, origin: str = EDIT) -> None:
+        """Show one more output below the others of the cell."""
+        index = self.index(cell_id)
+        with self.transaction(origin):
+            cast("Map[Any]", self._cells[index])["outputs"].append(shared_output(output))
+        if isinstance(partial := self._values[index], _Partial) and partial.outputs[-1:] == [None]:
+            partial.outputs[-1] = as_shared(dict(output))  # so it need not be read
 
     def insert(self, index: int, cell_id: str, state: CellState) -> None:
         """Insert a cell in this state."""
@@ -337,6 +364,8 @@ class SharedCells:
 
     def _value(self, index: int) -> dict[str, Any]:
         value = self._values[index]
+        if isinstance(value, _Partial):
+            value = self._values[index] = _completed(value, cast("Map[Any]", self._cells[index]))
         if value is None:
             value = self._values[index] = _cell_value(self._cells[index])
         return value
@@ -345,13 +374,20 @@ class SharedCells:
         value = self._value(index)
         of, cell = self._snapshots.get(value["id"], (None, None))
         if cell is None or of is not value:
-            cell = snapshot(index, value)
+            cell = snapshot(index, value, self._known(value))
         elif cell.index != index:
             cell = replace(cell, index=index)
         else:
             return cell
         self._snapshots[value["id"]] = value, cell
         return cell
+
+    def _known(self, value: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[Output]]:
+        """The outputs of the cell in its last snapshot, as the document has them and as JSON."""
+        if (known := self._snapshots.get(value["id"])) is None:
+            return (), ()
+        of, cell = known
+        return of.get("outputs") or (), cell.outputs
 
     def _changed(self, events: Sequence[Any]) -> None:
         """Forget what changed. Called within the commit, so nothing of the document is read
@@ -362,8 +398,43 @@ class SharedCells:
                 self._ids = None
                 self._splice(event.delta)
         for event in events:  # their paths are those after all insertions and deletions
-            if event.path:
-                self._values[event.path[0]] = None
+            if event.path[1:] == ["outputs"]:
+                self._splice_outputs(event.path[0], event.delta)
+        for event in events:
+            if event.path and event.path[1:] != ["outputs"]:
+                self._forget(event)
+
+    def _partial(self, index: int) -> _Partial | None:
+        value = self._values[index]
+        if isinstance(value, dict) and "outputs" in value:
+            value = self._values[index] = _Partial(value, list(value["outputs"] or ()))
+        return value if isinstance(value, _Partial) else None
+
+    def _splice_outputs(self, index: int, delta: Sequence[Mapping[str, Any]]) -> None:
+        if (partial := self._partial(index)) is None:
+            self._values[index] = None
+            return
+        position = 0
+        for step in delta:
+            if "retain" in step:
+                position += step["retain"]
+            elif "delete" in step:
+                del partial.outputs[position : position + step["delete"]]
+            else:
+                new = len(step["insert"])
+                partial.outputs[position:position] = [None] * new
+                position += new
+
+    def _forget(self, event: Any) -> None:
+        index, *path = event.path
+        keys = [path[0]] if path else list(event.keys)
+        partial = self._partial(index)
+        if partial is None or (not path and "outputs" in keys):
+            self._values[index] = None
+        elif path[:1] == ["outputs"]:
+            partial.outputs[path[1]] = None
+        else:
+            partial.keys.update(keys)
 
     def _splice(self, delta: Sequence[Mapping[str, Any]]) -> None:
         position = 0
@@ -374,7 +445,8 @@ class SharedCells:
                 gone = slice(position, position + step["delete"])
                 for value in self._values[gone]:
                     if value is not None:
-                        self._snapshots.pop(value["id"], None)
+                        known = value.value if isinstance(value, _Partial) else value
+                        self._snapshots.pop(known["id"], None)
                 del self._values[gone], self._identities[gone]
             else:
                 new = len(step["insert"])
@@ -420,16 +492,26 @@ class Retraction:
 _OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "attachments")
 
 
-def snapshot(index: int, value: Mapping[str, Any]) -> Cell:
-    """The cell that a shared document holds so."""
+def snapshot(
+    index: int,
+    value: Mapping[str, Any],
+    known: tuple[Sequence[Any], Sequence[Output]] = ((), ()),
+) -> Cell:
+    """The cell that a shared document holds so. `known` are outputs that it held before, and as
+    they are in a snapshot: of many most are the same.
+    """
     count = value.get("execution_count")
+    outputs = [
+        new if was is now else as_json(now)
+        for now, was, new in zip_longest(value.get("outputs") or (), *known)
+    ][: len(value.get("outputs") or ())]
     return Cell(
         id=value["id"],
         index=index,
         type=value["cell_type"],
         source=value["source"],
         metadata=as_json(value["metadata"]),
-        outputs=as_json(value.get("outputs") or []),
+        outputs=outputs,
         execution_count=None if count is None else int(count),
         running=value.get("execution_state") == "running",
         attachments=as_json(value.get("attachments")),
@@ -448,6 +530,30 @@ def _cell_value(shared: object) -> dict[str, Any]:
             "on. Ask the user to save it, and to close and open it again."
         )
     return value
+
+
+def _completed(partial: _Partial, shared: Map[Any]) -> dict[str, Any] | None:
+    """The cell's value with what was to be read; None where it has to be read altogether."""
+    value, live = dict(partial.value), shared["outputs"]
+    if len(partial.outputs) != len(live):
+        return None
+    for key in partial.keys:
+        value.pop(key, None)
+        if key in shared:
+            value[key] = _as_python(shared[key])
+    read = [place for place, output in enumerate(partial.outputs) if output is None]
+    outputs = [*partial.outputs]
+    for place in read:
+        outputs[place] = _as_python(live[place])
+    value["outputs"] = [outputs[place] for place in read]
+    if not _is_cell(value):
+        return None
+    value["outputs"] = outputs
+    return value
+
+
+def _as_python(shared: Any) -> Any:
+    return shared.to_py() if isinstance(shared, Map | Array | Text) else shared
 
 
 def _is_cell(value: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ whatever else a kernel asks for (`update_display_data`, carriage returns) is wor
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,12 +19,15 @@ from pycrdt import Array, Map, Text
 
 from jupyter_agent.document import begun
 from jupyter_agent.document.cell import Output
-from jupyter_agent.document.crdt import RUN, SharedCells, as_shared, shared_output
+from jupyter_agent.document.crdt import RUN, SharedCells, as_shared
 from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList
 from jupyter_agent.errors import CellNotFound
 
 INTERVAL = 0.05
 """Seconds between two writes: 20 a second look continuous, and a flood stays cheap."""
+
+SLICE = 0.01
+"""Seconds of writing after which other work has its turn."""
 
 Displays: TypeAlias = "dict[str, list[CellOutputs]]"
 """Who shows a display id, over all cells of a notebook that we ran."""
@@ -80,8 +84,10 @@ class CellOutputs:
         self._displays = displays
         self._list = OutputList(limit)
         self._shown: list[_Shown] = []
+        self._same = (-1, 0)
+        """How many of them, from the first on, are as in the list while that rewrites nothing."""
         self._execution_count: int | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._last_write = 0.0
 
     # ---- what a run calls
@@ -120,6 +126,11 @@ class CellOutputs:
         """Remove the outputs so far; with `wait` only when the next one comes."""
         self._list.clear(wait)
         self._write_soon()
+
+    async def settle(self) -> None:
+        """Write what was gathered, however much it is, and let others work meanwhile."""
+        while not self._flush(SLICE):
+            await asyncio.sleep(0)
 
     def finish(self, execution_count: int | None) -> None:
         """The run is over: write what is left, and the count."""
@@ -172,29 +183,44 @@ class CellOutputs:
 
     def flush(self) -> None:
         """Write what was gathered."""
+        self._flush()
+
+    def _flush(self, seconds: float = math.inf) -> bool:
+        """Whether all is written; not where it would have taken longer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._last_write = asyncio.get_running_loop().time()
-        if not self.finished or self._still_shown():
-            self.follow()
-            self._write()
+        loop = asyncio.get_running_loop()
+        self._last_write = loop.time()
+        if self.finished and not self._still_shown():
+            return True
+        self.follow()
+        return self._write(self._last_write + seconds)
+
+    def _write_slice(self) -> None:
+        if not self._flush(SLICE):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_soon(self._write_slice)
 
     def _write_soon(self) -> None:
         """At once, but not before `INTERVAL` has passed since the last time."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             due = max(loop.time(), self._last_write + INTERVAL)
-            self._timer = loop.call_at(due, self.flush)
+            self._timer = loop.call_at(due, self._write_slice)
 
-    def _write(self) -> None:
-        """Make the cell show the outputs of the list, touching only what differs."""
+    def _write(self, until: float = math.inf) -> bool:
+        """Make the cell show the outputs of the list, touching only what differs. Whether it does;
+        not where the event loop's clock was past `until` before.
+        """
         outputs = self._live()
         if outputs is None:
-            return
+            return True
         wanted = self._list.entries(complete=self.finished)
-        same = 0
-        for shown, entry in zip(self._shown, wanted, strict=False):
+        rewrites, same = self._same
+        if rewrites != self._list.rewrites or self.finished or same > len(self._shown):
+            same = 0
+        for shown, entry in zip(self._shown[same:], wanted[same:], strict=False):
             if shown.entry is not entry or not shown.is_current:
                 break
             same += 1
@@ -208,10 +234,14 @@ class CellOutputs:
             with self._cells().transaction(RUN):
                 del outputs[same:]
             del self._shown[same:]
+        clock = asyncio.get_running_loop().time
         for entry in wanted[same:]:
-            with self._cells().transaction(RUN):
-                outputs.append(shared_output(entry.output))
+            self._cells().append_output(self.cell_id, entry.output, RUN)
             self._shown.append(_Shown.now(entry))
+            if clock() > until:
+                break
+        self._same = self._list.rewrites, max(0, len(self._shown) - 1)
+        return len(self._shown) == len(wanted)
 
     def _retype(self, shared: Text, shown: _Shown, new: str) -> None:
         """From the first difference on: deletion and insertion, one text event each."""

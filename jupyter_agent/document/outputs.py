@@ -55,6 +55,8 @@ class OutputList:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
+        self.rewrites = 0
+        """Grows whenever others than the last output, and those after it, may have changed."""
         self._pending: list[tuple[str, str]] = []
         self._clear_before_next = False
         self._restart()
@@ -80,6 +82,7 @@ class OutputList:
     def update(self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """Other data for all outputs of that display id."""
         self._settle()
+        self.rewrites += 1
         for entry in [*self._head, *self._tail]:
             if entry.display_id == display_id:
                 # A head has room for what it had, and for what is left of the limit.
@@ -131,6 +134,7 @@ class OutputList:
         return _joined([*self._head, *note, *self._tail])
 
     def _restart(self) -> None:
+        self.rewrites += 1
         self._head: list[OutputEntry] = []
         self._size = 0
         self._tail: deque[OutputEntry] = deque()
@@ -184,6 +188,7 @@ class OutputList:
 
     def _trim(self) -> None:
         """Drop the oldest of the end until it fits."""
+        self.rewrites += 1
         while self._tail and (excess := self._tail_size + self._size - self.limit) > 0:
             first = self._tail[0]
             size = _size(first.output)

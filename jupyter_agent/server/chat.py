@@ -14,7 +14,7 @@ from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode
 from jupyter_agent.conversations.attachments import Attachment
-from jupyter_agent.conversations.live import LiveTurn
+from jupyter_agent.conversations.live import TOGETHER, LiveTurn
 from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
@@ -115,10 +115,16 @@ class TurnAnswers(StreamHandler):
         """The stream of a turn that is over, from the file."""
         await self.send(self._stored(record, after))
 
-    async def _stored(self, record: TurnRecord, after: int) -> AsyncIterator[tuple[int, Event]]:
-        for seq, event in await self.runner.stores.conversations.events(record.id, after):
-            if not (isinstance(event, TurnFinished) and event.state):
-                yield seq, event
+    async def _stored(
+        self, record: TurnRecord, after: int
+    ) -> AsyncIterator[Sequence[tuple[int, Event]]]:
+        events = await self.runner.stores.conversations.events(record.id, after)
+        for start in range(0, len(events), TOGETHER):
+            yield [
+                (seq, event)
+                for seq, event in events[start : start + TOGETHER]
+                if not (isinstance(event, TurnFinished) and event.state)
+            ]
 
     def live_in(self, conversation_id: str) -> LiveTurn | None:
         return self.runner.live_in(self.owner, conversation_id)

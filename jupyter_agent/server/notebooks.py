@@ -65,10 +65,13 @@ class CellPlace(Body):
 
 
 class RunBody(Body):
-    """How long to wait for a run, and when to interrupt it (seconds)."""
+    """How long to wait for a run, and when to interrupt it (seconds); whether the answer waits
+    until its outputs are saved.
+    """
 
     timeout: float | None = Field(default=None, gt=0)
     wait: float | None = Field(default=None, ge=0)
+    save: bool = True
 
 
 class RunAllBody(Body):
@@ -232,7 +235,7 @@ class RunCellHandler(DocumentHandler):
         """Runs a cell; past `wait` seconds 202 with the outputs so far and a `run_id`."""
         async with self.work.lease(path, WRITE) as nb:
             run = await nb.run(cell_id, timeout=body.timeout)
-        ended = await run.wait(body.wait)
+        ended = await run.wait(body.wait, saved=body.save)
         self.answer(run.describe(), 200 if ended else 202)
 
 
@@ -241,16 +244,17 @@ class RunCellsHandler(DocumentHandler):
 
     @operation("execute", "kernels", body=RunAllBody)
     async def post(self, path: str, body: RunAllBody) -> None:
-        """Runs cells in order; a result each."""
-        results: list[dict[str, Any]] = []
+        """Runs cells in order; a result each. One save at the end, and some on the way."""
+        runs: list[Run] = []
         async with self.work.lease(path, WRITE) as nb:
             for cell in await nb.code_cells(body.cells):
-                run = await nb.run(cell.id)
-                await run.wait()
-                results.append(run.describe())
+                runs.append(run := await nb.run(cell.id))
+                await run.wait(saved=False)
                 if body.stop_on_error and run.status != "ok":
                     break
-        self.answer({"cells": results})
+        for run in runs:
+            await run.wait()
+        self.answer({"cells": [run.describe() for run in runs]})
 
 
 class RunsHandler(DocumentHandler):
@@ -267,10 +271,13 @@ class RunsHandler(DocumentHandler):
 class RunHandler(RunsHandler):
     """`GET runs/{id}`"""
 
-    @operation("read", "contents")
+    @operation("read", "contents", query=("save",))
     async def get(self, run_id: str) -> None:
-        """A run, also after it ended."""
-        self.answer(self.known(run_id).describe())
+        """A run, also after it ended: then its outputs are saved, unless `save=false`."""
+        run = self.known(run_id)
+        if run.ended is not None and self.choice("save", ("true", "false")) == "true":
+            await run.wait()
+        self.answer(run.describe())
 
 
 class InterruptRunHandler(RunsHandler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from tornado.iostream import StreamClosedError
 
@@ -28,8 +28,8 @@ class StreamHandler(AgentHandler):
         """Sends the frames from the one after number `after` on, to the turn's last."""
         await self.send(turn.follow(after))
 
-    async def send(self, events: AsyncIterator[tuple[int, Event]]) -> None:
-        """Sends numbered events as frames, then `[DONE]`."""
+    async def send(self, events: AsyncIterator[Sequence[tuple[int, Event]]]) -> None:
+        """Sends numbered events as frames, those that come together in one write; then `[DONE]`."""
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-cache, no-transform")
         self.set_header("X-Accel-Buffering", "no")
@@ -42,7 +42,7 @@ class StreamHandler(AgentHandler):
         except StreamClosedError:
             return
 
-    async def _send_all(self, events: AsyncIterator[tuple[int, Event]]) -> None:
+    async def _send_all(self, events: AsyncIterator[Sequence[tuple[int, Event]]]) -> None:
         await self.flush()
         gone = asyncio.ensure_future(self._gone().wait())
         pending = asyncio.ensure_future(anext(events, None))
@@ -57,11 +57,10 @@ class StreamHandler(AgentHandler):
                     self.write(": still here\n\n")
                     await self.flush()
                     continue
-                numbered = pending.result()
-                if numbered is None:
+                ready = pending.result()
+                if ready is None:
                     return
-                seq, event = numbered
-                self.write(f"id: {seq}\ndata: {json.dumps(chunk(event))}\n\n")
+                self.write("".join(_frame(seq, event) for seq, event in ready))
                 await self.flush()
                 pending = asyncio.ensure_future(anext(events, None))
         finally:
@@ -72,3 +71,7 @@ class StreamHandler(AgentHandler):
         if not hasattr(self, "_closed_event"):
             self._closed_event = asyncio.Event()
         return self._closed_event
+
+
+def _frame(seq: int, event: Event) -> str:
+    return f"id: {seq}\ndata: {json.dumps(chunk(event))}\n\n"

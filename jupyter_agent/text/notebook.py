@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
@@ -179,8 +179,31 @@ def readable(source: str) -> str:
     return without_data(legible(source))
 
 
+class _Texts:
+    """What was shown of one snapshot of a cell behind one fence, by how it was shown."""
+
+    def __init__(self, fence: Fence) -> None:
+        self.fence = fence
+        self.lines: dict[bool, str] = {}
+        self.overviews: dict[tuple[bool, bool], tuple[str, bool]] = {}
+
+
+def _texts(cell: Cell, fence: Fence) -> _Texts:
+    texts = cell.derived.get(_Texts)
+    if texts is None or (texts.fence is not fence and texts.fence != fence):
+        texts = cell.derived[_Texts] = _Texts(fence)
+    return cast(_Texts, texts)
+
+
 def _line(cell: Cell, stale: bool, fence: Fence) -> str:
     """A cell in one line: its head, how its text begins, how much there is."""
+    lines = _texts(cell, fence).lines
+    if stale not in lines:
+        lines[stale] = _new_line(cell, stale, fence)
+    return lines[stale]
+
+
+def _new_line(cell: Cell, stale: bool, fence: Fence) -> str:
     if hidden(cell):
         return f"{head(cell, False, fence)} (hidden)"
     lines = fence.inside(readable(cell.source)).strip().split("\n")
@@ -205,6 +228,13 @@ def _brief(cell: Cell) -> str:
 
 def _overview(cell: Cell, stale: bool, fence: Fence, *, near: bool) -> tuple[str, bool]:
     """The cell in the overview, and whether its whole source is in it."""
+    overviews = _texts(cell, fence).overviews
+    if (stale, near) not in overviews:
+        overviews[stale, near] = _new_overview(cell, stale, fence, near=near)
+    return overviews[stale, near]
+
+
+def _new_overview(cell: Cell, stale: bool, fence: Fence, *, near: bool) -> tuple[str, bool]:
     outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
     source = readable(cell.source)
     if near or cell.type != "markdown" or len(source) <= _PROSE_CHARS:
@@ -290,7 +320,7 @@ class Sections:
         """`[41-80 1f2e3d4c] ## Training: 40 cells, 1 with an error, 2 stale`"""
         first, last = cells[0], cells[-1]
         title = self._titles[start] if start >= 0 else None
-        failed = sum(any(o["output_type"] == "error" for o in cell.outputs) for cell in cells)
+        failed = sum(cell.failed for cell in cells)
         stale = sum(cell.id in self._stale for cell in cells)
         counts = [f"{len(cells)} cell{'s' if len(cells) > 1 else ''}"]
         counts += [f"{failed} with an error"] if failed else []

@@ -65,6 +65,7 @@ class RunCell(RunTool):
         await nb.stale()
         run = await nb.run(self.cell_id)
         await follow(run, self.wait, progress)
+        await saved([run])
         return (await result_of(run, nb.work)).with_stale(await nb.became_stale())
 
 
@@ -107,6 +108,7 @@ class RunCells(RunTool):
                 break
         if not runs:
             raise InvalidInput(_NOTHING)
+        await saved(runs)
         limits = shares([_length(run) for run in runs], nb.work.services.runs.result_chars)
         results = [
             await result_of(run, nb.work, limit) for run, limit in zip(runs, limits, strict=True)
@@ -137,6 +139,7 @@ class WaitForRun(Tool):
         if run is None:
             raise ToolError(f"No run `{self.run_id}`. It may have ended before a restart.")
         await follow(run, self.wait, progress, patience=self.wait)
+        await saved([run])
         return await result_of(run, nb.work)
 
 
@@ -221,10 +224,19 @@ async def follow(
         return
     left = max(0.0, until - asyncio.get_running_loop().time())
     if progress is None:
-        await run.wait(left)
+        await run.wait(left, saved=False)
         return
     async for _ in run.news(left):
         await progress({"text": "", **_told(run, MAX_PROGRESS_CHARS)})
+
+
+async def saved(runs: Sequence[Run]) -> None:
+    """Waits until the outputs of the runs that have ended are saved, in one save: a reader of the
+    results learns where that failed, and the model takes longer than a save.
+    """
+    for run in runs:
+        if run.ended is not None:
+            await run.wait()
 
 
 async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:

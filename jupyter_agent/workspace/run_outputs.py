@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -11,10 +12,13 @@ from typing import Any
 from jupyter_agent.document.cell import CellState, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import CellOutputs
+from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import CellNotFound, NotebookNotFound, ToolError
 
 SAVE_EVERY = 5.0
 """Seconds between two savings of what comes."""
+_MANY = 1_000
+"""Outputs of a run after which Python's search for garbage would be felt."""
 _TELL_EVERY = 0.25
 """Seconds between two notes to those who follow the outputs."""
 
@@ -44,6 +48,8 @@ class IntoCell:
         self._outputs: CellOutputs | None = None
         self._trailing = TrailingOutputs(notebook, cell_id, save)
         self._telling: asyncio.TimerHandle | None = None
+        self._displayed = 0
+        self._aside = ExitStack()
 
     async def wanted(self) -> bool:
         try:
@@ -68,6 +74,9 @@ class IntoCell:
 
     def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
         self._show(partial(self._writer.display, output, display_id))
+        self._displayed += 1
+        if self._displayed == _MANY and not self._finished:
+            self._aside.enter_context(set_aside(True))
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
@@ -77,8 +86,14 @@ class IntoCell:
     def clear(self, wait: bool) -> None:
         self._show(partial(self._writer.clear, wait))
 
+    async def settle(self) -> None:
+        """Have all that was shown so far in the cell."""
+        if self._outputs is not None:
+            await self._outputs.settle()
+
     def finish(self, execution_count: int | None) -> CellState | None:
         """The cell no longer runs; how it is now, None when it was deleted meanwhile."""
+        self._aside.close()
         self._writer.finish(execution_count)
         self._finished = self.unsaved = True
         if self._telling is not None:

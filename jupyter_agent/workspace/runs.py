@@ -22,6 +22,7 @@ from jupyter_agent.errors import (
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.workspace.run_outputs import IntoCell
+from jupyter_agent.workspace.saves import Saves
 
 RunStatus: TypeAlias = Literal[
     "queued", "running", "ok", "error", "timeout", "interrupted", "died", "restarted", "deleted"
@@ -51,6 +52,7 @@ class Run:
         trust: bool,
         ahead: Sequence[Run],
         limit: int,
+        saves: Saves,
     ) -> None:
         self.id = secrets.token_hex(16)
         self.notebook = notebook
@@ -63,6 +65,9 @@ class Run:
         self.change: Change | None = None
         """What the run did to the cell's outputs; there at the end, None if it never started."""
         self.saved = Saved(saved=False)
+        self._saves = saves
+        self._coming: asyncio.Future[Saved] | None = None
+        """The save of what was there at the end."""
         self._reported = False
         self._trust = trust
         self._ahead = ahead
@@ -137,7 +142,7 @@ class Run:
                     yield
                     await _first(self._over, seconds=(clock() - began) / _NEWS_IN_A_RUN)
             if self._over.is_set():
-                await self.wait()
+                await self.wait(saved=False)
         finally:
             forget()
 
@@ -148,12 +153,28 @@ class Run:
         self._reported = True
         return [self.change]
 
-    async def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, at most so many seconds; True when it has ended."""
+    @property
+    def pending(self) -> bool:
+        """Whether it has ended, and its outputs are about to be saved."""
+        return self._coming is not None and not self._coming.done()
+
+    async def wait(self, seconds: float | None = None, *, saved: bool = True) -> bool:
+        """Wait for the end, at most so many seconds; True when it has ended.
+
+        With `saved` also until its outputs are saved, which then happens at once.
+        """
+        clock = asyncio.get_running_loop().time
+        began = clock()
         done, _ = await asyncio.wait([self._task], timeout=seconds)
-        if done:
-            self._task.result()
-        return bool(done)
+        if not done:
+            return False
+        self._task.result()
+        if saved and self._coming is not None:
+            if self.pending:
+                self._saves.hurry()
+            left = None if seconds is None else max(0.0, began + seconds - clock())
+            await _over(self._coming, seconds=left)
+        return True
 
     async def begins(self, seconds: float, patience: float) -> bool:
         """Wait for the kernel to begin with it, or for its end, at most so many seconds.
@@ -205,7 +226,7 @@ class Run:
         """Let go of it at the end of the server; what came so far is kept and saved."""
         if self.ended is None:
             await self._execution.cancel()
-            await self.wait()
+            await self.wait(saved=False)
         await self._cell.close()
 
     def describe(self) -> dict[str, Any]:
@@ -218,7 +239,7 @@ class Run:
             "execution_count": self.execution_count,
             "outputs": self.outputs(),
             "seconds": round(self.seconds, 3),
-            "saved": self.saved.saved,
+            "saved": "pending" if self.pending else self.saved.saved,
         }
         if self.note:
             value["note"] = self.note
@@ -236,6 +257,8 @@ class Run:
         except asyncio.CancelledError:  # only `give_up` does that
             reply = ExecutionReply(status="interrupted", note="The server stopped meanwhile.")
         finally:
+            if self.started is not None:
+                await self._cell.settle()
             self._close_cell(reply)
             self._over.set()
             await attending
@@ -264,20 +287,31 @@ class Run:
         if self._trust and self.started is not None:
             with suppress(ToolError):  # outputs are then shown without their scripts, no more
                 await self.notebook.trust(self.cell_id)
-        over = False
-        while not over:
+        while not self._over.is_set():
             await _first(self._over, seconds=_SAVE_EVERY)
-            over = self._over.is_set()  # it may have ended before we came here
-            if self._cell.unsaved:
+            if self._cell.unsaved and not self._over.is_set():
                 await self._save()
+        if self._cell.unsaved:
+            self._coming = self._save_soon()
 
     async def _save(self) -> None:
+        coming = self._save_soon()
+        self._saves.hurry()
+        await _over(coming)
+
+    def _save_soon(self) -> asyncio.Future[Saved]:
         self._cell.unsaved = False
-        try:
-            self.saved = await self.notebook.save()
-        except ToolError as error:
+        coming = self._saves.soon()
+        coming.add_done_callback(self._note_saved)
+        return coming
+
+    def _note_saved(self, save: asyncio.Future[Saved]) -> None:
+        error = None if save.cancelled() else save.exception()
+        if isinstance(error, ToolError):
             self.saved = Saved(saved=False, note=error.message)
             self._cell.unsaved = True
+        elif not save.cancelled():
+            self.saved = save.result()
 
 
 class Runs:
@@ -288,6 +322,7 @@ class Runs:
         self.result_chars = result_chars
         self._output_limit = output_limit
         self._runs: dict[str, Run] = {}
+        self._saves: dict[Notebook, Saves] = {}
 
     def start(
         self,
@@ -325,6 +360,7 @@ class Runs:
             trust=trust,
             ahead=ahead,
             limit=self._output_limit,
+            saves=self._saves.setdefault(notebook, Saves(notebook)),
         )
         self._runs[run.id] = run
         self._forget_old()
@@ -355,11 +391,16 @@ class Runs:
         """Let go of all runs; the kernels go on."""
         for run in self._runs.values():
             await run.give_up()
+        for saves in self._saves.values():
+            await saves.close()
 
     def _forget_old(self) -> None:
-        ended = [run for run in self._runs.values() if run.ended is not None]
+        ended = [run for run in self._runs.values() if run.ended is not None and not run.pending]
         for run in ended[:-_KEPT]:
             del self._runs[run.id]
+        used = {run.notebook for run in self._runs.values()}
+        for notebook in [each for each in self._saves if each not in used]:
+            del self._saves[notebook]
 
 
 async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
@@ -371,3 +412,10 @@ async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
         for waiter in waiting:
             waiter.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def _over(save: asyncio.Future[Saved], *, seconds: float | None = None) -> None:
+    """Return when the save is over, or the seconds are. Raises what is for no reader."""
+    await asyncio.wait([save], timeout=seconds)
+    if save.done() and not isinstance(save.exception(), ToolError):
+        save.result()

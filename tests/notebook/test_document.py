@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_ydoc import YNotebook
+from nbformat import from_dict
+from nbformat.v4 import new_code_cell, new_notebook
 from pycrdt import Array, Doc, Map, Text
 
 from jupyter_agent.carriers import Notebooks
-from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.crdt import SharedCells, shared_cell, shared_output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import (
     CellNotFound,
@@ -264,3 +267,69 @@ def _change(cells: Array[Any], random_: random.Random, name: str) -> None:
         cells[index]["source"].insert(0, "😀x")
     else:
         cells[index]["outputs"].append(Map({"output_type": "stream", "text": Text("t")}))
+
+
+def _stream(text: str) -> dict[str, Any]:
+    return {"output_type": "stream", "name": "stdout", "text": text}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_read_again_in_parts_is_what_is_there(seed: int) -> None:
+    """Whatever happens to a cell, by us or by others, in however many steps."""
+    chance = random.Random(seed)
+    notebook, elsewhere = YNotebook(), YNotebook()
+    outputs = [_stream("a"), {"output_type": "display_data", "data": {"text/plain": "1"}}]
+    made = [new_code_cell("x", id=f"c{number}", outputs=[]) for number in range(3)]
+    notebook.set(from_dict(new_notebook(cells=made)))
+    cells = SharedCells(notebook)
+
+    def live() -> Any:
+        return chance.choice(list(elsewhere.ycells))
+
+    def grow() -> None:
+        for output in live()["outputs"]:
+            if "text" in output:
+                output["text"].insert(0, "é")
+
+    acts: list[Callable[[], object]] = [
+        lambda: live()["outputs"].append(shared_output(chance.choice(outputs))),
+        lambda: live()["outputs"].insert(0, shared_output(chance.choice(outputs))),
+        lambda: live()["outputs"].clear(),
+        lambda: live()["outputs"].pop(),
+        grow,
+        lambda: live().update({"execution_count": chance.choice([None, 1.0])}),
+        lambda: live().update({"execution_state": chance.choice(["idle", "running"])}),
+        lambda: live()["source"].insert(0, "y"),
+        lambda: live()["metadata"].update({"tags": [str(chance.random())]}),
+        lambda: live().update({"outputs": Array([shared_output(outputs[0])])}),
+        lambda: elsewhere.ycells.pop(),
+        lambda: elsewhere.ycells.insert(0, shared_cell(code(f"n{chance.randrange(10**9)}", "z"))),
+    ]
+    elsewhere.ydoc.apply_update(notebook.ydoc.get_update())
+    for _ in range(60):
+        before = elsewhere.ydoc.get_state()
+        with elsewhere.ydoc.transaction():
+            for act in chance.choices(acts, k=chance.randrange(1, 4)):
+                with suppress(IndexError):  # nothing is left to choose
+                    act()
+        notebook.ydoc.apply_update(elsewhere.ydoc.get_update(before))
+        if cells.ids() and chance.random() < 0.5:
+            cells.append_output(cells.ids()[0], chance.choice(outputs))
+            elsewhere.ydoc.apply_update(notebook.ydoc.get_update(elsewhere.ydoc.get_state()))
+        if chance.random() < 0.7:
+            assert cells.values() == SharedCells(notebook).values()
+            assert cells.all() == SharedCells(notebook).all()
+
+
+def test_of_many_outputs_only_new_ones_are_read() -> None:
+    notebook = YNotebook()
+    notebook.set(from_dict(new_notebook(cells=[new_code_cell("x", id="c0")])))
+    cells = SharedCells(notebook)
+    for number in range(50):
+        cells.append_output("c0", _stream(f"{number}\n"))
+    before, shown = cells.value("c0")["outputs"], cells.get("c0").outputs
+    cells.append_output("c0", _stream("new"))
+    after = cells.value("c0")["outputs"]
+    assert [output["text"] for output in after] == [*(f"{n}\n" for n in range(50)), "new"]
+    assert all(one is other for one, other in zip(before, after, strict=False))
+    assert all(one is other for one, other in zip(shown, cells.get("c0").outputs, strict=False))

@@ -35,7 +35,9 @@ class Threads:
         self.seen: dict[str, set[bool]] = {}
         for place, name in (
             (nbformat_file, "parse"),
+            (nbformat_file, "says"),
             (nbformat_file, "without_id"),
+            (file, "_content"),
             (file, "_changed"),
             (file, "_text"),
             (file.FileCarrier, "_marked"),
@@ -64,7 +66,7 @@ async def test_what_takes_long_is_done_in_threads(
     await notebook.update("a", old_string="1", new_string="2")
     await notebooks.close()
     assert threads.seen == dict.fromkeys(
-        ["parse", "without_id", "_changed", "_text", "_marked"], {False}
+        ["parse", "says", "without_id", "_content", "_changed", "_text", "_marked"], {False}
     )
 
 
@@ -84,18 +86,20 @@ async def test_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for
         return tells
 
     monkeypatch.setattr(nbformat_file, "parse", told("parse", nbformat_file.parse))
+    monkeypatch.setattr(nbformat_file, "says", told("says", nbformat_file.says))
     monkeypatch.setattr(contents, "save", told("save", contents.save))
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
     await notebook.update("a", old_string="1", new_string="2")
-    assert aside == {"parse": False, "save": False}
+    assert aside == {"parse": False, "save": False, "says": False}
+    aside.clear()
     monkeypatch.setattr(file, "_MANY", 1)
     monkeypatch.setattr(contents_module, "_LARGE", 1)
     if theirs:
         gc.freeze()
     try:
         await notebook.update("a", old_string="2", new_string="3")
-        assert aside == {"parse": True, "save": True}
+        assert aside == {"save": True, "says": True}
         write("a.ipynb", [code("a", "x = 1"), code("b", "z")])
         aside.clear()
         assert [cell.source for cell in await notebook.read()] == ["x = 1", "z"]

@@ -147,6 +147,29 @@ async def test_the_first_text_is_shown_at_once_and_the_next_after_an_interval(
     assert notebook.peek("a").outputs == [stream("12")]
 
 
+async def test_while_many_outputs_are_written_others_have_their_turn(
+    notebook: Notebook, outputs: CellOutputs, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.document.output_writer.SLICE", 0.0)
+    seen = []
+
+    async def others() -> None:
+        while len(notebook.peek("a").outputs) < 20:
+            seen.append(len(notebook.peek("a").outputs))
+            await asyncio.sleep(0)
+
+    outputs.start()
+    for number in range(20):
+        outputs.display(shown(str(number)))
+    watching = asyncio.create_task(others())
+    await outputs.settle()
+    await watching
+    assert len(set(seen)) > 10
+    assert notebook.peek("a").outputs == [shown(str(number)) for number in range(20)]
+    outputs.finish(1)
+    assert notebook.peek("a").outputs == [shown(str(number)) for number in range(20)]
+
+
 @pytest.mark.parametrize(
     ("pieces", "text"),
     [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import struct
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.errors import CellNotFound
+from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import (
     images,
     output_text,
@@ -48,6 +50,16 @@ class TestNotebook:
             "[1 markdown c0]\n# Sales\n\n[2 code c1 In[3] stale]\nx = 6\nx * 7\n-> 42\n"
         )
         assert shown.full == {"c0", "c1"}
+
+    def test_what_was_shown_before_is_shown_again_as_it_is_now(self) -> None:
+        """The same snapshots, to other turns and with other cells stale."""
+        cells = [cell(0, "x = 1"), cell(1, "# Prose " * 100, type="markdown"), cell(2, "x")]
+        fresh = [replace(each) for each in cells]
+        for fence in (NO_FENCE, Fence("mark1"), Fence("mark2"), Fence("mark1")):
+            for focus, stale in (("c0", set[str]()), ("c1", {"c2"}), ("c2", {"c0", "c2"})):
+                again = render(cells, stale=stale, focus=focus, fence=fence)
+                once = [replace(each) for each in fresh]
+                assert again == render(once, stale=stale, focus=focus, fence=fence)
 
     def test_the_outline_is_a_line_per_cell(self) -> None:
         failed = {"output_type": "error", "ename": "KeyError", "evalue": "'a'", "traceback": []}

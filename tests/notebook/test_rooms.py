@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import Any
 
 import nbformat
 import pytest
+from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers import Notebooks, Place, Tabs, room, room_cursors, ydoc
 from jupyter_agent.carriers.packages import brought_by
@@ -664,4 +666,17 @@ async def test_a_notebook_made_where_rooms_are_is_worked_in_as_one(
     await notebook.update(cell.id, source="2", base="1")
     await person.sync()
     assert person.source(cell.id) == "2"
+    await person.close()
+
+
+async def test_pages_are_sent_each_message_of_an_edit_at_once(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    person = await Person(room_server, "a.ipynb").open()
+    await notebook.update("a", old_string="1", new_string="2")
+    (page,) = [c for c in room_server.room("a.ipynb").clients if isinstance(c, WebSocketHandler)]
+    assert page.ws_connection is not None
+    socket = page.ws_connection.stream.socket
+    assert socket.getsockopt(IPPROTO_TCP, TCP_NODELAY)
     await person.close()

@@ -11,10 +11,14 @@ import nbformat
 import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
+from jupyter_agent.conversations.log import Batch
+from jupyter_agent.errors import StoreUnavailable
+from jupyter_agent.events import TextDelta
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server import sse
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
+from tests.waiting import until
 
 from .conftest import PATH, Call, ask, frames
 
@@ -39,6 +43,50 @@ async def test_a_client_that_waits_is_told_that_the_stream_lives(
     answer = await call("POST", "chat", body=ask("Run it."))
     assert ": still here" in answer.text.split("\n\n")
     assert types(frames(answer.text))[-2:] == ["finish", "[DONE]"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_is_streamed_does_not_wait_for_a_slow_store(
+    call: Call,
+    agent: JupyterAgent,
+    replies: list[FakeReply],
+    notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fails: bool,
+) -> None:
+    store, gate, release = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
+    held: list[Batch] = []
+    append = store.append
+
+    async def slowly(turn_id: str, batch: Batch) -> None:
+        if not held and any(isinstance(event, TextDelta) for _, event in batch.events):
+            held.append(batch)
+            gate.set()
+            await release.wait()
+            if fails:
+                raise StoreUnavailable("The disk is full.")
+        await append(turn_id, batch)
+
+    monkeypatch.setattr(store, "append", slowly)
+    text = "one two three four five " * 20
+    replies.append(Scripted(blocks=[says(text)], stop_after=3, then="wait", gate=gate))
+    asking = asyncio.create_task(call("POST", "chat", body=ask("Write.")))
+    await gate.wait()
+    (turn,) = agent.runner.running
+
+    def written() -> str:
+        return "".join(event.delta for event in turn.events if isinstance(event, TextDelta))
+
+    await until(lambda: written() == text)
+    assert not release.is_set()
+    release.set()
+    chunks = frames((await asking).text)
+    assert types(chunks)[-2:] == ["finish", "[DONE]"]
+    assert [chunk["seq"] for chunk in chunks[:-1]] == list(range(1, len(chunks)))
+    stored = await store.events(turn.record.id)
+    assert [seq for seq, _ in stored] == list(range(1, len(chunks)))
+    deltas = [event.delta for _, event in stored if isinstance(event, TextDelta)]
+    assert "".join(deltas) == text
 
 
 def said(result: dict[str, Any]) -> str:

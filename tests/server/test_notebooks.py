@@ -41,6 +41,57 @@ async def test_a_notebook_as_json_and_as_text(call: Call, notebook: Path) -> Non
     assert "print('x is', x)" in text.text
 
 
+@pytest.fixture
+def saves(agent: JupyterAgent) -> list[str]:
+    """The paths that the contents manager saved, one per save."""
+    paths: list[str] = []
+
+    def note(model: Any, **_: Any) -> None:
+        paths.append(model["path"])
+
+    agent.serverapp.contents_manager.register_post_save_hook(note)
+    return paths
+
+
+async def test_an_answer_says_whether_its_outputs_are_on_disk(
+    call: Call, notebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 60.0)
+    cell = ("notebooks", PATH, "cells", "c3", "run")
+    await call("POST", "notebooks", PATH, "cells", "b2", "run")
+    early = (await call("POST", *cell, body={"save": False})).body
+    assert (early["status"], early["saved"]) == ("ok", "pending")
+    assert early["outputs"][0]["text"] == "x is 1\n"
+    assert nbformat.read(notebook, as_version=4).cells[2].outputs == []
+    again = await call("GET", "runs", early["run_id"], params={"save": "false"})
+    assert again.body["saved"] == "pending"
+    assert (await call("GET", "runs", early["run_id"])).body["saved"] is True
+    assert nbformat.read(notebook, as_version=4).cells[2].outputs[0].text == "x is 1\n"
+    asked = (await call("POST", *cell)).body
+    assert asked["saved"] is True
+    assert nbformat.read(notebook, as_version=4).cells[2].execution_count == 3
+
+
+@pytest.mark.parametrize("by", ["route", "tool"])
+async def test_many_cells_are_saved_once(
+    call: Call, notebook: Path, saves: list[str], by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 60.0)
+    for _ in range(10):
+        await call("POST", "notebooks", PATH, "cells", body={"source": "1 + 1"})
+    saves.clear()
+    if by == "route":
+        answer = await call("POST", "notebooks", PATH, "run")
+    else:
+        answer = await call(
+            "POST", "tools", "run_cells", body={"notebook": PATH, "input": {}, "mode": "auto"}
+        )
+    assert [run["saved"] for run in answer.body["cells"]] == [True] * 12
+    assert saves == [PATH]
+    on_disk = nbformat.read(notebook, as_version=4).cells
+    assert [cell.execution_count for cell in on_disk[1:]] == list(range(1, 13))
+
+
 async def test_if_match_refuses_what_was_written_for_another_text(
     call: Call, notebook: Path, jp_auth_header: dict[str, str]
 ) -> None:

@@ -108,6 +108,12 @@ class Lab:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def process(self) -> int:
+        """The id of the server's process."""
+        assert self._process is not None
+        return self._process.pid
+
     def call(
         self,
         method: str,

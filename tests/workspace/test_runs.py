@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from jupyter_server.serverapp import ServerApp
 from room import Room, printed
 
 from jupyter_agent.errors import Busy, InvalidInput
@@ -34,6 +36,83 @@ async def test_a_run_that_ends_while_a_slow_tab_trusts_it_is_saved(
     run = await room.run("1 + 1", trust=True)
     assert await run.wait(60)
     assert room.on_disk(run.cell_id)["execution_count"] == 1
+
+
+@pytest.fixture
+def written(jp_serverapp: ServerApp) -> list[str]:
+    """The paths that the contents manager saved, one per save."""
+    paths: list[str] = []
+
+    def note(model: Any, **_: Any) -> None:
+        paths.append(model["path"])
+
+    jp_serverapp.contents_manager.register_post_save_hook(note)
+    return paths
+
+
+async def test_runs_that_end_within_a_second_share_a_save(
+    room: Room, written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 60.0)
+    runs = [await room.run(f"print({number})") for number in range(5)]
+    written.clear()
+    for run in runs:
+        assert await run.wait(60, saved=False)
+        assert run.describe()["saved"] == "pending"
+    assert written == []
+    assert await runs[0].wait()
+    assert written == ["a.ipynb"]
+    for number, run in enumerate(runs):
+        assert run.describe()["saved"] is True
+        assert room.on_disk(run.cell_id)["outputs"][0]["text"] == [f"{number}\n"]
+
+
+async def test_a_run_that_nobody_waits_for_is_saved_soon(
+    room: Room, written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 0.01)
+    run = await room.run("print('left')")
+    written.clear()
+    async with asyncio.timeout(60):
+        while not written:
+            await asyncio.sleep(0.01)
+    assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["left\n"]
+
+
+async def test_a_run_that_ends_while_another_save_is_under_way_is_in_the_next_one(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way, goes_on = asyncio.Event(), asyncio.Event()
+    save = room.notebook.save
+
+    async def slowly() -> Any:
+        saved = await save()
+        under_way.set()
+        await goes_on.wait()
+        return saved
+
+    monkeypatch.setattr(room.notebook, "save", slowly)
+    first = await room.run("print(1)")
+    first_saved = asyncio.create_task(first.wait())
+    await under_way.wait()
+    second = await room.run("print(2)")
+    assert await second.wait(60, saved=False)
+    second_saved = asyncio.create_task(second.wait())
+    goes_on.set()
+    assert await first_saved
+    assert await second_saved
+    assert second.describe()["saved"] is True
+    assert room.on_disk(second.cell_id)["outputs"][0]["text"] == ["2\n"]
+
+
+async def test_at_the_end_of_the_server_runs_that_have_just_ended_are_saved(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 60.0)
+    run = await room.run("print('last')")
+    assert await run.wait(60, saved=False)
+    await room.runs.close()
+    assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["last\n"]
 
 
 async def test_what_a_run_changed_can_be_told_and_is_told_once(room: Room) -> None:

@@ -19,6 +19,23 @@ def clocks(state: bytes) -> dict[int, int]:
     }
 
 
+def deletions(doc: Doc[Any]) -> dict[int, list[tuple[int, int]]] | None:
+    """The items that are deleted: client -> (first clock, clock after the last). None while the
+    document waits for items that it needs to go on: then nothing is sure.
+    """
+    # An update that brings nothing new still has all deletions.
+    decoder = Decoder(doc.get_update(doc.get_state()))
+    if decoder.read_var_uint():
+        return None
+    found: dict[int, list[tuple[int, int]]] = {}
+    for _ in range(decoder.read_var_uint()):
+        ranges = found.setdefault(decoder.read_var_uint(), [])
+        for _ in range(decoder.read_var_uint()):
+            start = decoder.read_var_uint()
+            ranges.append((start, start + decoder.read_var_uint()))
+    return found
+
+
 class Mark:
     """How far a document has come, to find what was done in it in another replica."""
 

@@ -6,29 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from pycrdt import Assoc, StickyIndex, Text
+from pycrdt import Assoc, Text
 
 from jupyter_agent.document.cell import Change
+from jupyter_agent.document.clocks import clocks, deletions
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.merge import text_operations
 
 
 @dataclass(frozen=True)
 class _Piece:
-    text: str
-    start: dict[str, Any]
-    end: dict[str, Any]
-    """Both places as JSON, which hold in each replica."""
+    """The items of one inserted text."""
 
-    def is_in(self, source: Text) -> bool:
-        first = StickyIndex.from_json(self.start, source)
-        last = StickyIndex.from_json(self.end, source)
-        with source.doc.transaction() as transaction:
-            start, end = first.get_index(transaction), last.get_index(transaction)
-        between = iter(str(source).encode()[start:end].decode(errors="replace"))
-        return all(letter in between for letter in self.text)  # others may type in the midst
+    client: int
+    start: int
+    end: int
 
 
 class Insertions:
@@ -44,14 +37,22 @@ class Insertions:
         }
 
     def are_in(self, cells: SharedCells, cell_id: str) -> bool:
-        """Whether all that was inserted in that cell is there, whatever is around it by now. False
-        where nothing was, or the cell was replaced since.
+        """Whether all that was inserted in that cell is alive, whatever is around it by now. False
+        where nothing was, or a copy has taken the place of the cell since.
         """
         pieces = self._pieces.get(cell_id)
         if not pieces:
             return False
-        source: Text = cells.shared(cell_id)["source"]
-        return all(piece.is_in(source) for piece in pieces)
+        doc = cells.document.ydoc
+        has, deleted = clocks(doc.get_state()), deletions(doc)
+        return deleted is not None and all(
+            has.get(piece.client, 0) >= piece.end
+            and not any(
+                start < piece.end and piece.start < end
+                for start, end in deleted.get(piece.client, ())
+            )
+            for piece in pieces
+        )
 
 
 def _pieces(source: Text, change: Change) -> Iterator[_Piece]:
@@ -63,11 +64,8 @@ def _pieces(source: Text, change: Change) -> Iterator[_Piece]:
     grown = 0
     for start, end, text in reversed(list(text_operations(change.before.source, after))):
         if text:
-            first = len(after[: start + grown].encode())
-            last = first + len(text.encode())
-            yield _Piece(
-                text,
-                source.sticky_index(first, Assoc.AFTER).to_json(),
-                source.sticky_index(last, Assoc.BEFORE).to_json(),
-            )
+            place = len(after[: start + grown].encode())
+            first = source.sticky_index(place, Assoc.AFTER).to_json()["item"]
+            length = len(text.encode("utf-16-le", "surrogatepass")) // 2  # as Yjs counts
+            yield _Piece(first["client"], first["clock"], first["clock"] + length)
         grown += len(text) - (end - start)

@@ -17,6 +17,7 @@ from jupyter_agent import tools
 from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
+from jupyter_agent.carriers.known_tabs import KnownTabs
 from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.room_saving import RoomSaver
@@ -213,7 +214,13 @@ class JupyterAgent(ExtensionApp):
         self.recovery = RecoveryCopies(
             database, days=self.recovery_days, megabytes=self.recovery_megabytes
         )
-        self.tabs = Tabs(Timeouts(sync=self.tab_timeout))
+        known = KnownTabs(
+            folder / "tabs",
+            self.presence.id,
+            root_of(server.contents_manager),
+            self.presence.alive,
+        )
+        self.tabs = Tabs(Timeouts(sync=self.tab_timeout), known=known)
         stores = self._stores(server, database)
         self.services = self._services(server)
         self.page_saves = PageSaves(server.contents_manager, self.log)

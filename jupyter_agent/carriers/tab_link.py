@@ -19,6 +19,7 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
+from jupyter_agent.carriers.known_tabs import KnownTabs
 from jupyter_agent.carriers.renames import moved
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.errors import Busy, ToolError
@@ -302,6 +303,8 @@ class Away:
     path: str
     since: float
     """On the monotonic clock."""
+    restarted: bool = False
+    """Its server has gone, not the page."""
 
 
 class Tabs:
@@ -310,12 +313,17 @@ class Tabs:
     most_kept = 20
     """Replicas of lost connections; those of pages that are closed for good are never asked for."""
 
-    def __init__(self, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, timeouts: Timeouts | None = None, *, known: KnownTabs | None = None) -> None:
         self.timeouts = timeouts or Timeouts()
         """Of the links that are made from now on."""
         self._links: list[TabLink] = []
         self._kept: dict[tuple[str, str], Kept] = {}
-        self._away: list[Away] = []
+        self._known = known
+        now = time.monotonic()
+        self._away = [
+            Away(client, path, now, restarted=True)
+            for client, path in (known.left() if known is not None else ())
+        ]
         self.on_arrival: Callable[[TabLink], object] = bool
         """Called with each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
@@ -331,19 +339,31 @@ class Tabs:
             if not arrival.done():
                 arrival.set_result(None)
         self.on_arrival(link)
+        self.note()
+
+    def note(self) -> None:
+        """Have it on disk which pages have unsaved work, should this server go."""
+        if self._known is not None:
+            unsaved = {(link.client, link.path) for link in self._links if link.unsaved}
+            self._known.keep(unsaved | {(one.client, one.path) for one in self._away})
 
     def discard(self, link: TabLink) -> None:
         if link in self._links:
             self._links.remove(link)
             if link.unsaved and not link.left:
                 self._away.append(Away(link.client, link.path, time.monotonic()))
+            self.note()
 
     def away(self, path: str) -> Away | None:
         """The page that was last lost with unsaved work in that notebook, for as long as it is
         waited for.
         """
-        oldest = time.monotonic() - self.timeouts.away
-        self._away = [one for one in self._away if one.since > oldest]
+        now, timeouts = time.monotonic(), self.timeouts
+        self._away = [
+            one
+            for one in self._away
+            if now - one.since < (timeouts.restart if one.restarted else timeouts.away)
+        ]
         return next((one for one in reversed(self._away) if one.path == path), None)
 
     def give_up(self, path: str) -> None:
@@ -377,6 +397,7 @@ class Tabs:
             link.path = moved(link.path, old, new) or link.path
         for lost in self._away:
             lost.path = moved(lost.path, old, new) or lost.path
+        self.note()
 
     async def comes_back(self, path: str, client: str, timeout: float) -> TabLink | None:
         """The link of that page load, waited for; after `timeout` seconds whichever tab has the

@@ -19,6 +19,8 @@ class Timeouts:
     """For a tab that is gone to come back, before its notebook counts as closed."""
     away: float = 60.0
     """For a tab that is gone with unsaved work: until then edits are refused."""
+    restart: float = 12.0
+    """The same where the server was started again: pages try again within 10 s."""
     room: float = 30.0
     """For a room to do anything."""
     page: float = 3.0

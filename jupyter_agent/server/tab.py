@@ -87,6 +87,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             return
         try:
             link.receive(message)
+            self.tabs.note()
         except OddFrame as odd:
             log.warning("A tab sent something odd; its connection is closed: %s", odd)
             link.refuse(odd.reason)

@@ -161,6 +161,30 @@ def test_a_page_is_merged_with_what_was_edited_after_its_server_was_started_agai
     assert away.dialogs() == []
 
 
+def test_a_page_with_unsaved_work_is_waited_for_after_its_server_was_started_again(
+    away: OpenNotebook,
+) -> None:
+    away.toggle_autosave()
+    away.edit("c0")
+    away.type(" # mine")
+    away.go_away()
+    away.lab.kill()
+    away.lab.start()
+    change = {"old_string": "b = 2", "new_string": "b = 3"}
+    route = f"notebooks/{quote(away.path)}/cells/c1"
+    refused = away.lab.call("PATCH", route, change)
+    assert (refused.status, refused.body["reason"]) == (409, "busy")
+    assert "unsaved work and is away" in refused.body["message"]
+    away.dismiss_dialogs()
+    away.return_()
+    away.wait_until_linked()
+    away.dismiss_dialogs()
+    answer = away.lab.call("PATCH", route, change)
+    assert answer.status == 200
+    assert away.sources() == {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}
+    away.toggle_autosave()
+
+
 def test_what_ran_while_the_page_was_away_shows_when_it_is_back(open_page: OpenPage) -> None:
     html = "from IPython.display import HTML, display\nprint('ran')\ndisplay(HTML('<b>bold</b>'))"
     notebook = open_page([html, "a = 1"])

@@ -320,7 +320,7 @@ class Runs:
     def __init__(self, *, output_limit: int = LIMIT, result_chars: int = RESULT) -> None:
         """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told."""
         self.result_chars = result_chars
-        self._output_limit = output_limit
+        self.output_limit = output_limit
         self._runs: dict[str, Run] = {}
         self._saves: dict[Notebook, Saves] = {}
 
@@ -359,7 +359,7 @@ class Runs:
             timeout=timeout,
             trust=trust,
             ahead=ahead,
-            limit=self._output_limit,
+            limit=self.output_limit,
             saves=self._saves.setdefault(notebook, Saves(notebook)),
         )
         self._runs[run.id] = run

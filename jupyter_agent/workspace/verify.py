@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.analysis.compare import difference
+from jupyter_agent.analysis.compare import compare
 from jupyter_agent.document.cell import Cell, Output, metadata_text
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import OutputList
-from jupyter_agent.errors import Conflict
+from jupyter_agent.errors import Conflict, KernelUnavailable
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.text.outputs import joined
+from jupyter_agent.workspace.workspace import Lease, Services
 
 SKIP = "skip-execution"
 """Tag of cells that are left out, as nbclient leaves them out."""
 RAISES = "raises-exception"
 """Tag of cells that may fail, as nbclient has it: their error is an output to compare."""
 
-CellStatus: TypeAlias = Literal["same", "differs", "error", "skipped"]
+_NOTES = 1_000
+"""Characters that outputs take beyond their limit to say what was left out."""
+
+CellStatus: TypeAlias = Literal["same", "close", "differs", "error", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +58,15 @@ class CellVerdict:
     cell: Cell
     status: CellStatus
     why: str = ""
+    not_compared: str = ""
+    """What of it could not be compared, in words."""
     outputs: Sequence[Output] = ()
     """What it showed now."""
 
     def describe(self) -> dict[str, str]:
         """The cell as docs/api.md has it."""
-        return {"cell_id": self.cell.id, "status": self.status, "why": self.why}
+        told = {"cell_id": self.cell.id, "status": self.status, "why": self.why}
+        return {**told, "not_compared": self.not_compared} if self.not_compared else told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +77,8 @@ class Verification:
     kernel_name: str
     cells: Sequence[CellVerdict]
     seconds: float
+    runs: int
+    """How many fresh kernels it took: two where something differed."""
 
     @property
     def ok(self) -> bool:
@@ -83,6 +94,7 @@ class Verification:
             "ok": self.ok,
             "cells": [verdict.describe() for verdict in self.cells],
             "seconds": round(self.seconds, 3),
+            "runs": self.runs,
         }
 
 
@@ -101,6 +113,9 @@ async def verify(
 ) -> Verification:
     """Run a copy of the notebook from the top in a fresh kernel, and compare what it shows.
 
+    Where that is not the same as before, the cells down to the last such one run once more in one
+    more fresh kernel: what differs between those two is made anew by each run and does not count.
+
     The user's kernel, document and file are not touched; what the code itself does outside of the
     kernel is done. After an error, or when the time is up (`Services.verify_seconds` for all cells
     together), the cells that follow are skipped. Cancelling it interrupts and ends the kernel.
@@ -115,23 +130,44 @@ async def verify(
         )
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began = time.monotonic()
-    async with work.services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
-        await kernel.connect()
-        rerun = _Rerun(kernel, planned, work.services.verify_seconds)
-        await rerun.run(begins)
+    first = await _rerun(work.services, planned, planned.runs, began, begins)
+    cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
+    doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
+    if doubtful:
+        until = planned.runs.index(doubtful[-1]) + 1
+        second: _Rerun | None = None
+        with suppress(KernelUnavailable):
+            second = await _rerun(work.services, planned, planned.runs[:until], began, begins)
+        cells = await asyncio.to_thread(first.verdicts, second)
     return Verification(
         path=planned.notebook.path,
         kernel_name=planned.kernel_name,
-        cells=await asyncio.to_thread(rerun.verdicts),  # outputs may be large
+        cells=cells,
         seconds=time.monotonic() - began,
+        runs=2 if doubtful else 1,
     )
+
+
+async def _rerun(
+    services: Services,
+    planned: Plan,
+    cells: Sequence[Cell],
+    began: float,
+    begins: Callable[[Cell], Awaitable[None]] | None,
+) -> _Rerun:
+    async with services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
+        await kernel.connect()
+        limit = services.runs.output_limit
+        rerun = _Rerun(kernel, planned, services.verify_seconds, began, limit)
+        await rerun.run(cells, begins)
+        return rerun
 
 
 class _Shown(OutputList):
     """The sink of one cell: what it shows, in no document."""
 
-    def __init__(self, earlier: Sequence[_Shown]) -> None:
-        super().__init__()
+    def __init__(self, earlier: Sequence[_Shown], limit: int) -> None:
+        super().__init__(limit)
         self._earlier = earlier
 
     async def wanted(self) -> bool:
@@ -149,40 +185,53 @@ class _Shown(OutputList):
 class _Rerun:
     """The cells of a copy, one after the other in one kernel."""
 
-    def __init__(self, kernel: Kernel, planned: Plan, seconds: float) -> None:
+    def __init__(
+        self, kernel: Kernel, planned: Plan, seconds: float, began: float, limit: int
+    ) -> None:
         self._kernel = kernel
         self._planned = planned
         self._seconds = seconds
+        self._until = began + seconds
+        self._limit = limit
         self._ran: dict[str, tuple[_Shown, ExecutionReply]] = {}
         self._halted = ""
         """Why the cells that follow are skipped."""
 
-    async def run(self, begins: Callable[[Cell], Awaitable[None]] | None) -> None:
+    async def run(
+        self, cells: Sequence[Cell], begins: Callable[[Cell], Awaitable[None]] | None
+    ) -> None:
         """Run them; what they showed is compared at the end, as later cells may still change it."""
-        until = time.monotonic() + self._seconds
-        for cell in self._planned.runs:
-            left = until - time.monotonic()
+        for cell in cells:
+            left = self._until - time.monotonic()
             if left <= 0:
                 self._halted = self._halted or self._too_long
             if self._halted:
                 return
             if begins is not None:
                 await begins(cell)
-            shown = _Shown([earlier for earlier, _ in self._ran.values()])
+            limit = await asyncio.to_thread(_room, cell.outputs, self._limit)
+            shown = _Shown([earlier for earlier, _ in self._ran.values()], limit)
             reply = await self._kernel.execute(cell.source, shown, timeout=left)
             self._ran[cell.id] = shown, reply
             if reply.status != "ok" and not _may_fail(cell, reply):
                 self._halted = f"An earlier cell failed (`{cell.id}`)."
 
-    def verdicts(self) -> list[CellVerdict]:
-        """What became of each cell."""
-        return [self._verdict(cell) for cell in self._planned.cells]
+    def verdicts(self, second: _Rerun | None = None) -> list[CellVerdict]:
+        """What became of each cell, held against one more run of them where there was one."""
+        return [self._verdict(cell, second) for cell in self._planned.cells]
+
+    def _outputs(self, cell: Cell) -> list[Output] | None:
+        """What the cell showed; None where it did not come to its end."""
+        shown, reply = self._ran.get(cell.id, (None, None))
+        if shown is None or reply is None or not (reply.status == "ok" or _may_fail(cell, reply)):
+            return None
+        return [entry.output for entry in shown.entries(complete=True)]
 
     @property
     def _too_long(self) -> str:
         return f"The limit of {self._seconds:g} s for the whole notebook was reached."
 
-    def _verdict(self, cell: Cell) -> CellVerdict:
+    def _verdict(self, cell: Cell, second: _Rerun | None) -> CellVerdict:
         if SKIP in cell.tags:
             return CellVerdict(cell=cell, status="skipped", why=f"Tagged `{SKIP}`.")
         if cell.id not in self._ran:
@@ -194,9 +243,15 @@ class _Rerun:
         if cell.execution_count is None and not cell.outputs:
             why = "It runs; it was never run before, so there is nothing to compare."
             return CellVerdict(cell=cell, status="same", why=why, outputs=outputs)
-        why = difference(cell.outputs, outputs) or ""
-        status: CellStatus = "differs" if why else "same"
-        return CellVerdict(cell=cell, status=status, why=why, outputs=outputs)
+        again = None if second is None else second._outputs(cell)
+        told = compare(cell.outputs, outputs, again, source=cell.source)
+        return CellVerdict(
+            cell=cell,
+            status=told.likeness,
+            why=told.why,
+            not_compared=told.not_compared,
+            outputs=outputs,
+        )
 
     def _failure(self, reply: ExecutionReply) -> str:
         if reply.status == "timeout":
@@ -208,3 +263,24 @@ class _Rerun:
 
 def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:
     return reply.status == "error" and reply.error is not None and RAISES in cell.tags
+
+
+def _room(stored: Sequence[Output], limit: int) -> int:
+    """Characters that a cell may show now, so that it is held against what was stored under the
+    same limit: ours, or none where somebody else's program kept more than ours would.
+    """
+    size = _size(stored)
+    if size < limit // 2:
+        return limit
+    within = OutputList(limit + _NOTES)
+    for output in stored:
+        if output["output_type"] == "stream":
+            within.stream(output["name"], joined(output["text"]))
+        else:
+            within.display(output)
+    kept = _size([entry.output for entry in within.entries(complete=True)])
+    return limit if kept >= size else max(limit, 2 * size)
+
+
+def _size(outputs: Sequence[Output]) -> int:
+    return len(json.dumps(outputs))

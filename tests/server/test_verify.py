@@ -59,6 +59,7 @@ async def test_the_route_reports_cell_by_cell(
     new = "stdout: goes on with `x is 1`"
     assert answer.body == {
         "ok": False,
+        "runs": 2,
         "cells": [
             {"cell_id": "b2", "status": "same", "why": never},
             {"cell_id": "c3", "status": "differs", "why": new},

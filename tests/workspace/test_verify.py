@@ -115,7 +115,8 @@ async def test_each_cell_is_the_same_or_says_what_differs(desk: Desk) -> None:
         new_code_cell(" "),
     )
     done = await desk.verify()
-    assert statuses(done) == ["differs", "same", "same", "same"]
+    assert statuses(done) == ["differs", "close", "same", "same"]
+    assert done.cells[1].why == "was `0.66667`, is now `0.6666666666666666`"
     assert done.cells[0].why == "stdout: was `x is 1`, is now `x is 2`"
     assert "nothing to compare" in done.cells[3].why
     assert not done.ok
@@ -192,16 +193,86 @@ async def test_what_nbclient_stored_of_volatile_code_is_the_same_again(desk: Des
     assert "image/png" in stored[9].outputs[-1].data
     done = await desk.verify()
     assert [(v.cell.source, v.why) for v in done.cells if v.status != "same"] == []
+    told = [number for number, verdict in enumerate(done.cells) if verdict.not_compared]
+    assert told == [1, 2, 3, 5, 6, 8, 9]
     now = [verdict.outputs for verdict in done.cells]
     assert now[1][0]["text"] != stored[1].outputs[0].text, "it is volatile"
 
 
-async def test_chance_without_a_seed_differs(desk: Desk) -> None:
-    draw = "import random\n[random.random() for _ in range(3)]"
+async def test_what_differs_between_two_fresh_runs_is_said_and_does_not_count(desk: Desk) -> None:
+    draw = "import random\nprint('of three', [random.random() for _ in range(3)])"
     desk.write(new_code_cell(draw), new_code_cell("random.seed(7)\nrandom.random()"))
     client = NotebookClient(nbformat.read(desk.file, as_version=4), kernel_name="python3")
     nbformat.write(await client.async_execute(), desk.file)
-    assert statuses(await desk.verify()) == ["differs", "same"]
+    done = await desk.verify()
+    assert statuses(done) == ["same", "same"]
+    assert done.runs == 2
+    assert done.ok
+    assert done.cells[0].not_compared.startswith("What each run makes anew: `of three [0.")
+    assert done.describe()["cells"][0]["not_compared"] == done.cells[0].not_compared
+    assert "not_compared" not in done.describe()["cells"][1]
+    told = (await desk.verify_by_tool()).text
+    assert told.startswith("All 2 code cells run and show the same (in a fresh `python3` kernel, ")
+    assert "[1 code c0 In[1]] not compared: What each run makes anew: `of three" in told
+
+
+async def test_where_all_is_the_same_it_runs_once(desk: Desk) -> None:
+    begun: list[str] = []
+
+    async def begins(cell: Any) -> None:
+        begun.append(cell.id)
+
+    desk.write(
+        ran("print(1)", printed("1\n")),
+        ran("object()", new_output("display_data", {"text/plain": "<object at 0x7f12>"})),
+    )
+    done = await desk.verify(begins)
+    assert (done.runs, done.ok, begun) == (1, True, ["c0", "c1"])
+
+
+async def test_the_second_run_ends_with_the_last_cell_that_is_not_the_same(desk: Desk) -> None:
+    desk.write(
+        ran("print(1)", printed("1\n")),
+        ran("print(2)", printed("3\n")),
+        ran("print(3)", printed("3\n")),
+    )
+    begun: list[str] = []
+
+    async def begins(cell: Any) -> None:
+        begun.append(cell.id)
+
+    assert statuses(await desk.verify(begins)) == ["same", "differs", "same"]
+    assert begun == ["c0", "c1", "c2", "c0", "c1"]
+    assert desk.kernels() == []
+
+
+async def test_a_second_run_that_fails_leaves_every_difference_counting(desk: Desk) -> None:
+    desk.write(
+        ran("import os\nos.mkdir('made')"),
+        ran("print(id(object()))", printed("1\n")),
+    )
+    assert statuses(await desk.verify()) == ["same", "differs"]
+
+
+async def test_what_is_stored_beyond_our_limit_is_held_against_as_much(desk: Desk) -> None:
+    large = "print('x' * 5_000)"
+    runs = Runs(output_limit=1_000)
+    desk.work = replace(desk.work, services=replace(desk.work.services, runs=runs))
+    desk.write(
+        ran(large, printed("x" * 5_000 + "\n")),
+        ran("display({'text/html': '<b>' + 'y' * 5_000}, raw=True)"),
+    )
+    async with desk.work.lease(PATH) as nb:
+        assert await (await nb.run("c1")).wait(60)
+        assert await (await nb.run("c0")).wait(60)
+    done = await desk.verify()
+    assert [(each.status, each.why) for each in done.cells] == [("same", "")] * 2, "ours"
+    content = nbformat.read(desk.file, as_version=4)
+    assert "characters ...]" in content.cells[0].outputs[0].text + str(content.cells[0].outputs)
+    client = NotebookClient(content, kernel_name="python3")
+    nbformat.write(await client.async_execute(), desk.file)
+    done = await desk.verify()
+    assert [(each.status, each.why) for each in done.cells] == [("same", "")] * 2, "nbclient's"
 
 
 async def test_after_an_error_the_cells_that_follow_are_skipped(desk: Desk) -> None:
@@ -365,7 +436,7 @@ async def test_the_model_is_told_which_cells_differ_and_why(desk: Desk) -> None:
     assert failed == "[2 code c1 In[1]] error: ZeroDivisionError: division by zero"
     assert any("return 1 / 0" in frame for frame in frames)
     assert skipped == "Skipped `c2`, `c3`: An earlier cell failed (`c1`)."
-    assert told == ["c0", "c1"]
+    assert told == ["c0", "c1", "c0"], "once more where it differs"
     assert len(result.text) < 1_500
 
 

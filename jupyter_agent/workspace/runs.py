@@ -125,6 +125,10 @@ class Run:
         self._cell.followers.append(follower)
         return lambda: self._cell.followers.remove(follower)
 
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called once it has ended, however that was."""
+        self._task.add_done_callback(lambda _: callback())
+
     async def news(self, seconds: float) -> AsyncIterator[None]:
         """Yields when there is something new, until the end of the run or of the seconds.
 

@@ -573,6 +573,13 @@ class Lease:
             timeout=timeout,
             trust=self.work.approved is not None,
         )
+        executions = self.work.services.executions
+
+        def remember() -> None:
+            if run.started is not None and run.execution_count is not None:
+                executions.ran(run.notebook_path, cell, run.execution_count)
+
+        run.when_ended(remember)
         self._forget()
         return run
 

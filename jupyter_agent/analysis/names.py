@@ -169,6 +169,31 @@ def _is_pure_call(function: ast.expr) -> bool:
     return isinstance(function, ast.Name) and function.id in _PURE_CALLS
 
 
+@lru_cache(maxsize=4096)
+def made_of(source: str, name: str) -> str:
+    """The statements of a cell's code from which this name of it follows, as one text.
+
+    The same text means that an edit left the name alone. Statements that only call something may
+    do anything, so they are part of every name; all of the code is, where it has magics.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+    wanted, parts = {name}, list[str]()
+    for statement in reversed(tree.body):
+        finder = _Finder()
+        finder.visit(statement)
+        names = finder.names
+        sets = names.defined | names.imported.keys()
+        later = set().union(*names.later.values())
+        acts = isinstance(statement, ast.Expr) and not _is_pure(statement)
+        if acts or names.anything or wanted & (sets | later):
+            wanted |= names.used.union(names.called, *names.deferred.values())
+            parts.append(ast.dump(statement))
+    return "\n".join(parts)
+
+
 def with_deferred(used: Iterable[str], deferred: Mapping[str, set[str]]) -> set[str]:
     """Also what the functions among the names need, and those that they call."""
     every: set[str] = set()
@@ -269,9 +294,10 @@ class _Finder(ast.NodeVisitor):
                 self._repeat(iterator)
 
     def _repeat(self, target: ast.expr) -> None:
-        name = _base(target)
-        if name is not None and not self._scopes and name in self.names.defined:
-            self.names.repeating.add(name)
+        each = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+        names = set(filter(None, map(_base, each)))
+        if not self._scopes:
+            self.names.repeating |= names & self.names.defined
 
     def visit_Delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -430,15 +456,29 @@ class _Finder(ast.NodeVisitor):
 
 
 def _base(target: ast.expr) -> str | None:
-    """`df` of `df["x"].y`."""
-    while isinstance(target, ast.Subscript | ast.Attribute | ast.Starred):
-        target = target.value
+    """`df` of `df["x"].y` and `d.setdefault("x", []).y`."""
+    while True:
+        if isinstance(target, ast.Subscript | ast.Attribute | ast.Starred):
+            target = target.value
+        elif (
+            isinstance(target, ast.Call)
+            and isinstance(target.func, ast.Attribute)
+            and target.func.attr in ("setdefault", "get")
+        ):
+            target = target.func.value
+        else:
+            break
     return target.id if isinstance(target, ast.Name) else None
 
 
 def _grows(target: ast.expr, value: ast.expr) -> bool:
     """`x = x + 1`, `x = [*x, 1]`, `x = x[1:]`, `df["a"] = df["a"] * 2`: no longer what it was."""
     wanted = ast.unparse(target)
+    if isinstance(target, ast.Tuple | ast.List):  # `a, b = b, a`
+        return any(
+            isinstance(part, ast.Name) and any(_base(each) == part.id for each in target.elts)
+            for part in ast.walk(value)
+        )
     if isinstance(target, ast.Name):
         parts: list[ast.AST] = [value]
         while parts:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from jupyter_agent.analysis.names import Names, names_of, with_deferred
+from jupyter_agent.analysis.names import Names, made_of, names_of, with_deferred
 from jupyter_agent.document.cell import Cell
 
 _NOTEBOOKS = 200
@@ -45,10 +45,11 @@ class RecordedExecution:
 
     order: int
     """The higher, the later."""
-    changed: int
-    """The order of its last run that may have set something else than the one before."""
+    changed: Mapping[str, int]
+    """Name -> the order of its last run that may have set it to something else than before."""
     count: int | None
     meaning: str
+    source: str
     sources: Mapping[str, Setter]
     """Name -> what had set it last."""
 
@@ -230,21 +231,36 @@ class _Seen:
                 for name, setter in sources.items()
             }
         self.order += 1
-        again = (
+        same = (
             former is not None
             and names.pure
-            and former.meaning == names.meaning
             and former.sources == sources
             and not self._changed_since(former.order, sources)
         )
-        changed = former.changed if former is not None and again else self.order
+        changed = {
+            name: former.changed.get(name, self.order)
+            if former is not None and same and _same(name, former.source, cell.source)
+            else self.order
+            for name in self.flow.defined(names).union(names.imported, ["_"])
+        }
         self.executions[cell.id] = RecordedExecution(
-            self.order, changed, count, names.meaning, sources
+            self.order, changed, count, names.meaning, cell.source, sources
         )
 
     def _changed_since(self, order: int, sources: Mapping[str, Setter]) -> bool:
-        executions = (self.executions.get(setter.cell_id) for setter in sources.values())
-        return any(each is None or each.changed > order for each in executions)
+        """Whether one of these names was set to something else after that."""
+        for name, setter in sources.items():
+            execution = self.executions.get(setter.cell_id)
+            if execution is None or execution.changed.get(name, execution.order) > order:
+                return True
+        return False
+
+
+def _same(name: str, before: str, now: str) -> bool:
+    """Whether two texts of a cell make the same of a name."""
+    if before == now or names_of(before).meaning == names_of(now).meaning:
+        return True
+    return name != "_" and made_of(before, name) == made_of(now, name)
 
 
 def _parse(cells: Sequence[Cell], language: str) -> None:
@@ -254,10 +270,6 @@ def _parse(cells: Sequence[Cell], language: str) -> None:
             names_of(cell.source)
 
 
-def _meaning(cell: Cell, language: str) -> str:
-    return names_of(cell.source).meaning if language == "python" else cell.source
-
-
 def _by_names(
     ran: Sequence[tuple[Cell, RecordedExecution]],
     by_id: Mapping[str, Cell],
@@ -265,16 +277,18 @@ def _by_names(
     expected: Mapping[str, Mapping[str, Setter]],
 ) -> dict[str, str]:
     stale: dict[str, str] = {}
+    spoiled: set[str] = set()
+    """Those whose names follow from something else than they would in order."""
     for cell, own in ran:
-        if own.meaning != _meaning(cell, "python"):
-            stale[cell.id] = _EDITED
-            continue
         now = expected[cell.id]
         for name in sorted(own.sources.keys() | now.keys()):
-            why = _reason(name, cell.id, own, now.get(name), by_id, executions, stale)
+            why = _reason(name, cell.id, own, now.get(name), by_id, executions, spoiled)
             if why:
                 stale[cell.id] = why
+                spoiled.add(cell.id)
                 break
+        if own.meaning != names_of(cell.source).meaning:
+            stale[cell.id] = _EDITED
     return stale
 
 
@@ -285,7 +299,7 @@ def _reason(
     setter: Setter | None,
     by_id: Mapping[str, Cell],
     executions: Mapping[str, RecordedExecution],
-    stale: Mapping[str, str],
+    spoiled: Collection[str],
 ) -> str | None:
     former = own.sources.get(name)
     if setter == _ANYWHERE or (setter is None and former == _ANYWHERE):
@@ -300,11 +314,11 @@ def _reason(
     execution = executions.get(above)
     if execution is None:
         return f"It uses `{name}`, but cell `{above}`, which sets it, has not run."
-    if execution.changed > own.order:
+    if execution.changed.get(name, execution.order) > own.order:
         return f"It uses `{name}`, which cell `{above}` set again later."
-    if execution.meaning != _meaning(by_id[above], "python"):
+    if not _same(name, execution.source, by_id[above].source):
         return f"It uses `{name}` of cell `{above}`, which was edited and has not run since."
-    if above in stale:
+    if above in spoiled:
         return f"It uses `{name}` of cell `{above}`, which is stale."
     if former == _ANYWHERE:
         return None

@@ -44,6 +44,9 @@ CASES: dict[str, tuple[Sequence[str], Sequence[Step]]] = {
     "deleted cell of no use": (["x = 1", "y = 2", "x"], ["a", "b", "c", ("b", None)]),
     "star import again": (["from math import *", "sqrt(4)"], ["a", "b", "a"]),
     "%time of what it uses, in order": (["q = 4", "w = %time q\nw = q\nw"], ["a", "b"]),
+    "edit beside what is used": (["x = 1\ny = 2", "x"], ["a", "b", ("a", "x = 1\ny = 3")]),
+    "edit beside it, run": (["x = 1\ny = 2", "x"], ["a", "b", ("a", "x = 1\ny = 3"), "a"]),
+    "comment at a call": (["x = abs(hash(1))", "x"], ["a", "b", ("a", "x = abs(hash(1))  # so")]),
     # -- edits and what follows
     "edited": (["x = 1", "x"], ["a", "b", ("a", "x = 2")]),
     "edited and run": (["x = 1", "x"], ["a", "b", ("a", "x = 2"), "a"]),
@@ -121,6 +124,12 @@ CASES: dict[str, tuple[Sequence[str], Sequence[Step]]] = {
     "item doubled": (["d = {'k': 1}", "d['k'] = d['k'] * 2", "d"], [*"abbc"]),
     "iterator": (["it = iter([1, 2, 3])", "next(it)"], [*"abb"]),
     "cut": (["xs = [1, 2, 3]", "xs = xs[1:]", "xs"], [*"abbc"]),
+    "swapped": (["a1 = 1", "b1 = 2", "a1, b1 = b1, a1", "(a1, b1)"], [*"abccd"]),
+    "appended to an entry": (["d = {}", "d.setdefault('k', []).append(1)", "d"], [*"abbc"]),
+    "seed beside what is drawn": (
+        ["import random", "random.seed(1)\nx = random.random()", "x"],
+        ["a", "b", "c", ("b", "random.seed(2)\nx = random.random()")],
+    ),
     # -- names that are hidden somewhere
     "%%capture": (
         ["%%capture out\nprint(1)", "out.stdout"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import keyword
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.analysis.compare import compare
+from jupyter_agent.document.carrier import Saved
 from jupyter_agent.document.cell import Cell, Output, metadata_text
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import OutputList
-from jupyter_agent.errors import Conflict, KernelUnavailable
+from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
+from jupyter_agent.kernel.outputs import Discarded
 from jupyter_agent.text.outputs import joined
 from jupyter_agent.workspace.workspace import Lease, Services
 
@@ -28,6 +31,11 @@ RAISES = "raises-exception"
 _NOTES = 1_000
 """Characters that outputs take beyond their limit to say what was left out."""
 
+INJECTED = "injected-parameters"
+"""Tag of the cell in which papermill left those of an earlier run."""
+PARAMETERS = "parameters"
+"""Tag of the cell after which given parameters are set, as papermill does."""
+
 CellStatus: TypeAlias = Literal["same", "close", "differs", "error", "skipped"]
 
 
@@ -37,6 +45,7 @@ class Plan:
 
     notebook: Notebook
     kernel_name: str
+    language: str
     cells: Sequence[Cell]
     """The code cells that have code, in their order."""
 
@@ -105,11 +114,16 @@ async def plan(nb: Lease) -> Plan:
     named = metadata_text(nb.notebook.known_metadata, "kernelspec", "name")
     spec = await nb.work.services.kernels.kernelspec(running.name if running else named)
     code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
-    return Plan(notebook=nb.notebook, kernel_name=spec["name"], cells=code)
+    return Plan(
+        notebook=nb.notebook, kernel_name=spec["name"], language=spec["language"], cells=code
+    )
 
 
 async def verify(
-    nb: Lease, begins: Callable[[Cell], Awaitable[None]] | None = None
+    nb: Lease,
+    begins: Callable[[Cell], Awaitable[None]] | None = None,
+    *,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Verification:
     """Run a copy of the notebook from the top in a fresh kernel, and compare what it shows.
 
@@ -119,10 +133,13 @@ async def verify(
     The user's kernel, document and file are not touched; what the code itself does outside of the
     kernel is done. After an error, or when the time is up (`Services.verify_seconds` for all cells
     together), the cells that follow are skipped. Cancelling it interrupts and ends the kernel.
-    `begins` is called before each cell. Raises KernelUnavailable, and Conflict where it is not
-    what a person has seen and allowed.
+    `begins` is called before each cell. `parameters` are set after the cell that is tagged
+    `parameters`, in place of those of an earlier run, or before the first cell, as papermill does.
+    Raises KernelUnavailable, InvalidInput for parameters that cannot be set, and Conflict where it
+    is not what a person has seen and allowed.
     """
     work, planned = nb.work, await plan(nb)
+    assignments = _assignments(parameters or {}, planned.language)
     if work.approved and dict(work.approved) != planned.versions:
         raise Conflict(
             "Cells changed since this was allowed, so nothing was run. Call again "
@@ -130,14 +147,16 @@ async def verify(
         )
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began = time.monotonic()
-    first = await _rerun(work.services, planned, planned.runs, began, begins)
+    first = await _rerun(work.services, planned, planned.runs, assignments, began, begins)
     cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
     doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
     if doubtful:
         until = planned.runs.index(doubtful[-1]) + 1
         second: _Rerun | None = None
         with suppress(KernelUnavailable):
-            second = await _rerun(work.services, planned, planned.runs[:until], began, begins)
+            second = await _rerun(
+                work.services, planned, planned.runs[:until], assignments, began, begins
+            )
         cells = await asyncio.to_thread(first.verdicts, second)
     return Verification(
         path=planned.notebook.path,
@@ -152,13 +171,14 @@ async def _rerun(
     services: Services,
     planned: Plan,
     cells: Sequence[Cell],
+    assignments: str,
     began: float,
     begins: Callable[[Cell], Awaitable[None]] | None,
 ) -> _Rerun:
     async with services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
         await kernel.connect()
         limit = services.runs.output_limit
-        rerun = _Rerun(kernel, planned, services.verify_seconds, began, limit)
+        rerun = _Rerun(kernel, planned, assignments, services.verify_seconds, began, limit)
         await rerun.run(cells, begins)
         return rerun
 
@@ -186,10 +206,17 @@ class _Rerun:
     """The cells of a copy, one after the other in one kernel."""
 
     def __init__(
-        self, kernel: Kernel, planned: Plan, seconds: float, began: float, limit: int
+        self,
+        kernel: Kernel,
+        planned: Plan,
+        assignments: str,
+        seconds: float,
+        began: float,
+        limit: int,
     ) -> None:
         self._kernel = kernel
         self._planned = planned
+        self._assignments = assignments
         self._seconds = seconds
         self._until = began + seconds
         self._limit = limit
@@ -201,6 +228,9 @@ class _Rerun:
         self, cells: Sequence[Cell], begins: Callable[[Cell], Awaitable[None]] | None
     ) -> None:
         """Run them; what they showed is compared at the end, as later cells may still change it."""
+        tags = {tag for cell in self._planned.runs for tag in cell.tags}
+        if self._assignments and not tags & {PARAMETERS, INJECTED}:
+            await self._set_parameters(self._seconds)
         for cell in cells:
             left = self._until - time.monotonic()
             if left <= 0:
@@ -211,10 +241,20 @@ class _Rerun:
                 await begins(cell)
             limit = await asyncio.to_thread(_room, cell.outputs, self._limit)
             shown = _Shown([earlier for earlier, _ in self._ran.values()], limit)
-            reply = await self._kernel.execute(cell.source, shown, timeout=left)
+            source = cell.source
+            if self._assignments and cell.injected:
+                source = self._assignments
+            reply = await self._kernel.execute(source, shown, timeout=left)
+            if self._assignments and PARAMETERS in cell.tags and INJECTED not in tags:
+                await self._set_parameters(left)
             self._ran[cell.id] = shown, reply
             if reply.status != "ok" and not _may_fail(cell, reply):
                 self._halted = f"An earlier cell failed (`{cell.id}`)."
+
+    async def _set_parameters(self, seconds: float) -> None:
+        reply = await self._kernel.execute(self._assignments, Discarded(), timeout=seconds)
+        if reply.error is not None:
+            raise InvalidInput(f"The parameters could not be set: {reply.error['evalue']}.")
 
     def verdicts(self, second: _Rerun | None = None) -> list[CellVerdict]:
         """What became of each cell, held against one more run of them where there was one."""
@@ -259,6 +299,50 @@ class _Rerun:
         if reply.error is not None:
             return f"{reply.error['ename']}: {reply.error['evalue']}"
         return reply.note or f"The code ended as {reply.status}."
+
+
+def _assignments(parameters: Mapping[str, Any], language: str) -> str:
+    """Code that sets them. Raises InvalidInput for names that are none, and other languages."""
+    if parameters and language != "python":
+        raise InvalidInput(f"Parameters are set in Python, and this notebook is in {language}.")
+    for name in parameters:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise InvalidInput(f"A parameter needs the name of a Python variable, not {name!r}.")
+    return "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+
+
+async def update(nb: Lease, done: Verification) -> Saved:
+    """Write what the cells showed into the notebook, numbered from 1 as in that run, and save it.
+
+    Raises Conflict where a cell failed, was changed since or runs now: nothing is written then.
+    """
+    if any(verdict.status == "error" for verdict in done.cells):
+        raise Conflict("A cell failed, so no outputs were written. Mend it and verify again.")
+    now = {cell.id: cell for cell in await nb.take()}
+    ran = [verdict for verdict in done.cells if verdict.status != "skipped"]
+    for verdict in ran:
+        cell = now.get(verdict.cell.id)
+        if cell is None or cell.version != verdict.cell.version or cell.running:
+            raise Conflict(
+                f"Cell `{verdict.cell.id}` changed or ran meanwhile, so no outputs were written. "
+                "Verify again."
+            )
+    limit = nb.work.services.runs.output_limit
+    for count, verdict in enumerate(ran, start=1):
+        writer = nb.notebook.outputs(verdict.cell.id, limit=_room(verdict.outputs, limit))
+        writer.start()
+        for output in verdict.outputs:
+            if output["output_type"] == "stream":
+                writer.stream(output["name"], joined(output["text"]))
+            else:
+                writer.display(_numbered(output, count))
+        writer.finish(count)
+    await nb.release()
+    return await nb.notebook.save()
+
+
+def _numbered(output: Output, count: int) -> Output:
+    return {**output, "execution_count": count} if "execution_count" in output else output
 
 
 def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:

@@ -69,6 +69,25 @@ async def test_the_route_reports_cell_by_cell(
     assert kernels(agent) == []
 
 
+async def test_the_route_writes_fresh_outputs_or_takes_parameters(
+    call: Call, agent: JupyterAgent, notebook: Path
+) -> None:
+    rewrite(notebook, "x = 3")
+    before = notebook.read_bytes()
+    both = await call(
+        "POST", "notebooks", PATH, "verify", body={"update": True, "parameters": {"x": 1}}
+    )
+    assert (both.status, both.body["reason"]) == (400, "invalid_input")
+    answer = await call("POST", "notebooks", PATH, "verify", body={"parameters": {"y": 1}})
+    assert (answer.status, notebook.read_bytes()) == (200, before)
+    answer = await call("POST", "notebooks", PATH, "verify", body={"update": True})
+    assert (answer.body["updated"], answer.body["saved"]) == (True, True)
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert [cell.get("execution_count") for cell in cells[1:3]] == [1, 2]
+    assert cells[2].outputs[0].text == "x is 3\n"
+    assert kernels(agent) == []
+
+
 async def test_a_client_that_goes_away_stops_it(
     call: Call,
     agent: JupyterAgent,

@@ -17,14 +17,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
+from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.verify import Verification, plan, verify
+from jupyter_agent.workspace.verify import Verification, plan, update, verify
 from jupyter_agent.workspace.workspace import Services, Workspace
 from tests.notebook.browser import Tab
 
@@ -273,6 +273,73 @@ async def test_what_is_stored_beyond_our_limit_is_held_against_as_much(desk: Des
     nbformat.write(await client.async_execute(), desk.file)
     done = await desk.verify()
     assert [(each.status, each.why) for each in done.cells] == [("same", "")] * 2, "nbclient's"
+
+
+async def test_parameters_are_set_where_papermill_sets_them(desk: Desk) -> None:
+    desk.write(
+        ran("print('first')", printed("first\n")),
+        ran("n, word = 1, 'a'", tags=("parameters",)),
+        ran("print(n, word)", printed("2 None\n")),
+    )
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb, parameters={"n": 2, "word": None})
+    assert statuses(done) == ["same", "same", "same"]
+    desk.write(
+        ran("n = 1", tags=("parameters",)),
+        ran("n = 5", tags=("injected-parameters",)),
+        ran("print(n)", printed("5\n")),
+    )
+    async with desk.work.lease(PATH) as nb:
+        assert statuses(await verify(nb)) == ["same"] * 3
+        done = await verify(nb, parameters={"n": 7})
+    assert done.cells[2].why == "stdout: was `5`, is now `7`"
+    desk.write(ran("print(n)", printed("[1, {'a': True}]\n")))
+    async with desk.work.lease(PATH) as nb:
+        assert (await verify(nb, parameters={"n": [1, {"a": True}]})).ok
+        for name in ("import os; n", "class", ""):
+            with pytest.raises(InvalidInput, match="name of a Python variable"):
+                await verify(nb, parameters={name: 1})
+        with pytest.raises(InvalidInput, match="could not be set: name 'nan' is not defined"):
+            await verify(nb, parameters={"n": float("nan")})
+    assert desk.kernels() == []
+
+
+async def test_fresh_outputs_are_written_if_that_is_wanted(desk: Desk) -> None:
+    desk.write(
+        ran("x = 2\nprint(x)", printed("1\n"), count=8),
+        ran("left", tags=("skip-execution",), count=7),
+        ran("x * 2", count=3),
+    )
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb)
+        assert statuses(done) == ["differs", "skipped", "differs"]
+        assert (await update(nb, done)).saved
+    cells = nbformat.read(desk.file, as_version=4).cells
+    assert [cell.execution_count for cell in cells] == [1, 7, 2]
+    assert cells[0].outputs[0].text == "2\n"
+    assert cells[2].outputs[0].data["text/plain"] == "4"
+    assert cells[2].outputs[0].execution_count == 2
+    again = await desk.verify()
+    assert (again.ok, again.runs) == (True, 1)
+
+
+async def test_outputs_are_not_written_over_what_failed_or_changed(desk: Desk) -> None:
+    desk.write(ran("print(1)", printed("0\n")), ran("1 / 0"))
+    before = desk.file.read_bytes()
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb)
+        with pytest.raises(Conflict, match="A cell failed"):
+            await update(nb, done)
+    assert desk.file.read_bytes() == before
+    desk.write(ran("print(1)", printed("0\n")))
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb)
+    desk.write(ran("print(5)", printed("0\n")))
+    before = desk.file.read_bytes()
+    async with desk.work.lease(PATH) as nb:
+        with pytest.raises(Conflict, match="`c0` changed or ran meanwhile"):
+            await update(nb, done)
+    assert desk.file.read_bytes() == before
 
 
 async def test_after_an_error_the_cells_that_follow_are_skipped(desk: Desk) -> None:

@@ -102,8 +102,7 @@ def _names_of(source: str) -> Names:
             before = f"{captured[1]} = None\n" if captured else ""
         elif magic[1] == "timeit":
             before = re.sub(r"^(?:-\w *\d*(?:\s+|$))*", "", line) + "\n"
-    timed = _TIMED_MAGIC.sub(r"\1", body)
-    plain = _LINE_MAGIC.sub(_read_magic, _ASSIGNED_MAGIC.sub(_read_magic, timed))
+    plain = without_magics(body)
     for text in (body, plain, before + plain):
         if text == body and before:
             continue
@@ -119,6 +118,12 @@ def _names_of(source: str) -> Names:
                 names.meaning = sha1(ast.dump(tree).encode(errors="replace")).hexdigest()
             return names
     return Names()
+
+
+def without_magics(source: str) -> str:
+    """Python in which lines for magics and commands only use the names that they are given."""
+    timed = _TIMED_MAGIC.sub(r"\1", re.sub(r"^\s*%%(?:time|timeit|capture|prun)\b.*", "", source))
+    return _LINE_MAGIC.sub(_read_magic, _ASSIGNED_MAGIC.sub(_read_magic, timed))
 
 
 def _read_magic(found: re.Match[str]) -> str:

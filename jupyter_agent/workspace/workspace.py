@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from jupyter_agent.analysis.jobs import clusters
 from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks, WhileAway
 from jupyter_agent.document.carrier import Place
@@ -437,6 +438,14 @@ class Lease:
             cell, source=source, base=base, old_string=old_string, new_string=new_string
         )
         return cell, text
+
+    async def clusters(self, code: Iterable[str]) -> tuple[str, ...]:
+        """Systems such as Dask or Spark on which this code may start work, as its text shows."""
+        if await self._language() != "python":
+            return ()
+        sources = [cell.source for cell in await self.read() if cell.type == "code"]
+        code = list(code)
+        return await asyncio.to_thread(clusters, code, [*sources, *code])
 
     async def code_cells(self, cell_ids: Sequence[str] | None) -> list[Cell]:
         """The named cells, or all code cells that have code, in the order of the notebook."""

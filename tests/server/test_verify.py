@@ -145,6 +145,7 @@ async def test_a_person_sees_every_cell_that_would_run(
         {"cell_id": "c3", "code": "print('x is', x)"},
     ]
     assert approval["code"] == "x = 1\n\nprint('x is', x)"
+    assert "clusters" not in approval
     assert kernels(agent) == []
     answers = {"approvals": [{"id": approval["id"], "approved": True}], "wait": 60}
     done = (await call("POST", "chat", "talk", "approvals", body=answers)).body
@@ -152,6 +153,17 @@ async def test_a_person_sees_every_cell_that_would_run(
     told = json.dumps(fake.requests[1]["messages"][-1])
     assert "All 2 code cells run and show the same" in told
     assert kernels(agent) == []
+
+
+@pytest.mark.parametrize("tool", ["verify_notebook", "run_cell"])
+async def test_the_question_says_that_code_starts_a_cluster_job(
+    call: Call, notebook: Path, replies: list[FakeReply], tool: str
+) -> None:
+    rewrite(notebook, "import dask\ndask.delayed(sum)([1, 2]).compute()")
+    replies += [[calls(tool, **({"cell_id": "b2"} if tool == "run_cell" else {}))]]
+    body = ask("Does it work?", mode="edit", stream=False)
+    (approval,) = (await call("POST", "chat", body=body)).body["approvals"]
+    assert approval["clusters"] == ["Dask"]
 
 
 async def test_stop_ends_the_code_and_its_kernel(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import hashlib
 import json
 import keyword
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.analysis.compare import compare
+from jupyter_agent.analysis.names import names_of
 from jupyter_agent.document.carrier import Saved
 from jupyter_agent.document.cell import Cell, Output, metadata_text
 from jupyter_agent.document.notebook import Notebook
@@ -28,6 +32,13 @@ SKIP = "skip-execution"
 RAISES = "raises-exception"
 """Tag of cells that may fail, as nbclient has it: their error is an output to compare."""
 
+_VERSIONS = (
+    "(lambda modules: {{name: version for name in {!r} for version in "
+    "[vars(modules.get(name, object)).get('__version__')] if type(version) is str}})"
+    "(__import__('sys').modules)"
+)
+_LOOK_S = 5.0
+"""Seconds that a look at the versions may take."""
 _NOTES = 1_000
 """Characters that outputs take beyond their limit to say what was left out."""
 
@@ -88,6 +99,18 @@ class Verification:
     seconds: float
     runs: int
     """How many fresh kernels it took: two where something differed."""
+    at: datetime
+    """When it began."""
+    packages: Mapping[str, str]
+    """Name -> version of what the cells import, as far as their modules tell; Python only."""
+
+    @property
+    def code_hash(self) -> str:
+        """SHA-256 of the code of all cells in their order, hexadecimal: the same means that what
+        was verified is what is there.
+        """
+        sources = json.dumps([verdict.cell.source for verdict in self.cells])
+        return hashlib.sha256(sources.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def ok(self) -> bool:
@@ -104,6 +127,10 @@ class Verification:
             "cells": [verdict.describe() for verdict in self.cells],
             "seconds": round(self.seconds, 3),
             "runs": self.runs,
+            "at": self.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "kernel": self.kernel_name,
+            "packages": dict(self.packages),
+            "hash": self.code_hash,
         }
 
 
@@ -146,8 +173,9 @@ async def verify(
             "to request approval."
         )
     await work.need(("execute", "kernels"), ("write", "kernels"))
-    began = time.monotonic()
-    first = await _rerun(work.services, planned, planned.runs, assignments, began, begins)
+    began, at = time.monotonic(), datetime.now(UTC)
+    seconds = work.services.verify_seconds
+    first = await _rerun(work.services, planned, planned.runs, assignments, seconds, begins)
     cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
     doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
     if doubtful:
@@ -155,7 +183,12 @@ async def verify(
         second: _Rerun | None = None
         with suppress(KernelUnavailable):
             second = await _rerun(
-                work.services, planned, planned.runs[:until], assignments, began, begins
+                work.services,
+                planned,
+                planned.runs[:until],
+                assignments,
+                seconds - first.spent,
+                begins,
             )
         cells = await asyncio.to_thread(first.verdicts, second)
     return Verification(
@@ -164,6 +197,8 @@ async def verify(
         cells=cells,
         seconds=time.monotonic() - began,
         runs=2 if doubtful else 1,
+        at=at,
+        packages=first.packages,
     )
 
 
@@ -172,14 +207,15 @@ async def _rerun(
     planned: Plan,
     cells: Sequence[Cell],
     assignments: str,
-    began: float,
+    seconds: float,
     begins: Callable[[Cell], Awaitable[None]] | None,
 ) -> _Rerun:
     async with services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
         await kernel.connect()
         limit = services.runs.output_limit
-        rerun = _Rerun(kernel, planned, assignments, services.verify_seconds, began, limit)
+        rerun = _Rerun(kernel, planned, assignments, seconds, services.verify_seconds, limit)
         await rerun.run(cells, begins)
+        await rerun.look_at_packages()
         return rerun
 
 
@@ -210,29 +246,44 @@ class _Rerun:
         kernel: Kernel,
         planned: Plan,
         assignments: str,
+        left: float,
         seconds: float,
-        began: float,
         limit: int,
     ) -> None:
         self._kernel = kernel
         self._planned = planned
         self._assignments = assignments
         self._seconds = seconds
-        self._until = began + seconds
+        self._left = left
+        self.spent = 0.0
+        """Seconds that the cells took."""
         self._limit = limit
         self._ran: dict[str, tuple[_Shown, ExecutionReply]] = {}
         self._halted = ""
         """Why the cells that follow are skipped."""
+        self.packages: Mapping[str, str] = {}
 
     async def run(
         self, cells: Sequence[Cell], begins: Callable[[Cell], Awaitable[None]] | None
     ) -> None:
         """Run them; what they showed is compared at the end, as later cells may still change it."""
+        began = time.monotonic()
+        try:
+            await self._run(cells, begins, began + self._left)
+        finally:
+            self.spent = time.monotonic() - began
+
+    async def _run(
+        self,
+        cells: Sequence[Cell],
+        begins: Callable[[Cell], Awaitable[None]] | None,
+        until: float,
+    ) -> None:
         tags = {tag for cell in self._planned.runs for tag in cell.tags}
         if self._assignments and not tags & {PARAMETERS, INJECTED}:
-            await self._set_parameters(self._seconds)
+            await self._set_parameters(self._left)
         for cell in cells:
-            left = self._until - time.monotonic()
+            left = until - time.monotonic()
             if left <= 0:
                 self._halted = self._halted or self._too_long
             if self._halted:
@@ -250,6 +301,23 @@ class _Rerun:
             self._ran[cell.id] = shown, reply
             if reply.status != "ok" and not _may_fail(cell, reply):
                 self._halted = f"An earlier cell failed (`{cell.id}`)."
+
+    async def look_at_packages(self) -> None:
+        """Learn the versions of what the cells import, without running code of theirs."""
+        if self._planned.language != "python" or self._halted:
+            return
+        imported = {
+            module.partition(":")[0].partition(".")[0]
+            for cell in self._planned.runs
+            for module in {*names_of(cell.source).imported.values(), *names_of(cell.source).stars}
+        }
+        expression = _VERSIONS.format(sorted(imported - {""}))
+        reply = await self._kernel.execute(
+            "", Discarded(), silent=True, user_expressions={"it": expression}, timeout=_LOOK_S
+        )
+        told = reply.user_expressions.get("it", {})
+        if told.get("status") == "ok":
+            self.packages = ast.literal_eval(told["data"]["text/plain"])
 
     async def _set_parameters(self, seconds: float) -> None:
         reply = await self._kernel.execute(self._assignments, Discarded(), timeout=seconds)

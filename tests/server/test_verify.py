@@ -55,6 +55,9 @@ async def test_the_route_reports_cell_by_cell(
     answer = await call("POST", "notebooks", PATH, "verify")
     assert answer.status == 200
     assert answer.body.pop("seconds") > 0
+    assert answer.body.pop("at").endswith("Z")
+    assert (answer.body.pop("kernel"), answer.body.pop("packages")) == ("python3", {})
+    assert len(answer.body.pop("hash")) == 64
     never = "It runs; it was never run before, so there is nothing to compare."
     new = "stdout: goes on with `x is 1`"
     assert answer.body == {

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
+import pandas as pd
 import pytest
 from jupyter_server.serverapp import ServerApp
 from nbclient import NotebookClient
@@ -214,6 +217,18 @@ async def test_what_differs_between_two_fresh_runs_is_said_and_does_not_count(de
     told = (await desk.verify_by_tool()).text
     assert told.startswith("All 2 code cells run and show the same (in a fresh `python3` kernel, ")
     assert "[1 code c0 In[1]] not compared: What each run makes anew: `of three" in told
+
+
+async def test_what_was_verified_can_be_told_later(desk: Desk) -> None:
+    desk.write(ran("import pandas as pd, os, no_such_thing_yet as no", tags=("raises-exception",)))
+    first = await desk.verify()
+    desk.write(ran("import pandas as pd\nfrom numpy import *"), ran("1", tags=("skip-execution",)))
+    done = await desk.verify()
+    assert done.packages == {"pandas": pd.__version__, "numpy": np.__version__}
+    assert datetime.now(UTC) - done.at < timedelta(minutes=5)
+    assert done.code_hash != first.code_hash
+    assert done.code_hash == (await desk.verify()).code_hash
+    assert done.describe()["hash"] == done.code_hash
 
 
 async def test_where_all_is_the_same_it_runs_once(desk: Desk) -> None:

@@ -58,6 +58,8 @@ class Approval:
             described["cell_type"] = self.question.cell_type
         if self.question.loads:
             described["loads"] = list(self.question.loads)
+        if self.question.clusters:
+            described["clusters"] = list(self.question.clusters)
         return described
 
     def event(self) -> ApprovalRequested:

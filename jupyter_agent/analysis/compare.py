@@ -1,98 +1,91 @@
 """Whether a cell shows the same as before: what a reader would call the same.
 
-What is compared is what the outputs say as text (notebook/output_text.py), line by line, and which
-pictures there are. Stdout, stderr and displays are compared each for themselves, as their order
-among each other depends on timing. The same are
+What differs between two fresh runs is volatile, and not compared; everything else counts. So
+`compare` takes the outputs of a second fresh run where there is one. What it did not compare it
+says in words. The same are
 
-* numbers with a fraction or an exponent within 0.1 %, or 1e-8 around zero; whole numbers exactly;
-* pictures of one kind whose width and height differ by at most 2 % (a tight layout moves by a
-  pixel when a label does), whatever they show;
-* lines that are one Python literal with the same value: a set has no order.
+* numbers within 1e-6, `close` those within 0.1 % and rounding around zero; whole numbers exactly;
+* sets, whatever their order, where they can be read; a dict in another order is `close`;
+* pictures with the same pixels (PNG), `close` those that look the same as a thumbnail; JPEG and
+  other files by their bytes;
+* figures and other JSON by value, data frames by what is in their table, and all other text line
+  by line: indentation and blank lines count, the width of gaps does not.
 
-Lines of more than 4,000 characters have to be equal.
-
-Left out of account, because each run makes them anew:
-
-* memory addresses, random UUIDs, `id()`s (whole numbers where addresses lie), process ids, ports;
-* execution counts (`In [3]`), the names of temporary files, and the folder of a source file that a
-  warning or a frame names, with its line;
-* durations (`1.2 s`, `CPU times:`, `per loop`) and lines that are progress bars;
-* a time, a date or a time stamp where the new run shows its own present: dates in data count.
+Stdout, stderr and displays are compared each for themselves, as their order among each other
+depends on timing. Three things are known to be measured without a second run: a progress meter,
+durations where the cell's code takes the time, and dates that are today's.
 """
 
 from __future__ import annotations
 
-import ast
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Any, TypeVar
 
+from jupyter_agent.analysis.pixels import Png, png
+from jupyter_agent.analysis.tokens import Token, tokens
+from jupyter_agent.analysis.values import Findings, Likeness, brief, compare_values, numbers
 from jupyter_agent.document.cell import Output
-from jupyter_agent.legible import clip
 from jupyter_agent.text.images import pixels
 from jupyter_agent.text.outputs import bundle_text, joined, plain
+from jupyter_agent.text.tables import frame_text
 
-_RELATIVE = 1e-3
-_ABSOLUTE = 1e-8
-_PICTURE = 0.02
-_PRESENT = timedelta(days=1)
-"""Time zones: a clock without one may be that far from ours."""
-_ADDRESSES = range(0x5000_0000_0000, 0x8000_0000_0000)
-"""Where programs and heap lie on 64-bit Linux and macOS, so the `id()` of an object."""
-_LONGEST = 4_000
+_LOOKS_SAME = 12
+"""Of 255: by what the fields of a thumbnail may differ where another version of the fonts or of a
+library drew the same. Found by drawing figures with matplotlib, moved by a pixel or two."""
+_BY_CHANCE = 3
+"""How much more a picture has to differ from the stored one than from one of another run."""
+_LONGEST = 1_000_000
 """Characters of a line that is looked into; a longer one has to be equal."""
-_SHOWN = 80
-"""Characters of a line in an explanation."""
-
-_PROGRESS = re.compile(
-    r"\d%\|.*\||^[^|\[]*[|\[].*\dit/s|\[[>.=]+\]|[━█▉▊▋▌▍▎▏]{3}"
-    r"|^\s*(?:CPU times:|Wall time:)|per loop \("
-)
-_UNIT = r"(?:ns|[µμu]s|ms|s|secs?|seconds?|mins|minutes?|hours?)"
-_VOLATILE = (
-    (re.compile(r"\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{8,}\b"), "<address>"),
-    (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.I), "<uuid>"),
-    # Version and variant of a random UUID stand in their places; a checksum rarely has them.
-    (re.compile(r"\b[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}\b"), "<uuid>"),
-    (re.compile(r"(?:/tmp|/var/folders)/[^\s'\"<>:,)]+|<ipython-input-[^>]*>"), "<temporary>"),
-    (
-        re.compile(
-            r"(?<![\w.~/\\-])(?:[A-Za-z]:)?[\w.~-]*[/\\](?:[^\s'\":]+[/\\])?([^\s'\":/\\]+\.py):\d+"
-        ),
-        r"\1",
-    ),
-    (re.compile(r"\b(In|Input In|Out) ?\[\d+\]"), r"\1[]"),
-    (re.compile(r"\b(pid|PID|process)([ =:]+)\d+\b"), r"\1\2<n>"),
-    (re.compile(r"\b(localhost|127\.0\.0\.1|0\.0\.0\.0):\d+"), r"\1:<n>"),
-    # `1990s` are years; everything else before a unit of time was measured.
-    (re.compile(rf"(?<![\w.])(?!\d{{4}}s)\d+(?:\.\d+)?(?:e-?\d+)? ?{_UNIT}\b"), "<duration>"),
-)
-_TIME = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-_TOKEN = re.compile(
-    rf"(?P<time>{_TIME})"
-    r"|(?P<number>(?:(?<=[\s(\[,=:{|])|^)[-+](?=[\d.])(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?(?!\.?\w)"
-    r"|(?<![\w.])(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?(?!\.?\w))"
-    r"|(?P<word>\w+|[^\w\s])"
-)
+_ALIGNED = 200
+"""Lines or tokens that are aligned where two runs have not as many; of more only what they begin
+and end with, as aligning takes their square."""
+_NOW = timedelta(hours=1)
+_T = TypeVar("_T")
 _STREAMS = ("stdout", "stderr")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_TAKES_TIME = re.compile(
+    r"(?m)^\s*%%?time(?:it)?\b|\b(?:perf_counter|process_time|monotonic|time\.time|timeit)\b"
+)
+_TIMED = re.compile(r"^(?:CPU times: |Wall time: )| per loop|\bloops? each\)")
+"""What IPython's `%time` and `%timeit` write."""
+_TAGS = re.compile(r">\s*<")
 
 
 @dataclass(frozen=True)
-class _Picture:
-    kind: str
-    size: tuple[int, int] | None
+class Comparison:
+    """What came of it."""
+
+    likeness: Likeness
+    why: str = ""
+    """The first difference, as a sentence; empty where all is the same."""
+    not_compared: str = ""
+    """In words; empty where everything was."""
 
 
-def difference(stored: Sequence[Output], fresh: Sequence[Output]) -> str | None:
-    """What is not the same in the fresh outputs, as a sentence; None where nothing is."""
+def compare(
+    stored: Sequence[Output],
+    fresh: Sequence[Output],
+    again: Sequence[Output] | None = None,
+    *,
+    source: str = "",
+) -> Comparison:
+    """What a cell with this source shows now, held against what it showed before.
+
+    `again` are its outputs in one more fresh run; without them everything counts.
+    """
+    comparing = _Comparing(source)
+    runs = (stored, fresh, fresh if again is None else again)
     for name in _STREAMS:
-        why = _text(_stream(stored, name), _stream(fresh, name))
-        if why is not None:
-            return f"{name}: {why}"
-    return _displays(_shown(stored), _shown(fresh))
+        comparing.text(*(_stream(outputs, name) for outputs in runs), at=f"{name}: ")
+    comparing.displays(*(_shown(outputs) for outputs in runs))
+    found = comparing.found
+    likeness: Likeness = "differs" if found.differs else "close" if found.close else "same"
+    return Comparison(likeness, found.differs or found.close, found.not_compared)
 
 
 def _stream(outputs: Sequence[Output], name: str) -> str:
@@ -105,32 +98,252 @@ def _shown(outputs: Sequence[Output]) -> list[Output]:
     return [output for output in outputs if output["output_type"] != "stream"]
 
 
-def _displays(stored: Sequence[Output], fresh: Sequence[Output]) -> str | None:
-    for number, (old, new) in enumerate(zip(stored, fresh, strict=False), start=1):
-        why = _display(old, new)
-        if why is not None:
-            return f"output {number}: {why}" if len(fresh) > 1 else why
-    if len(stored) > len(fresh):
-        return f"an output is missing: `{_brief(stored[len(fresh)])}`"
-    if len(fresh) > len(stored):
-        return f"a new output: `{_brief(fresh[len(stored)])}`"
-    return None
+class _Comparing:
+    """The outputs of one cell."""
+
+    def __init__(self, source: str) -> None:
+        self.found = Findings()
+        self._takes_time = bool(_TAKES_TIME.search(source))
+        self._now = datetime.now(UTC)
+
+    # -- displays
+
+    def displays(
+        self, stored: Sequence[Output], fresh: Sequence[Output], again: Sequence[Output]
+    ) -> None:
+        if len(fresh) != len(again):
+            self.found.anew(f"how many outputs there are ({len(fresh)} and {len(again)})")
+        elif len(stored) > len(fresh):
+            self.found.differ(f"an output is missing: `{_brief(stored[len(fresh)])}`")
+        elif len(fresh) > len(stored):
+            self.found.differ(f"a new output: `{_brief(fresh[len(stored)])}`")
+        for number, outputs in enumerate(zip(stored, fresh, again, strict=False), start=1):
+            self._display(*outputs, at=f"output {number}: " if len(fresh) > 1 else "")
+
+    def _display(self, old: Output, new: Output, again: Output, *, at: str) -> None:
+        if "error" in (old["output_type"], new["output_type"]):
+            self.text(_message(old), _message(new), _message(again), at=at)
+            return
+        before, now, once_more = (output.get("data", {}) for output in (old, new, again))
+        if _kinds(before) != _kinds(now):
+            if _kinds(now) != _kinds(once_more):
+                self.found.anew(f"{at}what kind of output it is")
+            else:
+                self.found.differ(f"{at}{_told(before)} before, {_told(now)} now")
+            return
+        for kind in _kinds(now):
+            values = [data.get(kind, "") for data in (before, now, once_more)]
+            self._kind(kind, *values, at=at)
+        self.text(*(_said(data) for data in (before, now, once_more)), at=at)
+
+    def _kind(self, kind: str, old: Any, new: Any, again: Any, *, at: str) -> None:
+        if kind == _WIDGET:
+            self.found.unread("the state of a widget")
+        elif kind == "image/png":
+            self._picture(*map(joined, (old, new, again)), at=at)
+        elif kind == "image/svg+xml":
+            self._page(*map(joined, (old, new, again)), at=f"{at}{kind}: ")
+        elif kind == "text/html":
+            self._html(*map(joined, (old, new, again)), at=at)
+        elif not isinstance(new, str | list) or kind.endswith("json"):
+            compare_values(old, new, again, self.found)
+        elif "".join(joined(old).split()) != "".join(joined(new).split()):
+            if joined(new) != joined(again):
+                self.found.anew(f"{kind}")
+            else:
+                self.found.differ(
+                    f"{at}{kind} is another file (it is compared by its bytes, not by its pixels)"
+                )
+
+    def _html(self, old: str, new: str, again: str, *, at: str) -> None:
+        """Pages but for data frames, whose tables are compared as text."""
+        if None in (frame_text(old), frame_text(new), frame_text(again)):
+            self._page(old, new, again, at=at)
+
+    def _page(self, old: str, new: str, again: str, *, at: str) -> None:
+        if old != new:
+            self.text(*(_TAGS.sub(">\n<", page) for page in (old, new, again)), at=at)
+
+    # -- pictures
+
+    def _picture(self, old: str, new: str, again: str, *, at: str) -> None:
+        if "".join(old.split()) == "".join(new.split()):
+            return
+        before, now = png(old), png(new)
+        if before is None or now is None:
+            if new != again:
+                self.found.anew("a picture")
+            else:
+                self.found.differ(f"{at}image/png is another file (it is compared by its bytes)")
+            return
+        if before == now:
+            return
+        if not (_near(before.width, now.width) and _near(before.height, now.height)):
+            sizes = (pixels("image/png", value) for value in (old, new))
+            was, is_now = (f"{size[0]}x{size[1]}" if size else "" for size in sizes)
+            if png(again) is not None and pixels("image/png", again) != pixels("image/png", new):
+                self.found.anew("the size of a picture")
+            else:
+                self.found.differ(f"{at}image/png {was} before, {is_now} now")
+            return
+        once_more = now if again == new else png(again) or now
+        self._thumbnails(before, now, once_more, at)
+
+    def _thumbnails(self, before: Png, now: Png, again: Png, at: str) -> None:
+        """A field that differs between the two fresh runs does not count, and nothing does where
+        they differ about as much as the stored one does: chance has drawn it elsewhere.
+        """
+        old, new, once_more = (b"".join(each.thumbnail) for each in (before, now, again))
+        changes = [abs(was - is_now) for was, is_now in zip(old, new, strict=True)]
+        chance = [abs(is_now - then) for is_now, then in zip(new, once_more, strict=True)]
+        steady = (change for change, by in zip(changes, chance, strict=True) if not by)
+        most = max(steady, default=0)
+        if any(chance):
+            self.found.anew("a part of a picture")
+            if sum(changes) <= _BY_CHANCE * sum(chance):
+                return
+        if most > _LOOKS_SAME:
+            self.found.differ(f"{at}the picture shows something else")
+        elif most or not any(chance):
+            self.found.is_close(f"{at}the picture looks the same, but not all of its pixels are")
+
+    # -- text
+
+    def text(self, stored: str, fresh: str, again: str, *, at: str) -> None:
+        if stored == fresh:
+            return
+        runs = [_lines(text) for text in (stored, fresh, again)]
+        old, new, once_more = runs
+        if len(new) != len(once_more):
+            self._pattern(old, new, once_more, at)
+            return
+        numbered = len(new) > 1
+        shifted = False
+        for number, (was, is_now, then) in enumerate(
+            zip(old, new, once_more, strict=False), start=1
+        ):
+            where = f"{at}line {number} " if numbered else at
+            if not self._line(was, is_now, then, where):
+                return
+            shifted = shifted or was.strip() != is_now.strip()
+        if len(new) < len(old):
+            self.found.differ(f"{at}ends before `{_first(old[len(new) :])}`")
+        elif len(new) > len(old):
+            self.found.differ(f"{at}goes on with `{_first(new[len(old) :])}`")
+        elif not shifted and (why := _indented(old, new, once_more)):
+            self.found.differ(f"{at}{why}")
+
+    def _pattern(
+        self, old: Sequence[str], new: Sequence[str], again: Sequence[str], at: str
+    ) -> None:
+        """Two runs have not as many lines: those that both have are in what was stored."""
+        self.found.anew(f"{at}which lines there are")
+        missing = _misfit(old, new, again, _same_line)
+        if missing:
+            self.found.differ(f"{at}no `{brief(missing[0])}` in what was stored")
+
+    def _line(self, old: str, new: str, again: str, at: str) -> bool:
+        """False where the rest need not be compared."""
+        if old == new:
+            return True
+        was_now = f"{at}was `{brief(old)}`, is now `{brief(new)}`"
+        if max(len(old), len(new), len(again)) > _LONGEST:
+            if new != again:
+                self.found.anew(f"`{brief(new)}`")
+                return True
+            self.found.differ(was_now)
+            return False
+        if self._takes_time and _TIMED.search(old) and _TIMED.search(new):
+            self.found.anew(f"`{brief(new)}`")
+            return True
+        before, now, once_more = _tokens(old), _tokens(new), _tokens(again)
+        if before == now:
+            return True
+        if not len(before) == len(now) == len(once_more):
+            if now == once_more or _misfit(before, now, once_more, self._same_token):
+                self.found.differ(was_now)
+                return False
+            self.found.anew(f"`{brief(new)}`")
+            return True
+        for token, fresh, then in zip(before, now, once_more, strict=True):
+            if not self._tokens(token, fresh, then, old, new, was_now):
+                return False
+        return True
+
+    def _tokens(
+        self, old: Token, new: Token, again: Token, line: str, fresh: str, was_now: str
+    ) -> bool:
+        if old == new:
+            return True
+        if old.kind == new.kind == again.kind == "literal":
+            found = Findings()
+            compare_values(old.value, new.value, again.value, found, ordered=True)
+            if found.differs:
+                self.found.differ(was_now)
+            elif found.close:
+                self.found.is_close(was_now)
+            if found.not_compared:
+                self.found.anew(f"`{brief(fresh)}`")
+            return not found.differs
+        likeness = self._token(old, new)
+        if likeness == "same":
+            return True
+        if new != again or self._measured(old, new):
+            self.found.anew(f"`{brief(fresh)}`")
+            return True
+        if likeness == "close":
+            self.found.is_close(was_now)
+            return True
+        self.found.differ(was_now)
+        return False
+
+    def _same_token(self, old: Token, new: Token) -> bool:
+        return self._token(old, new) == "same"
+
+    def _token(self, old: Token, new: Token) -> Likeness:
+        if old.kind != new.kind or old.kind not in ("number", "duration"):
+            return "same" if old == new else "differs"
+        return numbers(old.value, new.value)
+
+    def _measured(self, old: Token, new: Token) -> bool:
+        if old.kind != new.kind:
+            return False
+        if new.kind == "time":
+            return _is_now(new.text, self._now)
+        return new.kind == "meter" or (new.kind == "duration" and self._takes_time)
+
+
+def _misfit(
+    old: Sequence[_T], new: Sequence[_T], again: Sequence[_T], same: Callable[[_T, _T], bool]
+) -> list[_T]:
+    """The first that both fresh runs have and the stored one has not in its place; between what
+    they share anything may stand. Empty where there is none.
+    """
+    start = _shared(new, again)
+    end = min(_shared(new[::-1], again[::-1]), len(new) - start, len(again) - start)
+    left, right = new[start : len(new) - end], again[start : len(again) - end]
+    wanted = [*new[:start]]
+    if max(len(left), len(right)) <= _ALIGNED:
+        for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
+            wanted += left[block.a : block.a + block.size]
+    there = iter(old)
+    for item in [*wanted, *new[len(new) - end :]]:
+        if not any(same(candidate, item) for candidate in there):
+            return [item]
+    return []
+
+
+def _shared(one: Sequence[_T], other: Sequence[_T]) -> int:
+    """With how many of the same they begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _brief(output: Output) -> str:
     if output["output_type"] == "error":
-        return _cut(_message(output))
+        return brief(_message(output))
     data = output.get("data", {})
-    text = next(_lines(bundle_text(data)), "")
-    return _cut(text or ", ".join(data))
-
-
-def _display(old: Output, new: Output) -> str | None:
-    if "error" in (old["output_type"], new["output_type"]):
-        return _text(_message(old), _message(new))
-    old_data, new_data = old.get("data", {}), new.get("data", {})
-    why = _pictures(_pictures_of(old_data), _pictures_of(new_data))
-    return why or _text(bundle_text(old_data), bundle_text(new_data))
+    return brief(_first(_lines(bundle_text(data)))) or ", ".join(data)
 
 
 def _message(output: Output) -> str:
@@ -139,112 +352,75 @@ def _message(output: Output) -> str:
     return plain(f"{output['ename']}: {output['evalue']}")
 
 
-def _pictures_of(data: Mapping[str, Any]) -> list[_Picture]:
-    return [
-        _Picture(kind, pixels(kind, joined(data[kind])))
-        for kind in sorted(data)
-        if kind.startswith("image/")
-    ]
+def _kinds(data: Mapping[str, Any]) -> list[str]:
+    """Those that are compared for themselves; what has a text has `bundle_text`."""
+    texts = ("text/plain", "text/markdown", "text/latex")
+    return sorted(kind for kind in data if kind not in texts)
 
 
-def _pictures(stored: Sequence[_Picture], fresh: Sequence[_Picture]) -> str | None:
-    if [picture.kind for picture in stored] != [picture.kind for picture in fresh]:
-        return f"{_kinds(stored)} before, {_kinds(fresh)} now"
-    for old, new in zip(stored, fresh, strict=True):
-        if old.size and new.size and not all(map(_near, old.size, new.size)):
-            return f"{new.kind} {_times(old.size)} before, {_times(new.size)} now"
-    return None
+def _told(data: Mapping[str, Any]) -> str:
+    pictures = [kind for kind in _kinds(data) if kind.startswith("image/")]
+    return ", ".join(pictures or _kinds(data)) or "no picture"
 
 
-def _kinds(pictures: Sequence[_Picture]) -> str:
-    return ", ".join(picture.kind for picture in pictures) or "no picture"
+def _said(data: Mapping[str, Any]) -> str:
+    """What the outputs say as text, where that is not compared as a page."""
+    if set(_kinds(data)) - {"text/html"} and "text/plain" not in data:
+        return ""
+    return bundle_text(data)
 
 
 def _near(old: int, new: int) -> bool:
-    return abs(old - new) <= max(1, _PICTURE * old)
+    return abs(old - new) <= max(1, old // 50)
 
 
-def _times(size: tuple[int, int]) -> str:
-    return f"{size[0]}x{size[1]}"
+def _lines(text: str) -> list[str]:
+    """Lines but for blank ones at both ends."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return lines
 
 
-def _text(stored: str, fresh: str) -> str | None:
-    old, new = list(_lines(stored)), list(_lines(fresh))
-    present = datetime.now(UTC)
-    for number, (before, now) in enumerate(zip(old, new, strict=False), start=1):
-        if not _same_line(before, now, present):
-            where = f"line {number} " if len(new) > 1 else ""
-            return f"{where}was `{_cut(before)}`, is now `{_cut(now)}`"
-    if len(old) > len(new):
-        return f"ends before `{_cut(old[len(new)])}`"
-    if len(new) > len(old):
-        return f"goes on with `{_cut(new[len(old)])}`"
-    return None
+def _first(lines: Sequence[str]) -> str:
+    return brief(next((line for line in lines if line.strip()), ""))
 
 
-def _lines(text: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        if line.strip() and (len(line) > _LONGEST or not _PROGRESS.search(line)):
-            yield " ".join(line.split())
+def _indented(old: Sequence[str], new: Sequence[str], again: Sequence[str]) -> str:
+    """Which line begins in another column, where the lines are otherwise the same."""
+    for number, (was, is_now, then) in enumerate(zip(old, new, again, strict=True), start=1):
+        columns = [len(line) - len(line.lstrip()) for line in (was, is_now, then)]
+        if columns[0] != columns[1] == columns[2]:
+            return f"line {number} `{brief(is_now)}` is indented otherwise"
+    return ""
 
 
-def _cut(line: str) -> str:
-    return clip(line, _SHOWN)
+def _tokens(line: str) -> tuple[Token, ...]:
+    return _kept(line) if len(line) < 10_000 else tuple(tokens(line))
 
 
-def _same_line(old: str, new: str, present: datetime) -> bool:
-    if old == new:
-        return True
-    if max(len(old), len(new)) > _LONGEST:
-        return False
-    before, now = _tokens(old), _tokens(new)
-    if len(before) == len(now) and all(
-        _same_token(a, b, present) for a, b in zip(before, now, strict=True)
-    ):
-        return True
-    return _same_literal(old, new)
+@lru_cache(maxsize=1024)
+def _kept(line: str) -> tuple[Token, ...]:
+    return tuple(tokens(line))
 
 
-def _tokens(line: str) -> list[tuple[str, str]]:
-    for pattern, name in _VOLATILE:
-        line = pattern.sub(name, line)
-    return [(match.lastgroup or "", match.group()) for match in _TOKEN.finditer(line)]
+def _same_line(one: str, other: str) -> bool:
+    return one == other or _tokens(one) == _tokens(other)
 
 
-def _same_token(old: tuple[str, str], new: tuple[str, str], present: datetime) -> bool:
-    if old == new:
-        return True
-    (old_kind, before), (kind, now) = old, new
-    if old_kind != kind:
-        return False
-    if kind == "time":
-        return _is_present(now, present)
-    return kind == "number" and _same_number(before, now, present)
-
-
-def _is_present(text: str, present: datetime) -> bool:
+def _is_now(text: str, now: datetime) -> bool:
+    """Whether a date is today's, or a time that of this verification; without a zone here or in
+    Greenwich.
+    """
     try:
-        time = datetime.fromisoformat(text.replace(",", "."))
+        time = datetime.fromisoformat(text.replace("/", "-").replace(",", "."))
     except ValueError:
         return False
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    # A date without a time is the day's first moment.
-    return -2 * _PRESENT < time - present < _PRESENT
-
-
-def _same_number(old: str, new: str, present: datetime) -> bool:
-    if abs(float(new) - present.timestamp()) < _PRESENT.total_seconds():
-        return True
-    if old.lstrip("+-").isdecimal() and new.lstrip("+-").isdecimal():
-        before, now = int(old), int(new)
-        return before == now or (before in _ADDRESSES and now in _ADDRESSES)
-    return math.isclose(float(old), float(new), rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
-
-
-def _same_literal(old: str, new: str) -> bool:
-    if not (old.startswith("{") and new.startswith("{")):
-        return False
-    try:
-        return bool(ast.literal_eval(old) == ast.literal_eval(new))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return False
+    here = now.astimezone()
+    if ":" not in text:
+        return time.date() in (now.date(), here.date())
+    if time.tzinfo is not None:
+        return abs(time - now) < _NOW
+    return any(abs(time - each.replace(tzinfo=None)) < _NOW for each in (now, here))

@@ -1,25 +1,42 @@
 """Which cells show results that no longer follow from the code above them.
 
-A document tells how often a kernel had run when a cell ran, and no more: counts begin anew with
-each kernel, and an edit leaves them. So what is seen of a notebook over time is remembered:
-in which order its cells ran, with which text, and from which cells their names came. After a
-restart of the server that begins again, with what the counts say.
+A document tells how often a kernel had run when a cell ran, and no more: counts begin again with
+each kernel, and an edit leaves them. So what is seen of a notebook over time is remembered: in
+which order its cells ran, with which text, and which run had then set each name last. That is
+held against the cells above, which would set it in a run from the top. After a restart of the
+server that begins again, with what the counts say.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import builtins
+from collections import OrderedDict, deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from jupyter_agent.analysis.names import names_of, with_deferred
+from jupyter_agent.analysis.names import Names, made_of, names_of, with_deferred
 from jupyter_agent.document.cell import Cell
 
 _NOTEBOOKS = 200
 """That are remembered, the last used ones."""
-_ANYWHERE = ""
+_TOLD = 1_000
+"""Runs of a notebook that are kept until somebody looks."""
 _EDITED = "It was edited and has not run since."
+_BUILTINS = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True)
+class Setter:
+    """What set a name."""
+
+    cell_id: str
+    module: str = ""
+    """Of an import, which sets the same however often it runs."""
+
+
+_ANYWHERE = Setter("")
+"""It cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +45,13 @@ class RecordedExecution:
 
     order: int
     """The higher, the later."""
+    changed: Mapping[str, int]
+    """Name -> the order of its last run that may have set it to something else than before."""
     count: int | None
-    version: str
-    sources: Mapping[str, str]
-    """Name -> id of the cell above that had set it, `_ANYWHERE` where that cannot be told."""
+    meaning: str
+    source: str
+    sources: Mapping[str, Setter]
+    """Name -> what had set it last."""
 
 
 class Executions:
@@ -39,6 +59,10 @@ class Executions:
 
     def __init__(self) -> None:
         self._notebooks: OrderedDict[str, _Seen] = OrderedDict()
+
+    def ran(self, path: str, cell: Cell, count: int) -> None:
+        """A cell has run, with this text, and got this number."""
+        self._seen(path).ran.append((replace(cell, outputs=()), count))
 
     async def stale(self, path: str, cells: Sequence[Cell], language: str) -> dict[str, str]:
         """Ids of the stale cells, each with why, as a sentence; `cells` are remembered."""
@@ -56,9 +80,9 @@ class Executions:
         """What was stale at the last look, and what is."""
         seen = self._seen(path)
         async with seen.lock:
-            sources = await asyncio.to_thread(_sources, cells, language)  # it parses them all
             before = seen.stale
-            return before, seen.look(cells, language, sources)
+            await asyncio.to_thread(_parse, cells, language)
+            return before, seen.look(cells, language)
 
     def _seen(self, path: str) -> _Seen:
         seen = self._notebooks.setdefault(path, _Seen())
@@ -70,7 +94,63 @@ class Executions:
 
 def stale_cells(cells: Sequence[Cell], language: str) -> dict[str, str]:
     """As `Executions.stale`, for a notebook that is seen for the first time."""
-    return _Seen().look(cells, language, _sources(cells, language))
+    return _Seen().look(cells, language)
+
+
+class _Flow:
+    """Where names come from as one cell after the other runs."""
+
+    def __init__(self) -> None:
+        self.setters: dict[str, Setter] = {}
+        self._opaque = False
+        """Something may have set any name."""
+        self._star: Setter | None = None
+        """What has the names that nothing else sets."""
+        self._needs: dict[str, set[str]] = {}
+        self._later: dict[str, set[str]] = {}
+
+    def take(self, cell_id: str, names: Names) -> dict[str, Setter]:
+        """Name -> what had set it, of those that the cell uses; then it has run."""
+        used = with_deferred(names.used, self._needs)
+        found = {name: setter for name in used if (setter := self._setter(name)) is not None}
+        if names.stars:
+            before = self._star.module.split() if self._star else []
+            self._star = Setter(cell_id, " ".join(sorted({*before, *names.stars})))
+            self.setters = dict.fromkeys(self.setters, _ANYWHERE)
+        elif names.anything:
+            self._opaque = True
+            self.setters.clear()
+            self._needs.clear()
+        for name in names.defined:
+            self._needs.pop(name, None)
+            self._later.pop(name, None)
+        self._needs.update(names.deferred)
+        self._later.update(names.later)
+        for name in self.defined(names):
+            self.setters[name] = Setter(cell_id)
+        for name, module in names.imported.items():
+            self.setters[name] = Setter(cell_id, module)
+        if names.result != "none" and "_" not in names.defined:
+            self.setters["_"] = Setter(cell_id) if names.result == "sure" else _ANYWHERE
+        return found
+
+    def defined(self, names: Names) -> set[str]:
+        """What the cell sets, by the functions that it calls, too."""
+        later = {**self._later, **names.later}
+        called = with_deferred(names.called, {**self._needs, **names.deferred})
+        return names.defined.union(*(later.get(name, ()) for name in called))
+
+    def repeating(self, names: Names) -> set[str]:
+        """Of these what is something else each time the cell runs."""
+        needed = with_deferred(names.called, {**self._needs, **names.deferred})
+        return names.repeating | (needed & self.defined(names)) - names.defined
+
+    def _setter(self, name: str) -> Setter | None:
+        if name in self.setters:
+            return self.setters[name]
+        if self._opaque:
+            return _ANYWHERE
+        return None if name in _BUILTINS else self._star
 
 
 @dataclass
@@ -79,121 +159,193 @@ class _Seen:
 
     stale: dict[str, str] = field(default_factory=dict)
     executions: dict[str, RecordedExecution] = field(default_factory=dict)
+    ran: deque[tuple[Cell, int]] = field(default_factory=lambda: deque(maxlen=_TOLD))
+    """What ran since the last look and was told, in order."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One look at a time, in the order in which the cells were read."""
+    flow: _Flow = field(default_factory=_Flow)
+    order: int = 0
+    count: int = 0
+    """That the kernel gave last."""
 
-    def look(
-        self, cells: Sequence[Cell], language: str, sources: Mapping[str, Mapping[str, str]]
-    ) -> dict[str, str]:
+    def look(self, cells: Sequence[Cell], language: str) -> dict[str, str]:
         code = [cell for cell in cells if cell.type == "code"]
-        self._remember(code, sources)
+        self._remember(code, language)
         ran = [
             (cell, self.executions[cell.id])
             for cell in code
             if cell.id in self.executions and not cell.running
         ]
         if language == "python":
-            self.stale = _by_names(ran, {cell.id: cell for cell in code}, self.executions, sources)
+            above = _Flow()
+            expected = {cell.id: above.take(cell.id, names_of(cell.source)) for cell in code}
+            by_id = {cell.id: cell for cell in code}
+            self.stale = _by_names(ran, by_id, self.executions, expected)
         else:
             self.stale = _by_counts(ran)
         return dict(self.stale)
 
-    def _remember(self, code: Sequence[Cell], sources: Mapping[str, Mapping[str, str]]) -> None:
+    def _remember(self, code: Sequence[Cell], language: str) -> None:
         """Which cells ran since the last look; of several the counts tell the order."""
         known = self.executions
-        ran = [
-            cell
+        told = [
+            (cell, count)
+            for cell, count in self.ran
+            if cell.id not in known or known[cell.id].count != count
+        ]
+        self.ran.clear()
+        counts = {(cell.id, count) for cell, count in told}
+        seen = [
+            (cell, cell.execution_count)
             for cell in code
             if cell.execution_count is not None
             and not cell.running
+            and (cell.id, cell.execution_count) not in counts
             and (cell.id not in known or known[cell.id].count != cell.execution_count)
         ]
-        last = max((execution.order for execution in known.values()), default=0)
-        ran.sort(key=lambda cell: cell.execution_count or 0)
-        for order, cell in enumerate(ran, start=last + 1):
-            known[cell.id] = RecordedExecution(
-                order, cell.execution_count, cell.version, sources.get(cell.id, {})
-            )
+        seen.sort(key=lambda each: each[1])
+        for cell, count in told:
+            while seen and seen[0][1] < count:
+                self._record(*seen.pop(0), language)
+            self._record(cell, count, language)
+        for cell, count in seen:
+            self._record(cell, count, language)
         there = {cell.id for cell in code if cell.execution_count is not None or cell.running}
         for cell_id in known.keys() - there:
             del known[cell_id]
 
-
-def _sources(cells: Sequence[Cell], language: str) -> dict[str, dict[str, str]]:
-    """Id of a code cell -> where the names that it uses come from (`Execution.sources`); nothing
-    in languages that we cannot read.
-    """
-    setters: dict[str, str] = {}
-    opaque = False
-    deferred: dict[str, set[str]] = {}
-    found: dict[str, dict[str, str]] = {}
-    for cell in cells if language == "python" else ():
-        if cell.type != "code":
-            continue
-        names = names_of(cell.source)
-        used = with_deferred(names.used, deferred)
-        found[cell.id] = {
-            name: setters.get(name, _ANYWHERE) for name in used if opaque or name in setters
+    def _record(self, cell: Cell, count: int, language: str) -> None:
+        names = names_of(cell.source) if language == "python" else Names(meaning=cell.source)
+        former = self.executions.get(cell.id)
+        if count <= self.count:  # another kernel: nothing is set in it
+            self.flow = _Flow()
+        self.count = count
+        repeating = self.flow.repeating(names)
+        sources = self.flow.take(cell.id, names)
+        if former is not None:
+            # What it has changed itself is what it was, where one more time changes nothing.
+            sources = {
+                name: former.sources.get(name, setter)
+                if setter.cell_id == cell.id and name not in repeating
+                else setter
+                for name, setter in sources.items()
+            }
+        self.order += 1
+        same = (
+            former is not None
+            and names.pure
+            and former.sources == sources
+            and not self._changed_since(former.order, sources)
+        )
+        changed = {
+            name: former.changed.get(name, self.order)
+            if former is not None and same and _same(name, former.source, cell.source)
+            else self.order
+            for name in self.flow.defined(names).union(names.imported, ["_"])
         }
-        if names.anything:
-            opaque = True
-            setters.clear()
-            deferred.clear()
-        for name in names.defined:
-            setters[name] = cell.id
-            deferred.pop(name, None)
-        deferred.update(names.deferred)
-        for name in names.imported:  # importing once more changes nothing
-            setters[name] = _ANYWHERE
-    return found
+        self.executions[cell.id] = RecordedExecution(
+            self.order, changed, count, names.meaning, cell.source, sources
+        )
+
+    def _changed_since(self, order: int, sources: Mapping[str, Setter]) -> bool:
+        """Whether one of these names was set to something else after that."""
+        for name, setter in sources.items():
+            execution = self.executions.get(setter.cell_id)
+            if execution is None or execution.changed.get(name, execution.order) > order:
+                return True
+        return False
+
+
+def _same(name: str, before: str, now: str) -> bool:
+    """Whether two texts of a cell make the same of a name."""
+    if before == now or names_of(before).meaning == names_of(now).meaning:
+        return True
+    return name != "_" and made_of(before, name) == made_of(now, name)
+
+
+def _parse(cells: Sequence[Cell], language: str) -> None:
+    """Have the names of all of them at hand: that takes a while."""
+    for cell in cells if language == "python" else ():
+        if cell.type == "code":
+            names_of(cell.source)
 
 
 def _by_names(
     ran: Sequence[tuple[Cell, RecordedExecution]],
     by_id: Mapping[str, Cell],
     executions: Mapping[str, RecordedExecution],
-    sources: Mapping[str, Mapping[str, str]],
+    expected: Mapping[str, Mapping[str, Setter]],
 ) -> dict[str, str]:
     stale: dict[str, str] = {}
+    spoiled: set[str] = set()
+    """Those whose names follow from something else than they would in order."""
     for cell, own in ran:
-        if own.version != cell.version:
-            stale[cell.id] = _EDITED
-            continue
-        now = sources[cell.id]
+        now = expected[cell.id]
         for name in sorted(own.sources.keys() | now.keys()):
-            why = _reason(name, own, now.get(name), by_id, executions, stale)
+            why = _reason(name, cell.id, own, now.get(name), by_id, executions, spoiled)
             if why:
                 stale[cell.id] = why
+                spoiled.add(cell.id)
                 break
+        if own.meaning != names_of(cell.source).meaning:
+            stale[cell.id] = _EDITED
     return stale
 
 
 def _reason(
     name: str,
+    cell_id: str,
     own: RecordedExecution,
-    setter: str | None,
+    setter: Setter | None,
     by_id: Mapping[str, Cell],
     executions: Mapping[str, RecordedExecution],
-    stale: Mapping[str, str],
+    spoiled: Collection[str],
 ) -> str | None:
     former = own.sources.get(name)
-    if _ANYWHERE in (former, setter):
+    if setter == _ANYWHERE or (setter is None and former == _ANYWHERE):
         return None
     if setter is None:
-        gone = "is gone" if former not in by_id else "no longer sets it above"
-        return f"It uses `{name}`, but cell `{former}`, which set it, {gone}."
-    execution = executions.get(setter)
+        return _no_setter(name, cell_id, former, by_id)
+    if setter.module:
+        if former is None or not former.module or former.module == setter.module:
+            return None  # importing once more changes nothing
+        return f"It uses `{name}`, of which cell `{setter.cell_id}` imports another now."
+    above = setter.cell_id
+    execution = executions.get(above)
     if execution is None:
-        return f"It uses `{name}`, but cell `{setter}`, which sets it, has not run."
-    if execution.order > own.order:
-        return f"It uses `{name}`, which cell `{setter}` set again later."
-    if execution.version != by_id[setter].version:
-        return f"It uses `{name}` of cell `{setter}`, which was edited and has not run since."
-    if setter in stale:
-        return f"It uses `{name}` of cell `{setter}`, which is stale."
-    if former != setter:
-        return f"It uses `{name}`, which cell `{setter}` sets now, and did not when it ran."
+        return f"It uses `{name}`, but cell `{above}`, which sets it, has not run."
+    if execution.changed.get(name, execution.order) > own.order:
+        return f"It uses `{name}`, which cell `{above}` set again later."
+    if not _same(name, execution.source, by_id[above].source):
+        return f"It uses `{name}` of cell `{above}`, which was edited and has not run since."
+    if above in spoiled:
+        return f"It uses `{name}` of cell `{above}`, which is stale."
+    if former == _ANYWHERE:
+        return None
+    if former is None:
+        return (
+            None if execution.order < own.order else f"It ran before cell `{above}` set `{name}`."
+        )
+    if former.cell_id == cell_id:
+        return f"It changes `{name}`, which it uses, and ran more than once."
+    if former.cell_id != above:
+        if former.cell_id not in by_id:
+            return f"It used `{name}` of cell `{former.cell_id}`, which is gone."
+        return (
+            f"It used `{name}` of cell `{former.cell_id}`, which ran last before it; "
+            f"in order cell `{above}` sets it."
+        )
     return None
+
+
+def _no_setter(
+    name: str, cell_id: str, former: Setter | None, by_id: Mapping[str, Cell]
+) -> str | None:
+    if former is None or former.cell_id == cell_id or former.module:
+        return None
+    if former.cell_id not in by_id:
+        return f"It uses `{name}`, but cell `{former.cell_id}`, which set it, is gone."
+    return f"It uses `{name}`, but cell `{former.cell_id}`, which set it, no longer sets it above."
 
 
 def _by_counts(ran: Sequence[tuple[Cell, RecordedExecution]]) -> dict[str, str]:
@@ -201,7 +353,7 @@ def _by_counts(ran: Sequence[tuple[Cell, RecordedExecution]]) -> dict[str, str]:
     latest: tuple[int, str] | None = None
     edited: str | None = None
     for cell, own in ran:
-        if own.version != cell.version:
+        if own.meaning != cell.source:
             stale[cell.id] = _EDITED
             edited = edited or cell.id
         elif edited is not None:

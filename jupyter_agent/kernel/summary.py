@@ -1,7 +1,9 @@
 """What Python variables hold, in a line each. This text is sent to the kernel and runs there.
 
 It imports nothing that is not loaded there, sets no name, and looks only into values of types that
-it knows: the `repr` of anything else may be slow, huge, or do something. Python 3.8 can read it.
+it knows: the `repr` of anything else may be slow, huge, or do something. Of frames that a cluster
+or an engine would work out only the plan is told, so that looking never starts a job. Python 3.8
+can read it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ ITEMS = 5
 ROWS = 3
 COLUMNS = 12
 CHARS = 60
+PLAN = 300
 OWN_NAMES = ("In", "Out", "exit", "quit", "open", "get_ipython")
 
 
@@ -59,6 +62,10 @@ def line(value: Any) -> str:
     for known, tell in tellers():
         if kind is known:
             return f"{kind.__name__} {tell(value)}"
+    for known, tell in lazy_tellers():
+        if kind is known:
+            library = kind.__module__.partition(".")[0].lstrip("_")
+            return f"{kind.__name__} ({library}, lazy) {known_of(tell, value)}"
     if is_scalar(value):
         told = brief(value)
         return told if value is None or told.startswith("int of") else f"{kind.__name__} {told}"
@@ -79,6 +86,77 @@ def tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
         known = getattr(sys.modules.get(library), name, None)
         if known is not None:
             yield known, tell
+
+
+def lazy_tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
+    """Types of values that are worked out when somebody asks for them, and what is known before.
+
+    What each teller reads is metadata by its library's own documentation.
+    """
+    for library, name, tell in (
+        ("dask.dataframe", "DataFrame", tell_dask_frame),
+        ("dask.dataframe", "Series", tell_dask_series),
+        ("dask.array", "Array", tell_dask_array),
+        ("dask.bag", "Bag", tell_partitions),
+        ("pyspark.sql.dataframe", "DataFrame", tell_spark),
+        ("pyspark.sql.classic.dataframe", "DataFrame", tell_spark),
+        ("pyspark.sql.connect.dataframe", "DataFrame", tell_spark),
+        ("ray.data", "Dataset", tell_ray),
+        ("ray.data.dataset", "MaterializedDataset", tell_ray),
+        ("duckdb", "DuckDBPyRelation", tell_duckdb),
+        ("polars", "LazyFrame", tell_lazy_polars),
+    ):
+        known = getattr(sys.modules.get(library), name, None)
+        if known is not None:
+            yield known, tell
+
+
+def known_of(tell: Callable[[Any], str], value: Any) -> str:
+    """What it tells; a library may have no plan, or have lost its cluster."""
+    try:
+        return tell(value)
+    except Exception as error:  # noqa: BLE001  theirs, of any kind
+        return f"(its schema could not be read: {type(error).__name__})"
+
+
+def tell_dask_frame(value: Any) -> str:
+    return f"{tell_partitions(value)}: {columns(value.columns, value.dtypes)}"
+
+
+def tell_dask_series(value: Any) -> str:
+    return f"{tell_partitions(value)}: {brief(value.name)} {value.dtype}"
+
+
+def tell_dask_array(value: Any) -> str:
+    shape = "x".join(map(str, value.shape))
+    return f"{shape} {value.dtype}, {tell_partitions(value)}"
+
+
+def tell_partitions(value: Any) -> str:
+    return f"{value.npartitions} partitions"
+
+
+def tell_spark(value: Any) -> str:
+    streaming = "streaming: " if value.isStreaming else ""
+    fields = value.schema.fields
+    kinds = [field.dataType.simpleString() for field in fields]
+    return streaming + columns([field.name for field in fields], kinds)
+
+
+def tell_ray(value: Any) -> str:
+    schema = value.schema(fetch_if_missing=False)
+    return "schema not known yet" if schema is None else columns(schema.names, schema.types)
+
+
+def tell_duckdb(value: Any) -> str:
+    return columns(value.columns, value.types)
+
+
+def tell_lazy_polars(value: Any) -> str:
+    schema = value.collect_schema()
+    steps = [step.strip() for step in value.explain(optimized=False).split("\n") if step.strip()]
+    plan = "; ".join(steps[:ITEMS]) + ("; ..." if len(steps) > ITEMS else "")
+    return f"{columns(schema.names(), schema.dtypes())}\n  plan: {plan[:PLAN]}"
 
 
 def is_scalar(value: Any) -> bool:

@@ -13,11 +13,11 @@ from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
-from jupyter_agent.errors import Conflict, RequestError, ToolError
+from jupyter_agent.errors import Conflict, InvalidInput, RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.verify import Verification, verify
+from jupyter_agent.workspace.verify import Verification, update, verify
 from jupyter_agent.workspace.workspace import READ, WRITE, Services, Workspace
 
 GRACE = 10.0
@@ -79,6 +79,13 @@ class RunAllBody(Body):
 
     cells: list[str] | None = None
     stop_on_error: bool = True
+
+
+class VerifyBody(Body):
+    """How to verify: with other parameters, or with the fresh outputs written at the end."""
+
+    update: bool = False
+    parameters: dict[str, Any] = Field(default_factory=dict)
 
 
 class KernelBody(Body):
@@ -349,16 +356,26 @@ class VerifyHandler(DocumentHandler):
     _verifying: asyncio.Task[Verification] | None = None
     _left = False
 
-    @operation("execute", "kernels")
-    async def post(self, path: str) -> None:
+    @operation("execute", "kernels", body=VerifyBody)
+    async def post(self, path: str, body: VerifyBody) -> None:
         """Runs a copy of the notebook from the top in a fresh kernel and compares the outputs.
 
-        A client that goes away stops it.
+        With `update` the fresh outputs are written where no cell failed. A client that goes away
+        stops it.
         """
+        if body.update and body.parameters:
+            raise InvalidInput("Outputs made with other parameters are not those of the notebook.")
         try:
-            async with self.work.lease(path, READ, ("write", "kernels")) as nb:
-                self._verifying = asyncio.ensure_future(verify(nb))
-                self.answer((await self._verifying).describe())
+            needs = (WRITE if body.update else READ, ("write", "kernels"))
+            async with self.work.lease(path, *needs) as nb:
+                verifying = verify(nb, parameters=body.parameters)
+                self._verifying = asyncio.ensure_future(verifying)
+                done = await self._verifying
+                answer = done.describe()
+                if body.update:
+                    saved = await update(nb, done)
+                    answer |= {"updated": True, "saved": saved.saved}
+                self.answer(answer)
         except asyncio.CancelledError:
             if not self._left:
                 raise

@@ -73,6 +73,9 @@ class Question:
     loads: tuple[str, ...] = ()
     """Addresses of other servers that a page would ask as soon as it shows what this leaves."""
 
+    clusters: tuple[str, ...] = ()
+    """Systems such as Dask or Spark on which the code may start work."""
+
     def binding(self, tool: str, input: Mapping[str, Any]) -> str:
         """A hash of all that an approval is given for; it is compared again just before acting."""
         given = [tool, dict(input), self.notebook, self.cell_id, self.code, self.diff]

@@ -207,6 +207,7 @@ async def question_to_run(nb: Lease, cells: Sequence[Cell]) -> Question:
         code="\n\n".join(cell.source for cell in cells),
         cells={cell.id: cell.version for cell in cells},
         kernel=kernel.life if kernel else "",
+        clusters=await nb.clusters(cell.source for cell in cells),
     )
 
 

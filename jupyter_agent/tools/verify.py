@@ -23,8 +23,9 @@ MAX_LISTED_CELLS = 20
 
 
 class VerifyNotebook(Tool):
-    """Run a copy of the whole notebook in a fresh kernel and compare with its outputs. Neither the
-    notebook nor its kernel is touched; the code's other effects (files, network) are real."""
+    """Run a copy of the whole notebook in a fresh kernel and compare with its outputs; twice where
+    they differ, to learn what each run makes anew. Neither the notebook nor its kernel is touched;
+    the code's other effects (files, network) are real."""
 
     name: ClassVar[str] = "verify_notebook"
     effect: ClassVar[Effect] = "run"
@@ -48,6 +49,7 @@ class VerifyNotebook(Tool):
             cells=planned.versions,
             kernel=f"fresh {planned.kernel_name}",
             whole=True,
+            clusters=await nb.clusters(codes.values()),
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
@@ -62,7 +64,11 @@ class VerifyNotebook(Tool):
         view = replace(view, hidden_counts=frozenset(counts))  # those of the fresh kernel
         facts = {**done.describe(), "notebook": done.path}
         facts["cells"] = [
-            {**told, "why": _why(verdict, view)}
+            {
+                **told,
+                "why": _why(verdict, view),
+                **({"not_compared": _not_compared(verdict, view)} if verdict.not_compared else {}),
+            }
             for told, verdict in zip(facts["cells"], done.cells, strict=True)
         ]
         return Result(text=_text(done, view), facts=facts)
@@ -71,10 +77,12 @@ class VerifyNotebook(Tool):
 def _text(done: Verification, view: View) -> str:
     """One line where all is well; else what is not, cell by cell."""
     count = Counter(verdict.status for verdict in done.cells)
-    where = f"in a fresh `{quoted(done.kernel_name)}` kernel, {done.seconds:.1f} s"
+    kernels = "kernel" if done.runs == 1 else "kernel, twice"
+    where = f"in a fresh `{quoted(done.kernel_name)}` {kernels}, {done.seconds:.1f} s"
     if done.ok:
         skipped = f" {count['skipped']} tagged cells were left out." if count["skipped"] else ""
-        return f"All {count['same']} code cells run and show the same ({where}).{skipped}"
+        text = f"All {count['same']} code cells run and show the same ({where}).{skipped}"
+        return "\n".join(_cut([text, *_left_out(done, view)]))
     told = ", ".join(f"{count[state]} {state}" for state in get_args(CellStatus) if count[state])
     lines = [f"Of {len(done.cells)} code cells {told} ({where})."]
     for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
@@ -83,10 +91,22 @@ def _text(done: Verification, view: View) -> str:
             lines.append(view.fence.line(_skipped(verdicts)))
         elif status != "same":
             lines += [_failed(verdict, view) for verdict in verdicts]
+    return "\n".join(_cut([*lines, *_left_out(done, view)]))
+
+
+def _cut(lines: Sequence[str]) -> list[str]:
     rest = len(lines) - 1 - MAX_LISTED_CELLS
-    return "\n".join(
-        [*lines[: MAX_LISTED_CELLS + 1], *([f"... {rest} more ..."] if rest > 0 else [])]
-    )
+    return [*lines[: MAX_LISTED_CELLS + 1], *([f"... {rest} more ..."] if rest > 0 else [])]
+
+
+def _left_out(done: Verification, view: View) -> list[str]:
+    """What of the cells that are the same was not compared."""
+    return [
+        f"{head(verdict.cell, fence=view.fence)} not compared: "
+        f"{view.fence.inside(_not_compared(verdict, view))}"
+        for verdict in done.cells
+        if verdict.not_compared and verdict.status == "same"
+    ]
 
 
 def _failed(verdict: CellVerdict, view: View) -> str:
@@ -102,6 +122,15 @@ def _skipped(verdicts: Sequence[CellVerdict]) -> str:
     ids = ", ".join(f"`{quoted_id(verdict.cell.id)}`" for verdict in verdicts[:MAX_LISTED_CELLS])
     more = ", ..." if len(verdicts) > MAX_LISTED_CELLS else ""
     return f"Skipped {ids}{more}: {verdicts[0].why}"
+
+
+def _not_compared(verdict: CellVerdict, view: View) -> str:
+    shown = [*verdict.cell.outputs, *verdict.outputs]
+    if hidden(verdict.cell):
+        return "(hidden)"
+    if view.shares_all(shown, verdict.cell.id) and not view.quotes(verdict.not_compared):
+        return verdict.not_compared
+    return "(what it shows is not shared with you)"
 
 
 def _why(verdict: CellVerdict, view: View) -> str:

@@ -125,6 +125,10 @@ class Run:
         self._cell.followers.append(follower)
         return lambda: self._cell.followers.remove(follower)
 
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called once it has ended, however that was."""
+        self._task.add_done_callback(lambda _: callback())
+
     async def news(self, seconds: float) -> AsyncIterator[None]:
         """Yields when there is something new, until the end of the run or of the seconds.
 
@@ -320,7 +324,7 @@ class Runs:
     def __init__(self, *, output_limit: int = LIMIT, result_chars: int = RESULT) -> None:
         """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told."""
         self.result_chars = result_chars
-        self._output_limit = output_limit
+        self.output_limit = output_limit
         self._runs: dict[str, Run] = {}
         self._saves: dict[Notebook, Saves] = {}
 
@@ -359,7 +363,7 @@ class Runs:
             timeout=timeout,
             trust=trust,
             ahead=ahead,
-            limit=self._output_limit,
+            limit=self.output_limit,
             saves=self._saves.setdefault(notebook, Saves(notebook)),
         )
         self._runs[run.id] = run

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import hashlib
+import json
+import keyword
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.analysis.compare import difference
+from jupyter_agent.analysis.compare import compare
+from jupyter_agent.analysis.names import names_of
+from jupyter_agent.document.carrier import Saved
 from jupyter_agent.document.cell import Cell, Output, metadata_text
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import OutputList
-from jupyter_agent.errors import Conflict
+from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.kernel.outputs import Discarded
+from jupyter_agent.text.outputs import joined
+from jupyter_agent.workspace.workspace import Lease, Services
 
 SKIP = "skip-execution"
 """Tag of cells that are left out, as nbclient leaves them out."""
 RAISES = "raises-exception"
 """Tag of cells that may fail, as nbclient has it: their error is an output to compare."""
 
-CellStatus: TypeAlias = Literal["same", "differs", "error", "skipped"]
+_VERSIONS = (
+    "(lambda modules: {{name: version for name in {!r} for version in "
+    "[vars(modules.get(name, object)).get('__version__')] if type(version) is str}})"
+    "(__import__('sys').modules)"
+)
+_LOOK_S = 5.0
+"""Seconds that a look at the versions may take."""
+_NOTES = 1_000
+"""Characters that outputs take beyond their limit to say what was left out."""
+
+INJECTED = "injected-parameters"
+"""Tag of the cell in which papermill left those of an earlier run."""
+PARAMETERS = "parameters"
+"""Tag of the cell after which given parameters are set, as papermill does."""
+
+CellStatus: TypeAlias = Literal["same", "close", "differs", "error", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +56,7 @@ class Plan:
 
     notebook: Notebook
     kernel_name: str
+    language: str
     cells: Sequence[Cell]
     """The code cells that have code, in their order."""
 
@@ -52,12 +78,15 @@ class CellVerdict:
     cell: Cell
     status: CellStatus
     why: str = ""
+    not_compared: str = ""
+    """What of it could not be compared, in words."""
     outputs: Sequence[Output] = ()
     """What it showed now."""
 
     def describe(self) -> dict[str, str]:
         """The cell as docs/api.md has it."""
-        return {"cell_id": self.cell.id, "status": self.status, "why": self.why}
+        told = {"cell_id": self.cell.id, "status": self.status, "why": self.why}
+        return {**told, "not_compared": self.not_compared} if self.not_compared else told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +97,20 @@ class Verification:
     kernel_name: str
     cells: Sequence[CellVerdict]
     seconds: float
+    runs: int
+    """How many fresh kernels it took: two where something differed."""
+    at: datetime
+    """When it began."""
+    packages: Mapping[str, str]
+    """Name -> version of what the cells import, as far as their modules tell; Python only."""
+
+    @property
+    def code_hash(self) -> str:
+        """SHA-256 of the code of all cells in their order, hexadecimal: the same means that what
+        was verified is what is there.
+        """
+        sources = json.dumps([verdict.cell.source for verdict in self.cells])
+        return hashlib.sha256(sources.encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def ok(self) -> bool:
@@ -83,6 +126,11 @@ class Verification:
             "ok": self.ok,
             "cells": [verdict.describe() for verdict in self.cells],
             "seconds": round(self.seconds, 3),
+            "runs": self.runs,
+            "at": self.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "kernel": self.kernel_name,
+            "packages": dict(self.packages),
+            "hash": self.code_hash,
         }
 
 
@@ -93,45 +141,89 @@ async def plan(nb: Lease) -> Plan:
     named = metadata_text(nb.notebook.known_metadata, "kernelspec", "name")
     spec = await nb.work.services.kernels.kernelspec(running.name if running else named)
     code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
-    return Plan(notebook=nb.notebook, kernel_name=spec["name"], cells=code)
+    return Plan(
+        notebook=nb.notebook, kernel_name=spec["name"], language=spec["language"], cells=code
+    )
 
 
 async def verify(
-    nb: Lease, begins: Callable[[Cell], Awaitable[None]] | None = None
+    nb: Lease,
+    begins: Callable[[Cell], Awaitable[None]] | None = None,
+    *,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Verification:
     """Run a copy of the notebook from the top in a fresh kernel, and compare what it shows.
+
+    Where that is not the same as before, the cells down to the last such one run once more in one
+    more fresh kernel: what differs between those two is made anew by each run and does not count.
 
     The user's kernel, document and file are not touched; what the code itself does outside of the
     kernel is done. After an error, or when the time is up (`Services.verify_seconds` for all cells
     together), the cells that follow are skipped. Cancelling it interrupts and ends the kernel.
-    `begins` is called before each cell. Raises KernelUnavailable, and Conflict where it is not
-    what a person has seen and allowed.
+    `begins` is called before each cell. `parameters` are set after the cell that is tagged
+    `parameters`, in place of those of an earlier run, or before the first cell, as papermill does.
+    Raises KernelUnavailable, InvalidInput for parameters that cannot be set, and Conflict where it
+    is not what a person has seen and allowed.
     """
     work, planned = nb.work, await plan(nb)
+    assignments = _assignments(parameters or {}, planned.language)
     if work.approved and dict(work.approved) != planned.versions:
         raise Conflict(
             "Cells changed since this was allowed, so nothing was run. Call again "
             "to request approval."
         )
     await work.need(("execute", "kernels"), ("write", "kernels"))
-    began = time.monotonic()
-    async with work.services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
-        await kernel.connect()
-        rerun = _Rerun(kernel, planned, work.services.verify_seconds)
-        await rerun.run(begins)
+    began, at = time.monotonic(), datetime.now(UTC)
+    seconds = work.services.verify_seconds
+    first = await _rerun(work.services, planned, planned.runs, assignments, seconds, begins)
+    cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
+    doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
+    if doubtful:
+        until = planned.runs.index(doubtful[-1]) + 1
+        second: _Rerun | None = None
+        with suppress(KernelUnavailable):
+            second = await _rerun(
+                work.services,
+                planned,
+                planned.runs[:until],
+                assignments,
+                seconds - first.spent,
+                begins,
+            )
+        cells = await asyncio.to_thread(first.verdicts, second)
     return Verification(
         path=planned.notebook.path,
         kernel_name=planned.kernel_name,
-        cells=await asyncio.to_thread(rerun.verdicts),  # outputs may be large
+        cells=cells,
         seconds=time.monotonic() - began,
+        runs=2 if doubtful else 1,
+        at=at,
+        packages=first.packages,
     )
+
+
+async def _rerun(
+    services: Services,
+    planned: Plan,
+    cells: Sequence[Cell],
+    assignments: str,
+    seconds: float,
+    begins: Callable[[Cell], Awaitable[None]] | None,
+) -> _Rerun:
+    async with services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
+        await kernel.connect()
+        limit = services.runs.output_limit
+        rerun = _Rerun(kernel, planned, assignments, seconds, services.verify_seconds, limit)
+        await rerun.run(cells, begins)
+        await rerun.look_at_packages()
+        return rerun
 
 
 class _Shown(OutputList):
     """The sink of one cell: what it shows, in no document."""
 
-    def __init__(self, earlier: Sequence[_Shown]) -> None:
-        super().__init__()
+    def __init__(self, earlier: Sequence[_Shown], limit: int) -> None:
+        super().__init__(limit)
         self._earlier = earlier
 
     async def wanted(self) -> bool:
@@ -149,18 +241,48 @@ class _Shown(OutputList):
 class _Rerun:
     """The cells of a copy, one after the other in one kernel."""
 
-    def __init__(self, kernel: Kernel, planned: Plan, seconds: float) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        planned: Plan,
+        assignments: str,
+        left: float,
+        seconds: float,
+        limit: int,
+    ) -> None:
         self._kernel = kernel
         self._planned = planned
+        self._assignments = assignments
         self._seconds = seconds
+        self._left = left
+        self.spent = 0.0
+        """Seconds that the cells took."""
+        self._limit = limit
         self._ran: dict[str, tuple[_Shown, ExecutionReply]] = {}
         self._halted = ""
         """Why the cells that follow are skipped."""
+        self.packages: Mapping[str, str] = {}
 
-    async def run(self, begins: Callable[[Cell], Awaitable[None]] | None) -> None:
+    async def run(
+        self, cells: Sequence[Cell], begins: Callable[[Cell], Awaitable[None]] | None
+    ) -> None:
         """Run them; what they showed is compared at the end, as later cells may still change it."""
-        until = time.monotonic() + self._seconds
-        for cell in self._planned.runs:
+        began = time.monotonic()
+        try:
+            await self._run(cells, begins, began + self._left)
+        finally:
+            self.spent = time.monotonic() - began
+
+    async def _run(
+        self,
+        cells: Sequence[Cell],
+        begins: Callable[[Cell], Awaitable[None]] | None,
+        until: float,
+    ) -> None:
+        tags = {tag for cell in self._planned.runs for tag in cell.tags}
+        if self._assignments and not tags & {PARAMETERS, INJECTED}:
+            await self._set_parameters(self._left)
+        for cell in cells:
             left = until - time.monotonic()
             if left <= 0:
                 self._halted = self._halted or self._too_long
@@ -168,21 +290,56 @@ class _Rerun:
                 return
             if begins is not None:
                 await begins(cell)
-            shown = _Shown([earlier for earlier, _ in self._ran.values()])
-            reply = await self._kernel.execute(cell.source, shown, timeout=left)
+            limit = await asyncio.to_thread(_room, cell.outputs, self._limit)
+            shown = _Shown([earlier for earlier, _ in self._ran.values()], limit)
+            source = cell.source
+            if self._assignments and cell.injected:
+                source = self._assignments
+            reply = await self._kernel.execute(source, shown, timeout=left)
+            if self._assignments and PARAMETERS in cell.tags and INJECTED not in tags:
+                await self._set_parameters(left)
             self._ran[cell.id] = shown, reply
             if reply.status != "ok" and not _may_fail(cell, reply):
                 self._halted = f"An earlier cell failed (`{cell.id}`)."
 
-    def verdicts(self) -> list[CellVerdict]:
-        """What became of each cell."""
-        return [self._verdict(cell) for cell in self._planned.cells]
+    async def look_at_packages(self) -> None:
+        """Learn the versions of what the cells import, without running code of theirs."""
+        if self._planned.language != "python" or self._halted:
+            return
+        imported = {
+            module.partition(":")[0].partition(".")[0]
+            for cell in self._planned.runs
+            for module in {*names_of(cell.source).imported.values(), *names_of(cell.source).stars}
+        }
+        expression = _VERSIONS.format(sorted(imported - {""}))
+        reply = await self._kernel.execute(
+            "", Discarded(), silent=True, user_expressions={"it": expression}, timeout=_LOOK_S
+        )
+        told = reply.user_expressions.get("it", {})
+        if told.get("status") == "ok":
+            self.packages = ast.literal_eval(told["data"]["text/plain"])
+
+    async def _set_parameters(self, seconds: float) -> None:
+        reply = await self._kernel.execute(self._assignments, Discarded(), timeout=seconds)
+        if reply.error is not None:
+            raise InvalidInput(f"The parameters could not be set: {reply.error['evalue']}.")
+
+    def verdicts(self, second: _Rerun | None = None) -> list[CellVerdict]:
+        """What became of each cell, held against one more run of them where there was one."""
+        return [self._verdict(cell, second) for cell in self._planned.cells]
+
+    def _outputs(self, cell: Cell) -> list[Output] | None:
+        """What the cell showed; None where it did not come to its end."""
+        shown, reply = self._ran.get(cell.id, (None, None))
+        if shown is None or reply is None or not (reply.status == "ok" or _may_fail(cell, reply)):
+            return None
+        return [entry.output for entry in shown.entries(complete=True)]
 
     @property
     def _too_long(self) -> str:
         return f"The limit of {self._seconds:g} s for the whole notebook was reached."
 
-    def _verdict(self, cell: Cell) -> CellVerdict:
+    def _verdict(self, cell: Cell, second: _Rerun | None) -> CellVerdict:
         if SKIP in cell.tags:
             return CellVerdict(cell=cell, status="skipped", why=f"Tagged `{SKIP}`.")
         if cell.id not in self._ran:
@@ -194,9 +351,15 @@ class _Rerun:
         if cell.execution_count is None and not cell.outputs:
             why = "It runs; it was never run before, so there is nothing to compare."
             return CellVerdict(cell=cell, status="same", why=why, outputs=outputs)
-        why = difference(cell.outputs, outputs) or ""
-        status: CellStatus = "differs" if why else "same"
-        return CellVerdict(cell=cell, status=status, why=why, outputs=outputs)
+        again = None if second is None else second._outputs(cell)
+        told = compare(cell.outputs, outputs, again, source=cell.source)
+        return CellVerdict(
+            cell=cell,
+            status=told.likeness,
+            why=told.why,
+            not_compared=told.not_compared,
+            outputs=outputs,
+        )
 
     def _failure(self, reply: ExecutionReply) -> str:
         if reply.status == "timeout":
@@ -206,5 +369,70 @@ class _Rerun:
         return reply.note or f"The code ended as {reply.status}."
 
 
+def _assignments(parameters: Mapping[str, Any], language: str) -> str:
+    """Code that sets them. Raises InvalidInput for names that are none, and other languages."""
+    if parameters and language != "python":
+        raise InvalidInput(f"Parameters are set in Python, and this notebook is in {language}.")
+    for name in parameters:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise InvalidInput(f"A parameter needs the name of a Python variable, not {name!r}.")
+    return "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+
+
+async def update(nb: Lease, done: Verification) -> Saved:
+    """Write what the cells showed into the notebook, numbered from 1 as in that run, and save it.
+
+    Raises Conflict where a cell failed, was changed since or runs now: nothing is written then.
+    """
+    if any(verdict.status == "error" for verdict in done.cells):
+        raise Conflict("A cell failed, so no outputs were written. Mend it and verify again.")
+    now = {cell.id: cell for cell in await nb.take()}
+    ran = [verdict for verdict in done.cells if verdict.status != "skipped"]
+    for verdict in ran:
+        cell = now.get(verdict.cell.id)
+        if cell is None or cell.version != verdict.cell.version or cell.running:
+            raise Conflict(
+                f"Cell `{verdict.cell.id}` changed or ran meanwhile, so no outputs were written. "
+                "Verify again."
+            )
+    limit = nb.work.services.runs.output_limit
+    for count, verdict in enumerate(ran, start=1):
+        writer = nb.notebook.outputs(verdict.cell.id, limit=_room(verdict.outputs, limit))
+        writer.start()
+        for output in verdict.outputs:
+            if output["output_type"] == "stream":
+                writer.stream(output["name"], joined(output["text"]))
+            else:
+                writer.display(_numbered(output, count))
+        writer.finish(count)
+    await nb.release()
+    return await nb.notebook.save()
+
+
+def _numbered(output: Output, count: int) -> Output:
+    return {**output, "execution_count": count} if "execution_count" in output else output
+
+
 def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:
     return reply.status == "error" and reply.error is not None and RAISES in cell.tags
+
+
+def _room(stored: Sequence[Output], limit: int) -> int:
+    """Characters that a cell may show now, so that it is held against what was stored under the
+    same limit: ours, or none where somebody else's program kept more than ours would.
+    """
+    size = _size(stored)
+    if size < limit // 2:
+        return limit
+    within = OutputList(limit + _NOTES)
+    for output in stored:
+        if output["output_type"] == "stream":
+            within.stream(output["name"], joined(output["text"]))
+        else:
+            within.display(output)
+    kept = _size([entry.output for entry in within.entries(complete=True)])
+    return limit if kept >= size else max(limit, 2 * size)
+
+
+def _size(outputs: Sequence[Output]) -> int:
+    return len(json.dumps(outputs))

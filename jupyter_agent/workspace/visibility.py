@@ -404,7 +404,9 @@ class View:
         found = [names_of(source) for source in self.hidden_sources]
         if any(names.anything for names in found):
             return None
-        return frozenset().union(*(names.defined | names.imported for names in found))
+        return frozenset().union(
+            *(names.defined.union(names.imported, *names.later.values()) for names in found)
+        )
 
     def _shared(self, value: Any) -> Any:
         if isinstance(value, Mapping):

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from jupyter_agent.analysis.jobs import clusters
 from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks, WhileAway
 from jupyter_agent.document.carrier import Place
@@ -438,6 +439,14 @@ class Lease:
         )
         return cell, text
 
+    async def clusters(self, code: Iterable[str]) -> tuple[str, ...]:
+        """Systems such as Dask or Spark on which this code may start work, as its text shows."""
+        if await self._language() != "python":
+            return ()
+        sources = [cell.source for cell in await self.read() if cell.type == "code"]
+        code = list(code)
+        return await asyncio.to_thread(clusters, code, [*sources, *code])
+
     async def code_cells(self, cell_ids: Sequence[str] | None) -> list[Cell]:
         """The named cells, or all code cells that have code, in the order of the notebook."""
         cells: Sequence[Cell] = await self.read()
@@ -573,6 +582,13 @@ class Lease:
             timeout=timeout,
             trust=self.work.approved is not None,
         )
+        executions = self.work.services.executions
+
+        def remember() -> None:
+            if run.started is not None and run.execution_count is not None:
+                executions.ran(run.notebook_path, cell, run.execution_count)
+
+        run.when_ended(remember)
         self._forget()
         return run
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import pytest
 from shown import Shown
 
 from jupyter_agent.kernel.kernels import Kernels
@@ -76,3 +80,112 @@ def test_values_of_unknown_types_are_never_asked_for_their_text() -> None:
     assert "it: " in told
     assert "inside: list of 1: <Unknown>" in told
     assert "huge: int of 33220 bits" in told
+
+
+class Lazy:
+    """Data that is worked out when somebody asks for it; metadata is all that may be read."""
+
+    started: list[str] = []
+
+    def __init__(self, **metadata: Any) -> None:
+        object.__setattr__(self, "_metadata", metadata)
+
+    def __getattribute__(self, name: str) -> Any:
+        metadata = object.__getattribute__(self, "_metadata")
+        if name in metadata:
+            return metadata[name]
+        Lazy.started.append(name)
+        raise AttributeError(name)
+
+    def _starts(self, *given: Any) -> Any:
+        Lazy.started.append("worked out")
+        raise AssertionError("This starts a job.")
+
+    __repr__ = __str__ = __len__ = __iter__ = __bool__ = __getitem__ = _starts
+
+
+def only_known(fetch_if_missing: bool = True) -> Any:
+    assert not fetch_if_missing, "Ray executes the plan to learn its schema."
+    return SimpleNamespace(names=["a"], types=["int64"])
+
+
+SPARK = SimpleNamespace(
+    fields=[SimpleNamespace(name="a", dataType=SimpleNamespace(simpleString=lambda: "bigint"))]
+)
+POLARS = {
+    "collect_schema": lambda: SimpleNamespace(names=lambda: ["a"], dtypes=lambda: ["Int64"]),
+    "explain": lambda optimized: "FILTER x\n  FROM\n    SCAN [a.parquet]",
+}
+LAZY = [
+    (
+        "dask.dataframe",
+        "DataFrame",
+        {"npartitions": 8, "columns": ["a"], "dtypes": ["int64"]},
+        "DataFrame (dask, lazy) 8 partitions: 'a' int64",
+    ),
+    (
+        "dask.dataframe",
+        "Series",
+        {"npartitions": 8, "name": "a", "dtype": "int64"},
+        "Series (dask, lazy) 8 partitions: 'a' int64",
+    ),
+    (
+        "dask.array",
+        "Array",
+        {"npartitions": 4, "shape": (10, 20), "dtype": "float64"},
+        "Array (dask, lazy) 10x20 float64, 4 partitions",
+    ),
+    ("dask.bag", "Bag", {"npartitions": 3}, "Bag (dask, lazy) 3 partitions"),
+    (
+        "pyspark.sql.dataframe",
+        "DataFrame",
+        {"schema": SPARK, "isStreaming": False},
+        "DataFrame (pyspark, lazy) 'a' bigint",
+    ),
+    (
+        "pyspark.sql.connect.dataframe",
+        "DataFrame",
+        {"schema": SPARK, "isStreaming": True},
+        "DataFrame (pyspark, lazy) streaming: 'a' bigint",
+    ),
+    ("ray.data", "Dataset", {"schema": only_known}, "Dataset (ray, lazy) 'a' int64"),
+    (
+        "duckdb",
+        "DuckDBPyRelation",
+        {"columns": ["a"], "types": ["INTEGER"]},
+        "DuckDBPyRelation (duckdb, lazy) 'a' INTEGER",
+    ),
+    (
+        "polars",
+        "LazyFrame",
+        POLARS,
+        "LazyFrame (polars, lazy) 'a' Int64\n  plan: FILTER x; FROM; SCAN [a.parquet]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("library", "name", "metadata", "told"), LAZY)
+def test_looking_at_lazy_data_starts_no_job(
+    library: str, name: str, metadata: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type(name, (Lazy,), {"__module__": library})
+    module = ModuleType(library)
+    setattr(module, name, kind)
+    monkeypatch.setitem(sys.modules, library, module)
+    monkeypatch.setattr(Lazy, "started", [])
+    value, broken = kind(**metadata), kind()
+    assert summary({"it": value}) == f"it: {told}"
+    assert summary({"it": value}, ["it"]) == f"it: {told}"
+    assert summary({"many": [value], "by": {"k": value}}).count(f"<{name}>") == 2
+    assert Lazy.started == [], "no job"
+    assert "could not be read: AttributeError" in summary({"it": broken})
+
+
+@pytest.mark.parametrize("name", ["ObjectRef", "RDD", "Delayed", "Future", "DuckDBPyConnection"])
+def test_what_stands_for_a_job_is_named_and_not_looked_into(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lazy, "started", [])
+    kind = type(name, (Lazy,), {"__module__": "cluster"})
+    assert summary({"it": kind()}) == f"it: cluster.{name}"
+    assert Lazy.started == []

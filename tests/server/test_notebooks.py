@@ -269,6 +269,20 @@ async def test_requests_by_token_are_one_owner(call: Call, agent: JupyterAgent) 
     assert (await call("GET", "turns", done["turn_id"])).status == 200
 
 
+async def test_a_cell_that_ran_twice_is_stale_also_where_nobody_looked_between(
+    call: Call, notebook: Path
+) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    content.cells[2].source = "x += 1\nx"
+    nbformat.write(content, notebook)
+    for cell_id in ("b2", "c3", "c3"):
+        run = await call("POST", "notebooks", PATH, "cells", cell_id, "run", body={"wait": 60})
+        assert run.body["status"] == "ok"
+    cells = (await call("GET", "notebooks", PATH)).body["cells"]
+    assert [cell["stale"] for cell in cells] == [False, False, True]
+    assert cells[2]["stale_why"] == "It changes `x`, which it uses, and ran more than once."
+
+
 async def test_what_became_stale_is_told_with_its_reason(call: Call, notebook: Path) -> None:
     for cell_id in ("b2", "c3"):
         await call("POST", "notebooks", PATH, "cells", cell_id, "run")
@@ -277,7 +291,7 @@ async def test_what_became_stale_is_told_with_its_reason(call: Call, notebook: P
         body = {"notebook": PATH, "mode": "auto", "input": input}
         return (await call("POST", "tools", name, body=body)).body
 
-    edited = await tool("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
+    edited = await tool("update_cell", cell_id="b2", old_string="x = 1", new_string="x = eval('2')")
     assert edited["text"] == "Edited cell `b2` (+1 -1). Now stale: `c3`."
     assert edited["stale"] == ["b2", "c3"]
     whole = (await call("GET", "notebooks", PATH, params={"outputs": "none"})).body

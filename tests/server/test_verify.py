@@ -55,16 +55,39 @@ async def test_the_route_reports_cell_by_cell(
     answer = await call("POST", "notebooks", PATH, "verify")
     assert answer.status == 200
     assert answer.body.pop("seconds") > 0
+    assert answer.body.pop("at").endswith("Z")
+    assert (answer.body.pop("kernel"), answer.body.pop("packages")) == ("python3", {})
+    assert len(answer.body.pop("hash")) == 64
     never = "It runs; it was never run before, so there is nothing to compare."
     new = "stdout: goes on with `x is 1`"
     assert answer.body == {
         "ok": False,
+        "runs": 2,
         "cells": [
             {"cell_id": "b2", "status": "same", "why": never},
             {"cell_id": "c3", "status": "differs", "why": new},
         ],
     }
     assert notebook.read_bytes() == before
+    assert kernels(agent) == []
+
+
+async def test_the_route_writes_fresh_outputs_or_takes_parameters(
+    call: Call, agent: JupyterAgent, notebook: Path
+) -> None:
+    rewrite(notebook, "x = 3")
+    before = notebook.read_bytes()
+    both = await call(
+        "POST", "notebooks", PATH, "verify", body={"update": True, "parameters": {"x": 1}}
+    )
+    assert (both.status, both.body["reason"]) == (400, "invalid_input")
+    answer = await call("POST", "notebooks", PATH, "verify", body={"parameters": {"y": 1}})
+    assert (answer.status, notebook.read_bytes()) == (200, before)
+    answer = await call("POST", "notebooks", PATH, "verify", body={"update": True})
+    assert (answer.body["updated"], answer.body["saved"]) == (True, True)
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert [cell.get("execution_count") for cell in cells[1:3]] == [1, 2]
+    assert cells[2].outputs[0].text == "x is 3\n"
     assert kernels(agent) == []
 
 
@@ -125,6 +148,7 @@ async def test_a_person_sees_every_cell_that_would_run(
         {"cell_id": "c3", "code": "print('x is', x)"},
     ]
     assert approval["code"] == "x = 1\n\nprint('x is', x)"
+    assert "clusters" not in approval
     assert kernels(agent) == []
     answers = {"approvals": [{"id": approval["id"], "approved": True}], "wait": 60}
     done = (await call("POST", "chat", "talk", "approvals", body=answers)).body
@@ -132,6 +156,17 @@ async def test_a_person_sees_every_cell_that_would_run(
     told = json.dumps(fake.requests[1]["messages"][-1])
     assert "All 2 code cells run and show the same" in told
     assert kernels(agent) == []
+
+
+@pytest.mark.parametrize("tool", ["verify_notebook", "run_cell"])
+async def test_the_question_says_that_code_starts_a_cluster_job(
+    call: Call, notebook: Path, replies: list[FakeReply], tool: str
+) -> None:
+    rewrite(notebook, "import dask\ndask.delayed(sum)([1, 2]).compute()")
+    replies += [[calls(tool, **({"cell_id": "b2"} if tool == "run_cell" else {}))]]
+    body = ask("Does it work?", mode="edit", stream=False)
+    (approval,) = (await call("POST", "chat", body=body)).body["approvals"]
+    assert approval["clusters"] == ["Dask"]
 
 
 async def test_stop_ends_the_code_and_its_kernel(

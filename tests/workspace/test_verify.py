@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
+import pandas as pd
 import pytest
 from jupyter_server.serverapp import ServerApp
 from nbclient import NotebookClient
@@ -17,14 +20,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.errors import Conflict, KernelUnavailable, NotPermitted
+from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.verify import Verification, plan, verify
+from jupyter_agent.workspace.verify import Verification, plan, update, verify
 from jupyter_agent.workspace.workspace import Services, Workspace
 from tests.notebook.browser import Tab
 
@@ -115,7 +118,8 @@ async def test_each_cell_is_the_same_or_says_what_differs(desk: Desk) -> None:
         new_code_cell(" "),
     )
     done = await desk.verify()
-    assert statuses(done) == ["differs", "same", "same", "same"]
+    assert statuses(done) == ["differs", "close", "same", "same"]
+    assert done.cells[1].why == "was `0.66667`, is now `0.6666666666666666`"
     assert done.cells[0].why == "stdout: was `x is 1`, is now `x is 2`"
     assert "nothing to compare" in done.cells[3].why
     assert not done.ok
@@ -192,16 +196,165 @@ async def test_what_nbclient_stored_of_volatile_code_is_the_same_again(desk: Des
     assert "image/png" in stored[9].outputs[-1].data
     done = await desk.verify()
     assert [(v.cell.source, v.why) for v in done.cells if v.status != "same"] == []
+    told = [number for number, verdict in enumerate(done.cells) if verdict.not_compared]
+    assert told == [1, 2, 3, 5, 6, 8, 9]
     now = [verdict.outputs for verdict in done.cells]
     assert now[1][0]["text"] != stored[1].outputs[0].text, "it is volatile"
 
 
-async def test_chance_without_a_seed_differs(desk: Desk) -> None:
-    draw = "import random\n[random.random() for _ in range(3)]"
+async def test_what_differs_between_two_fresh_runs_is_said_and_does_not_count(desk: Desk) -> None:
+    draw = "import random\nprint('of three', [random.random() for _ in range(3)])"
     desk.write(new_code_cell(draw), new_code_cell("random.seed(7)\nrandom.random()"))
     client = NotebookClient(nbformat.read(desk.file, as_version=4), kernel_name="python3")
     nbformat.write(await client.async_execute(), desk.file)
-    assert statuses(await desk.verify()) == ["differs", "same"]
+    done = await desk.verify()
+    assert statuses(done) == ["same", "same"]
+    assert done.runs == 2
+    assert done.ok
+    assert done.cells[0].not_compared.startswith("What each run makes anew: `of three [0.")
+    assert done.describe()["cells"][0]["not_compared"] == done.cells[0].not_compared
+    assert "not_compared" not in done.describe()["cells"][1]
+    told = (await desk.verify_by_tool()).text
+    assert told.startswith("All 2 code cells run and show the same (in a fresh `python3` kernel, ")
+    assert "[1 code c0 In[1]] not compared: What each run makes anew: `of three" in told
+
+
+async def test_what_was_verified_can_be_told_later(desk: Desk) -> None:
+    desk.write(ran("import pandas as pd, os, no_such_thing_yet as no", tags=("raises-exception",)))
+    first = await desk.verify()
+    desk.write(ran("import pandas as pd\nfrom numpy import *"), ran("1", tags=("skip-execution",)))
+    done = await desk.verify()
+    assert done.packages == {"pandas": pd.__version__, "numpy": np.__version__}
+    assert datetime.now(UTC) - done.at < timedelta(minutes=5)
+    assert done.code_hash != first.code_hash
+    assert done.code_hash == (await desk.verify()).code_hash
+    assert done.describe()["hash"] == done.code_hash
+
+
+async def test_where_all_is_the_same_it_runs_once(desk: Desk) -> None:
+    begun: list[str] = []
+
+    async def begins(cell: Any) -> None:
+        begun.append(cell.id)
+
+    desk.write(
+        ran("print(1)", printed("1\n")),
+        ran("object()", new_output("display_data", {"text/plain": "<object at 0x7f12>"})),
+    )
+    done = await desk.verify(begins)
+    assert (done.runs, done.ok, begun) == (1, True, ["c0", "c1"])
+
+
+async def test_the_second_run_ends_with_the_last_cell_that_is_not_the_same(desk: Desk) -> None:
+    desk.write(
+        ran("print(1)", printed("1\n")),
+        ran("print(2)", printed("3\n")),
+        ran("print(3)", printed("3\n")),
+    )
+    begun: list[str] = []
+
+    async def begins(cell: Any) -> None:
+        begun.append(cell.id)
+
+    assert statuses(await desk.verify(begins)) == ["same", "differs", "same"]
+    assert begun == ["c0", "c1", "c2", "c0", "c1"]
+    assert desk.kernels() == []
+
+
+async def test_a_second_run_that_fails_leaves_every_difference_counting(desk: Desk) -> None:
+    desk.write(
+        ran("import os\nos.mkdir('made')"),
+        ran("print(id(object()))", printed("1\n")),
+    )
+    assert statuses(await desk.verify()) == ["same", "differs"]
+
+
+async def test_what_is_stored_beyond_our_limit_is_held_against_as_much(desk: Desk) -> None:
+    large = "print('x' * 5_000)"
+    runs = Runs(output_limit=1_000)
+    desk.work = replace(desk.work, services=replace(desk.work.services, runs=runs))
+    desk.write(
+        ran(large, printed("x" * 5_000 + "\n")),
+        ran("display({'text/html': '<b>' + 'y' * 5_000}, raw=True)"),
+    )
+    async with desk.work.lease(PATH) as nb:
+        assert await (await nb.run("c1")).wait(60)
+        assert await (await nb.run("c0")).wait(60)
+    done = await desk.verify()
+    assert [(each.status, each.why) for each in done.cells] == [("same", "")] * 2, "ours"
+    content = nbformat.read(desk.file, as_version=4)
+    assert "characters ...]" in content.cells[0].outputs[0].text + str(content.cells[0].outputs)
+    client = NotebookClient(content, kernel_name="python3")
+    nbformat.write(await client.async_execute(), desk.file)
+    done = await desk.verify()
+    assert [(each.status, each.why) for each in done.cells] == [("same", "")] * 2, "nbclient's"
+
+
+async def test_parameters_are_set_where_papermill_sets_them(desk: Desk) -> None:
+    desk.write(
+        ran("print('first')", printed("first\n")),
+        ran("n, word = 1, 'a'", tags=("parameters",)),
+        ran("print(n, word)", printed("2 None\n")),
+    )
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb, parameters={"n": 2, "word": None})
+    assert statuses(done) == ["same", "same", "same"]
+    desk.write(
+        ran("n = 1", tags=("parameters",)),
+        ran("n = 5", tags=("injected-parameters",)),
+        ran("print(n)", printed("5\n")),
+    )
+    async with desk.work.lease(PATH) as nb:
+        assert statuses(await verify(nb)) == ["same"] * 3
+        done = await verify(nb, parameters={"n": 7})
+    assert done.cells[2].why == "stdout: was `5`, is now `7`"
+    desk.write(ran("print(n)", printed("[1, {'a': True}]\n")))
+    async with desk.work.lease(PATH) as nb:
+        assert (await verify(nb, parameters={"n": [1, {"a": True}]})).ok
+        for name in ("import os; n", "class", ""):
+            with pytest.raises(InvalidInput, match="name of a Python variable"):
+                await verify(nb, parameters={name: 1})
+        with pytest.raises(InvalidInput, match="could not be set: name 'nan' is not defined"):
+            await verify(nb, parameters={"n": float("nan")})
+    assert desk.kernels() == []
+
+
+async def test_fresh_outputs_are_written_if_that_is_wanted(desk: Desk) -> None:
+    desk.write(
+        ran("x = 2\nprint(x)", printed("1\n"), count=8),
+        ran("left", tags=("skip-execution",), count=7),
+        ran("x * 2", count=3),
+    )
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb)
+        assert statuses(done) == ["differs", "skipped", "differs"]
+        assert (await update(nb, done)).saved
+    cells = nbformat.read(desk.file, as_version=4).cells
+    assert [cell.execution_count for cell in cells] == [1, 7, 2]
+    assert cells[0].outputs[0].text == "2\n"
+    assert cells[2].outputs[0].data["text/plain"] == "4"
+    assert cells[2].outputs[0].execution_count == 2
+    again = await desk.verify()
+    assert (again.ok, again.runs) == (True, 1)
+
+
+async def test_outputs_are_not_written_over_what_failed_or_changed(desk: Desk) -> None:
+    desk.write(ran("print(1)", printed("0\n")), ran("1 / 0"))
+    before = desk.file.read_bytes()
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb)
+        with pytest.raises(Conflict, match="A cell failed"):
+            await update(nb, done)
+    assert desk.file.read_bytes() == before
+    desk.write(ran("print(1)", printed("0\n")))
+    async with desk.work.lease(PATH) as nb:
+        done = await verify(nb)
+    desk.write(ran("print(5)", printed("0\n")))
+    before = desk.file.read_bytes()
+    async with desk.work.lease(PATH) as nb:
+        with pytest.raises(Conflict, match="`c0` changed or ran meanwhile"):
+            await update(nb, done)
+    assert desk.file.read_bytes() == before
 
 
 async def test_after_an_error_the_cells_that_follow_are_skipped(desk: Desk) -> None:
@@ -365,7 +518,7 @@ async def test_the_model_is_told_which_cells_differ_and_why(desk: Desk) -> None:
     assert failed == "[2 code c1 In[1]] error: ZeroDivisionError: division by zero"
     assert any("return 1 / 0" in frame for frame in frames)
     assert skipped == "Skipped `c2`, `c3`: An earlier cell failed (`c1`)."
-    assert told == ["c0", "c1"]
+    assert told == ["c0", "c1", "c0"], "once more where it differs"
     assert len(result.text) < 1_500
 
 

@@ -79,6 +79,8 @@ export interface IApproval {
   cell_type?: 'code' | 'markdown' | 'raw';
   /** Addresses on other servers that a page asks as soon as it shows the result. */
   loads?: string[];
+  /** Systems, such as Dask, on which the code may start a job. */
+  clusters?: string[];
   expires: string;
 }
 

@@ -3,12 +3,15 @@ import type { IApproval } from '../api/protocol';
 import { legible } from './oddCharacters';
 import type { Locate } from './toolPhrases';
 
-/** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them. */
+/** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them; of code that it starts a cluster job. */
 export function factsOf(
-  { tool, input, cell_type }: IApproval,
+  { tool, input, cell_type, clusters }: IApproval,
   locate: Locate,
   trans: TranslationBundle
 ): string {
+  if (clusters?.length) {
+    return legible(trans.__('Starts a cluster job (%1)', clusters.join(', ')));
+  }
   const type = cell_type ? kindOfCell(cell_type, trans) : '';
   switch (tool) {
     case 'create_cell':

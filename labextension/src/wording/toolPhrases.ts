@@ -191,10 +191,15 @@ function verifying({ output, notebook, locate, trans }: IPhraseOptions): Phrase 
   const { running, ok, cells = [] } = (output ?? {}) as IVerification;
   const count = (wanted: string): number => cells.filter(({ status }) => status === wanted).length;
   const place = running ? locate(running) : null;
-  const [same, differ, failed] = [count('same'), count('differs'), count('error')];
+  const [same, close] = [count('same'), count('close')];
+  const [differ, failed] = [count('differs'), count('error')];
   const found = ok
     ? trans._n('the cell shows the same', 'all %1 cells show the same', same)
-    : [differ > 0 && trans.__('%1 differ', differ), failed > 0 && trans.__('%1 failed', failed)]
+    : [
+        differ > 0 && trans.__('%1 differ', differ),
+        close > 0 && trans.__('%1 are close', close),
+        failed > 0 && trans.__('%1 failed', failed)
+      ]
         .filter(Boolean)
         .join(', ');
   return [

@@ -88,7 +88,10 @@ class Inspector:
             mine = message["parent_header"].get("session") == self._client.session.session
             if message["msg_type"] == "execute_input" and not mine:
                 self.looks += 1
-                if self._kind == "silent":
+                if self._kind == "shown":  # to all clients of the kernel, as a person's code is
+                    code = "import time; time.sleep(1.5)"
+                    self._client.execute(code, store_history=False)
+                elif self._kind == "silent":
                     self._client.execute("import time; time.sleep(1.5)", silent=True)
                 else:
                     content = {"comm_id": str(self.looks), "target_name": "looks", "data": {}}
@@ -115,7 +118,7 @@ async def inspector(call: Call, agent: JupyterAgent, kind: str) -> AsyncIterator
         await inspector.stop()
 
 
-@pytest.mark.parametrize("kind", ["silent", "comm"])
+@pytest.mark.parametrize("kind", ["silent", "comm", "shown"])
 @pytest.mark.parametrize("entry", ["tools", "chat", "rest"])
 async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_kernel(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path,

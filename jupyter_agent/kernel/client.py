@@ -19,6 +19,7 @@ from jupyter_core.utils import ensure_async
 from websocket import WebSocketBadStatusException, WebSocketException
 
 from jupyter_agent.kernel.outputs import mapping, too_large
+from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +98,7 @@ class Connection:
         self._announced = set[str]()
         """Of what runs: requests whose code the kernel told to all its clients."""
         self._probes: dict[str, asyncio.Event] = {}
+        self.widgets = Widgets(self._tell_widget)
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
         self._free = asyncio.Event()
@@ -193,6 +195,7 @@ class Connection:
         """Send a request on shell; its answers go to the inbox while the block lasts."""
         message = self._client.session.msg(kind, dict(content))
         with self.following(Inbox(message["header"]["msg_id"])) as inbox:
+            self.widgets.flush()
             self._send(self._client.shell_channel, message)
             yield inbox
 
@@ -232,7 +235,8 @@ class Connection:
         """
         self._late[request_id] = take
         if len(self._late) > _MAX_LATE_REQUESTS:
-            self._late.popitem(last=False)
+            forgotten, _ = self._late.popitem(last=False)
+            self.widgets.forget(forgotten)
 
     def end(self, how: ConnectionEnd) -> None:
         """Nothing more comes of what is under way; the first word counts."""
@@ -298,6 +302,13 @@ class Connection:
                     self._running.pop(done, None)
                 self._note_free()
         request_id = parent.get("msg_id", "")
+        if channel == "iopub":
+            self.widgets.follow(kind, content)
+            ours = request_id in self._inboxes or request_id in self._late
+            if ours and self.widgets.take(request_id, kind, content):
+                return
+            if kind == "status":
+                self.widgets.flush()
         if (inbox := self._inboxes.get(request_id)) is not None:
             inbox.put(received)
         elif (take := self._late.get(request_id)) is not None:
@@ -331,6 +342,10 @@ class Connection:
         elif parent.get("session") == self._client.session.session:
             self._heard.set()
             self._settled |= parent["msg_id"] == self._greeting
+
+    def _tell_widget(self, content: Mapping[str, Any]) -> None:
+        message = self._client.session.msg("comm_msg", dict(content))
+        self._send(self._client.shell_channel, message)
 
     def _greet(self) -> None:
         """Ask something on shell: the answer shows that what ran before is done."""

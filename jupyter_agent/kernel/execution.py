@@ -48,6 +48,7 @@ _MISSING_OUTPUTS = "The connection to the kernel broke: outputs may be missing."
 _EXITED = (
     "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
 )
+_PROPOSED = "The code proposes a cell, as `%load` does; it was not inserted."
 _LOST_OUTPUTS = "Some outputs could not be shown for an internal error; see the server's log."
 
 
@@ -265,6 +266,9 @@ class Execution:
         if message.channel == "shell" and kind == "execute_reply":
             self._reply = content
             self._count = count_of(content) or self._count
+            for each in payload_of(content):
+                if each.get("source") == "page":  # `len?`; JupyterLab shows it as an output, too
+                    self._show("display_data", each)
             return
         if self.began is None and message.channel == "iopub" and kind != "update_display_data":
             await self._begin()  # by whatever is heard first of it; updates may be of other cells
@@ -318,12 +322,15 @@ class Execution:
         said = reply.get("status")
         if said == "ok":
             exits = _asks_to_exit(reply)
+            notes = [_EXITED] if exits else []
+            if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
+                notes.append(_PROPOSED)
             if exits:
                 self._kernel.leave()
             return ExecutionReply(
                 status="ok",
                 execution_count=self._count,
-                note=_EXITED if exits else "",
+                note=" ".join(notes),
                 user_expressions=mapping(reply.get("user_expressions")),
             )
         # `abort` is what bash and its like say instead of an error.

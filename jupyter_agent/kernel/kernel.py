@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import zmq
@@ -110,6 +110,12 @@ class Kernel:
     def looked_into(self) -> bool:
         """Whether it is busy with nothing but what other extensions ask it, and with no cell."""
         return self._connection is not None and self._connection.runs_silently
+
+    def shown(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """These outputs with their widgets as they are now, as a page would show them."""
+        if self._connection is None:
+            return [dict(output) for output in outputs]
+        return self._connection.widgets.shown(outputs)
 
     @property
     def life(self) -> str:

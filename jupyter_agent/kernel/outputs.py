@@ -61,24 +61,33 @@ def deliver(kind: str, content: Mapping[str, Any], sink: OutputSink) -> None:
 
     Message types and their content: https://jupyter-client.readthedocs.io/en/stable/messaging.html
     """
+    output = as_output(kind, content)
+    if kind == "clear_output":
+        sink.clear(bool(content.get("wait")))
+    elif output is not None and kind == "stream":
+        sink.stream(output["name"], output["text"])
+    elif output is not None:
+        sink.display(output, _display_id(content))
+    elif kind == "update_display_data" and (display_id := _display_id(content)) is not None:
+        sink.update_display(display_id, _data(content), storable(mapping(content.get("metadata"))))
+
+
+def as_output(kind: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A message as one output of nbformat 4; None for those that show nothing by themselves."""
     if kind == "stream":
         # A notebook knows two streams; kernels may name others.
         name = "stderr" if content.get("name") == "stderr" else "stdout"
-        sink.stream(name, storable(str(content.get("text") or "")))
-    elif kind == "clear_output":
-        sink.clear(bool(content.get("wait")))
-    elif kind == "error":
-        sink.display({"output_type": "error", **error_of(content)})
-    elif kind in ("display_data", "execute_result", "update_display_data"):
-        display_id = _display_id(content)
+        text = storable(str(content.get("text") or ""))
+        return {"output_type": kind, "name": name, "text": text}
+    if kind == "error":
+        return {"output_type": kind, **error_of(content)}
+    if kind in ("display_data", "execute_result"):
         data, metadata = _data(content), storable(mapping(content.get("metadata")))
-        if kind != "update_display_data":
-            output: dict[str, Any] = {"output_type": kind, "data": data, "metadata": metadata}
-            if kind == "execute_result":
-                output["execution_count"] = count_of(content)
-            sink.display(output, display_id)
-        elif display_id is not None:
-            sink.update_display(display_id, data, metadata)
+        output: dict[str, Any] = {"output_type": kind, "data": data, "metadata": metadata}
+        if kind == "execute_result":
+            output["execution_count"] = count_of(content)
+        return output
+    return None
 
 
 def error_of(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -238,7 +238,8 @@ async def follow(
 async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
-    outputs = (await work.visibility_of(run.notebook)).outputs(run.outputs(), of=run.cell_id)
+    view = await work.visibility_of(run.notebook)
+    outputs = view.outputs(run.kernel.shown(run.outputs()), of=run.cell_id)
     shown = output_text(outputs, limit=limit or work.services.runs.result_chars)
     text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
     pictured, which = await asyncio.to_thread(attached, images(outputs), _PICTURES)

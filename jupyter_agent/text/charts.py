@@ -133,7 +133,7 @@ def _bokeh(script: str) -> str | None:
         return None
     try:
         documents, _ = json.JSONDecoder().raw_decode(script, found.end())
-    except ValueError:
+    except (ValueError, RecursionError):  # cut off, or deeper than any chart
         return None
     models = list(_models(documents))
     titles = [each["text"] for name, each in models if name == "Title" and each.get("text")]

@@ -282,6 +282,9 @@ class TestOutputs:
         kinds = ["application/vnd.plotly.v1+json", "application/vnd.vega.v5+json"]
         for kind in kinds:
             assert output_text([{"output_type": "display_data", "data": {kind: value}}])
+        script = "const docs_json = {" + '"a": {' * 100_000
+        data = {"application/javascript": script}
+        assert output_text([{"output_type": "display_data", "data": data}])
 
     def test_invisible_characters_cannot_hide_text(self) -> None:
         assert output_text([stream("a\u202eb\u200bc\x1b]0;title\x07d\U000e0041")]) == "abcd"

@@ -307,7 +307,7 @@ async def test_a_death_is_told_with_what_is_lost(
     await turn
     text = told(fake.requests[1])
     assert ": died, " in text
-    assert "The kernel died." in text
+    assert "The kernel died: its process exited with code 1." in text
     assert "last words" in text
     assert text.count("all variables are gone") == 1
     assert len(fake.requests) == 2, "nothing is run again by itself"

@@ -164,7 +164,8 @@ class JupyterAgent(ExtensionApp):
         2_000_000,
         min=10_000,
         config=True,
-        help="Characters of a run's outputs that its cell keeps; of more, beginning and end.",
+        help="Characters of a run's text (streams, errors) that its cell keeps, and 25 times as "
+        "many of displays; of more, beginning and end.",
     )
     result_chars = Int(
         12_000,

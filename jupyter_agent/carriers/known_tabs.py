@@ -18,7 +18,9 @@ Page: TypeAlias = tuple[str, str]
 class KnownTabs:
     """One file for each server; nothing is told where it cannot be read or written."""
 
-    def __init__(self, folder: Path, server: str, root: str, alive: Callable[[str], bool]) -> None:
+    def __init__(
+        self, folder: Path, server: str, root: str | None, alive: Callable[[str], bool]
+    ) -> None:
         """`server` names this server among those with the same folder, of which `alive` tells
         whether one runs; paths are below `root`, None where they are of no plain files.
         """

@@ -12,12 +12,14 @@ from typing import Any
 from jupyter_agent.document.cell import Output
 
 LIMIT = 2_000_000
-"""Characters that the outputs of one cell may have: a notebook stays one that can be opened."""
+"""Characters of text that a cell may have, of streams and errors: nobody reads more."""
+_DISPLAYS = 25
+"""How many times that its displays may have: figures and animations are the user's results."""
 _HEAD = 0.8
 """Share of the limit that stream text may fill; what comes last is as telling as what came first.
 """
 _LARGEST = 0.9
-"""Share of the limit that any other output may fill: an error at the end still has its place."""
+"""Share of its limit that one error, or all displays before the last, may fill."""
 _CONTROL = re.compile("([\n\r\b])")
 
 
@@ -30,10 +32,16 @@ class OutputEntry:
     revision: int = 0
     column: int = 0
     """Where the next character of a stream goes in its last line."""
+    size: int = 0
+    """Characters that it takes, about."""
 
     @property
     def is_stream(self) -> bool:
         return bool(self.output["output_type"] == "stream")
+
+    @property
+    def is_text(self) -> bool:
+        return self.output["output_type"] in ("stream", "error")
 
     @property
     def text(self) -> str:
@@ -43,14 +51,16 @@ class OutputEntry:
     def type(self, new: str) -> None:
         """A stream continues."""
         self.output["text"], self.column = type_onto(self.text, self.column, new)
+        self.size = len(self.text)
         self.revision += 1
 
 
 class OutputList:
     """The outputs of one run as nbformat 4 has them.
 
-    Neighbouring text of one stream is one output. Beyond `limit` characters the beginning and the
-    end are kept; a note says what is left out between them.
+    Neighbouring text of one stream is one output. Beyond `limit` characters of text, and 25 times
+    as many of displays, the beginning and the end are kept; a note says what is left out between
+    them.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -69,15 +79,18 @@ class OutputList:
         """A `display_data`, `execute_result` or `error`."""
         self._settle()
         self._clear_if_due()
-        entry = OutputEntry(_within(dict(output), int(_LARGEST * self.limit)), display_id)
-        size = _size(entry.output)
-        if not self._tail and self._size + size <= _LARGEST * self.limit:
+        is_text = output["output_type"] == "error"
+        most = self._most(is_text)
+        kept, size = within(output, int(_LARGEST * most) if is_text else most)
+        entry = OutputEntry(kept, display_id, size=size)
+        first = not self._tail and not self._size[is_text]
+        if first or (not self._tail and self._size[is_text] + size <= _LARGEST * most):
             self._head.append(entry)
-            self._size += size
+            self._size[is_text] += size
         else:
             self._tail.append(entry)
-            self._tail_size += size
-            self._trim()
+            self._tail_size[is_text] += size
+            self._trim(is_text)
 
     def update(self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
         """Other data for all outputs of that display id."""
@@ -86,16 +99,15 @@ class OutputList:
         for entry in [*self._head, *self._tail]:
             if entry.display_id == display_id:
                 # A head has room for what it had, and for what is left of the limit.
-                room = int(_LARGEST * self.limit) - self._size + _size(entry.output)
+                in_head = entry in self._head
+                sizes = self._size if in_head else self._tail_size
+                sizes[False] -= entry.size
+                room = self._most(False) - (sizes[False] if in_head else 0)
                 new = {**entry.output, "data": data, "metadata": metadata}
-                if entry in self._head:
-                    self._size -= _size(entry.output)
-                    new = _within(new, room)
-                    self._size += _size(new)
-                entry.output = new
+                entry.output, entry.size = within(new, room)
+                sizes[False] += entry.size
                 entry.revision += 1
-        self._tail_size = sum(_size(entry.output) for entry in self._tail)
-        self._trim()
+        self._trim(False)
 
     def clear(self, wait: bool) -> None:
         """Remove the outputs so far; with `wait` only when the next one comes."""
@@ -117,7 +129,7 @@ class OutputList:
             self._fold(last.output["name"], last.text[len(text) :])
         for entry in rest:
             self._head.append(entry)
-            self._size += _size(entry.output)
+            self._size[entry.is_text] += entry.size
 
     def entries(self, *, complete: bool) -> Sequence[OutputEntry]:
         """The outputs in order. The end of what is too long comes only with `complete`: while more
@@ -136,14 +148,18 @@ class OutputList:
     def _restart(self) -> None:
         self.rewrites += 1
         self._head: list[OutputEntry] = []
-        self._size = 0
+        self._size = {True: 0, False: 0}
+        """Characters of text, and of displays."""
         self._tail: deque[OutputEntry] = deque()
-        self._tail_size = 0
+        self._tail_size = {True: 0, False: 0}
         self._waiting = OutputEntry(
             _text_output("\n[... more than fits in a cell; its end follows when it is done ...]\n")
         )
         self._lines = 0
         self._left_out = _LeftOut()
+
+    def _most(self, is_text: bool) -> int:
+        return self.limit if is_text else _DISPLAYS * self.limit
 
     def _clear_if_due(self) -> None:
         if self._clear_before_next:
@@ -169,40 +185,43 @@ class OutputList:
         if not self._tail:
             last = self._head[-1] if self._head else None
             entry = last if last is not None and _is_stream(last, name) else None
-            room = max(0, int(_HEAD * self.limit) - self._size)
+            room = max(0, int(_HEAD * self.limit) - self._size[True])
             if new[:room]:
                 if entry is None:
                     entry = OutputEntry(_text_output("", name))
                     self._head.append(entry)
                 before = len(entry.text)
                 entry.type(new[:room])
-                self._size += len(entry.text) - before
+                self._size[True] += len(entry.text) - before
             new = new[room:]
         if new:
             if not (self._tail and _is_stream(self._tail[-1], name)):
                 self._tail.append(OutputEntry(_text_output("", name)))
             before = len(self._tail[-1].text)
             self._tail[-1].type(new)
-            self._tail_size += len(self._tail[-1].text) - before
-            self._trim()
+            self._tail_size[True] += len(self._tail[-1].text) - before
+            self._trim(True)
 
-    def _trim(self) -> None:
-        """Drop the oldest of the end until it fits."""
+    def _trim(self, is_text: bool) -> None:
+        """Drop the oldest of the end, of text or of displays, until they fit."""
         self.rewrites += 1
-        while self._tail and (excess := self._tail_size + self._size - self.limit) > 0:
-            first = self._tail[0]
-            size = _size(first.output)
-            if first.is_stream and size > excess:
+        most = self._most(is_text)
+        while (excess := self._tail_size[is_text] + self._size[is_text] - most) > 0:
+            first = next((each for each in self._tail if each.is_text == is_text), None)
+            if first is None:
+                return
+            if first.is_stream and first.size > excess:
                 self._left_out.text(first.text[:excess])
                 first.output["text"] = first.text[excess:]
                 first.column = min(first.column, len(first.text) - first.text.rfind("\n") - 1)
+                first.size -= excess
                 first.revision += 1
-                self._tail_size -= excess
+                self._tail_size[is_text] -= excess
                 return
-            if len(self._tail) == 1:
+            if first.size == self._tail_size[is_text]:  # the last one stays
                 return
-            self._tail.popleft()
-            self._tail_size -= size
+            self._tail.remove(first)
+            self._tail_size[is_text] -= first.size
             if first.is_stream:
                 self._left_out.text(first.text)
             else:
@@ -211,7 +230,8 @@ class OutputList:
     def _note(self) -> str:
         return (
             f"\n[... {self._left_out} left out of {self._lines:,} lines in all;"
-            f" a cell keeps {self.limit:,} characters ...]\n"
+            f" a cell keeps {self.limit:,} characters of text,"
+            f" and {self._most(False):,} of displays ...]\n"
         )
 
 
@@ -297,10 +317,18 @@ def _size(output: Output) -> int:
     return sum(_length(value) for value in output["data"].values())
 
 
-def _within(output: dict[str, Any], most: int) -> dict[str, Any]:
-    """The output, without its largest representations where it has more characters than that."""
-    if _size(output) <= most:
-        return output
+def within(output: Output, most: int) -> tuple[dict[str, Any], int]:
+    """The output, without its largest representations where it has more characters than `most`,
+    and the characters that it has then.
+    """
+    output = dict(output)
+    if (size := _size(output)) <= most:
+        return output, size
+    output = _cut(output, most)
+    return output, _size(output)
+
+
+def _cut(output: dict[str, Any], most: int) -> dict[str, Any]:
     if output["output_type"] == "error":
         cut = f"{output['evalue'][: most // 4]} [... cut: {len(output['evalue']):,} characters ...]"
         frames = output["traceback"] if sum(map(len, output["traceback"])) < most // 2 else []

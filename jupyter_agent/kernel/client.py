@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from queue import Empty
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -15,8 +16,10 @@ import zmq
 import zmq.asyncio
 from jupyter_client.session import Session
 from jupyter_core.utils import ensure_async
+from websocket import WebSocketBadStatusException, WebSocketException
 
-from jupyter_agent.kernel.outputs import too_large
+from jupyter_agent.kernel.outputs import mapping, too_large
+from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +39,10 @@ MAX_CONTENT_BYTES = 50_000_000
 """Bytes of a content that is parsed at all: that blocks every thread, and no cell can hold it."""
 _MAX_LATE_REQUESTS = 100
 """Requests whose late messages still find their way."""
+
+
+class KernelGone(ConnectionError):
+    """A gateway has no such kernel any more."""
 
 
 class Received(NamedTuple):
@@ -91,6 +98,7 @@ class Connection:
         self._announced = set[str]()
         """Of what runs: requests whose code the kernel told to all its clients."""
         self._probes: dict[str, asyncio.Event] = {}
+        self.widgets = Widgets(self._tell_widget)
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
         self._free = asyncio.Event()
@@ -111,21 +119,28 @@ class Connection:
     ) -> Connection:
         """Connect to the kernel of a `jupyter_client` manager; it can be used once `ready`.
 
-        `told` is called when the kernel's own messages tell its end.
+        `told` is called when the kernel's own messages tell its end. Raises KernelGone where a
+        gateway has no such kernel, other ConnectionErrors where it does not let us in.
         """
         try:
             client = manager.client_factory(parent=manager)
         except TypeError:  # a gateway's client wants more, and has a websocket instead of sockets
             client = manager.client(session=Session(parent=manager))
-            receive = from_queue
-        else:
-            client.context = context
-            client.load_connection_info(manager.get_connection_info())
-            receive = from_socket
-        await ensure_async(
-            client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
-        )
-        return cls(client, receive, told)
+            try:
+                await asyncio.to_thread(asyncio.run, _started(client))  # its websocket blocks
+            except WebSocketBadStatusException as error:  # its own words have cookies in them
+                if error.status_code == HTTPStatus.NOT_FOUND:
+                    raise KernelGone("it has no such kernel any more") from error
+                raise ConnectionError(f"it answered {error.status_code}") from error
+            except (OSError, WebSocketException) as error:
+                raise ConnectionError(str(error)) from error
+            # Its time limit is that of a kernel's start: a cell may say nothing for longer.
+            client.channel_socket.settimeout(None)
+            return cls(client, from_queue, told)
+        client.context = context
+        client.load_connection_info(manager.get_connection_info())
+        await _started(client)
+        return cls(client, from_socket, told)
 
     async def ready(self, *, busy: bool) -> bool:
         """True once the kernel answers and its outputs reach us, False if it ends before that.
@@ -138,7 +153,8 @@ class Connection:
         while not (answered.is_set() and self._heard.is_set()):
             # The status that goes with each answer shows whether iopub is connected by now:
             # subscribing takes a moment, and what is sent before is lost.
-            self._client.control_channel.send(self._client.session.msg("kernel_info_request"))
+            greeting = self._client.session.msg("kernel_info_request")
+            self._send(self._client.control_channel, greeting)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await answered.wait()
@@ -178,9 +194,17 @@ class Connection:
     def request(self, kind: str, content: Mapping[str, Any]) -> Iterator[Inbox]:
         """Send a request on shell; its answers go to the inbox while the block lasts."""
         message = self._client.session.msg(kind, dict(content))
-        inbox = Inbox(message["header"]["msg_id"])
+        with self.following(Inbox(message["header"]["msg_id"])) as inbox:
+            self.widgets.flush()
+            self._send(self._client.shell_channel, message)
+            yield inbox
+
+    @contextmanager
+    def following(self, inbox: Inbox) -> Iterator[Inbox]:
+        """While the block lasts, what comes about the inbox's request goes there. It may have been
+        sent through an earlier connection: then its outputs come, and its reply does not.
+        """
         self._inboxes[inbox.request_id] = inbox
-        self._client.shell_channel.send(message)
         try:
             yield inbox
         finally:
@@ -190,7 +214,7 @@ class Connection:
         """Set once everything that the kernel has shown up to now has arrived."""
         message = self._client.session.msg("kernel_info_request")
         arrived = self._probes[message["header"]["msg_id"]] = asyncio.Event()
-        self._client.control_channel.send(message)
+        self._send(self._client.control_channel, message)
         return arrived
 
     async def ask(
@@ -211,7 +235,8 @@ class Connection:
         """
         self._late[request_id] = take
         if len(self._late) > _MAX_LATE_REQUESTS:
-            self._late.popitem(last=False)
+            forgotten, _ = self._late.popitem(last=False)
+            self.widgets.forget(forgotten)
 
     def end(self, how: ConnectionEnd) -> None:
         """Nothing more comes of what is under way; the first word counts."""
@@ -224,15 +249,25 @@ class Connection:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
-        self._client.stop_channels()
+        if self._receive is from_queue:  # it waits for the other side of its websocket
+            await asyncio.to_thread(self._client.stop_channels)
+        else:
+            self._client.stop_channels()
+
+    def _send(self, channel: Any, message: KernelMessage) -> None:
+        """What cannot be sent has no answer: the connection is of no use any more."""
+        if self._receive is from_queue:  # a gateway takes everything for shell that says nothing
+            message = {**message, "channel": channel.channel_name}
+        try:
+            channel.send(message)
+        except (OSError, WebSocketException):
+            log.warning("A message to a kernel could not be sent.", exc_info=True)
+            self.end("broke")
 
     async def _read(self, name: str) -> None:
         channel = getattr(self._client, f"{name}_channel")
         while True:
-            try:
-                messages = await self._receive(channel)
-            except ConnectionError:
-                return self._told("died")
+            messages = await self._receive(channel)
             for message in messages:
                 try:
                     self._dispatch(name, message)
@@ -259,13 +294,21 @@ class Connection:
             self._observe(kind, content, parent)
         elif kind == "kernel_info_reply":
             self._answered.set()
-            self.language = content.get("language_info", {}).get("name")
+            name = mapping(content.get("language_info")).get("name")
+            self.language = name if isinstance(name, str) else None
             if parent.get("msg_id") == self._greeting:
                 self._greeted = True
                 for done in self._before_greeting:
                     self._running.pop(done, None)
                 self._note_free()
         request_id = parent.get("msg_id", "")
+        if channel == "iopub":
+            self.widgets.follow(kind, content)
+            ours = request_id in self._inboxes or request_id in self._late
+            if ours and self.widgets.take(request_id, kind, content):
+                return
+            if kind == "status":
+                self.widgets.flush()
         if (inbox := self._inboxes.get(request_id)) is not None:
             inbox.put(received)
         elif (take := self._late.get(request_id)) is not None:
@@ -300,6 +343,10 @@ class Connection:
             self._heard.set()
             self._settled |= parent["msg_id"] == self._greeting
 
+    def _tell_widget(self, content: Mapping[str, Any]) -> None:
+        message = self._client.session.msg("comm_msg", dict(content))
+        self._send(self._client.shell_channel, message)
+
     def _greet(self) -> None:
         """Ask something on shell: the answer shows that what ran before is done."""
         request = self._client.session.msg("kernel_info_request")
@@ -307,7 +354,7 @@ class Connection:
         self._greeted = False
         self._before_greeting = set(self._running)
         self._greeted_at = time.monotonic()
-        self._client.shell_channel.send(request)
+        self._send(self._client.shell_channel, request)
 
     def _greet_again(self) -> None:
         """Should the answer be lost too: where nothing is known to run, it is overdue. Ever more
@@ -323,6 +370,11 @@ class Connection:
             self._free.set()
         else:
             self._free.clear()
+
+
+async def _started(client: Any) -> None:
+    channels = client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
+    await ensure_async(channels)
 
 
 async def from_socket(channel: Any) -> list[KernelMessage]:
@@ -357,8 +409,8 @@ async def from_queue(channel: Any) -> list[KernelMessage]:
             message: KernelMessage = await channel.get_msg(timeout=0)
         except Empty:
             await asyncio.sleep(0.02)
-        except RuntimeError as error:  # its websocket is closed
-            raise ConnectionError from error
+        except RuntimeError as error:
+            raise ConnectionError("its websocket was closed") from error
         else:
             return [message]
 

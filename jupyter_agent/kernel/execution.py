@@ -6,11 +6,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
+from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.client import Connection, ConnectionEnd, End, Inbox, Received
-from jupyter_agent.kernel.outputs import OutputSink, deliver, error_of
+from jupyter_agent.kernel.outputs import (
+    OutputSink,
+    count_of,
+    deliver,
+    error_of,
+    mapping,
+    payload_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -23,11 +32,23 @@ _LOST_S = 10.0
 """Seconds without a message that mean that a reply, or `idle`, was lost."""
 _INTERRUPT_GRACE_S = 5.0
 """Seconds that a kernel has to react to an interrupt after a timeout."""
+_CONNECT_AGAIN_S = 60.0
+"""Seconds in which a connection that broke is made again, while the code goes on."""
+_AGAIN_S = 0.5
+"""Seconds between two attempts to do so."""
 _BROKE = (
     "The connection to the kernel broke: how the code ended is unknown, outputs are missing, and "
     "it may still be running. The next run connects again."
 )
+_ENDED_UNHEARD = (
+    "The connection to the kernel broke, and the code ended before it was made again: how it ended "
+    "is unknown, outputs are missing."
+)
 _MISSING_OUTPUTS = "The connection to the kernel broke: outputs may be missing."
+_EXITED = (
+    "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
+)
+_PROPOSED = "The code proposes a cell, as `%load` does; it was not inserted."
 _LOST_OUTPUTS = "Some outputs could not be shown for an internal error; see the server's log."
 
 
@@ -53,7 +74,7 @@ class KernelProcess(Protocol):
     @property
     def generation(self) -> int: ...
 
-    async def connect(self) -> Connection: ...
+    async def connect(self, *, busy: bool = False) -> Connection: ...
 
     async def check(self) -> None:
         """Look whether the process is still there; `connection.ended` tells it."""
@@ -62,6 +83,12 @@ class KernelProcess(Protocol):
 
     def how_it_ended(self) -> End:
         """How the process before this one ended."""
+
+    def why_it_ended(self) -> str:
+        """What is known about it, as the end of a sentence; mostly empty."""
+
+    def leave(self) -> None:
+        """The code asked the process to end: what follows has the next one."""
 
 
 class Execution:
@@ -92,6 +119,7 @@ class Execution:
         self._probe: asyncio.Event | None = None
         self._count: int | None = None
         self._lost_outputs = False
+        self._broken_once = False
         self.began: float | None = None
         """When the kernel began with it (`time.monotonic`), None while it waits."""
         self._task = asyncio.create_task(self._run())
@@ -138,8 +166,14 @@ class Execution:
                 )
             if self._withdrawn.is_set() or not await self._sink.wanted():
                 return ExecutionReply(status="interrupted", note="The code never started.")
-            with connection.request("execute_request", self._request) as inbox:
-                await self._follow(connection, inbox)
+            with ExitStack() as stack:
+                inbox = stack.enter_context(connection.request("execute_request", self._request))
+                while await self._follow(connection, inbox) == "broke":
+                    again = await self._connected_again()
+                    if again is None:
+                        break
+                    connection = again
+                    stack.enter_context(connection.following(inbox))
             if not self._request["silent"]:
                 connection.when_late(inbox.request_id, self._take_late)
             return self._with_losses(self._conclude(connection), connection)
@@ -164,29 +198,45 @@ class Execution:
             for waiter in waiting:
                 waiter.cancel()
 
-    async def _follow(self, connection: Connection, inbox: Inbox) -> None:
+    async def _connected_again(self) -> Connection | None:
+        """Another connection to the same process, where the code goes on; None if there is none."""
+        self._broken_once, self._probe = True, None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CONNECT_AGAIN_S):
+                while self._kernel.generation == self._generation:
+                    try:
+                        return await self._kernel.connect(busy=True)
+                    except KernelUnavailable:
+                        await asyncio.sleep(_AGAIN_S)
+        return None
+
+    async def _follow(self, connection: Connection, inbox: Inbox) -> Literal["whole", "broke"]:
         """Take messages until the reply and `idle` are there, or nothing more can come.
 
         ExecutionReply and outputs come on two channels, and either may be first.
         """
         heard = time.monotonic()
         give_up: float | None = None
-        while not (self._reply and self._idle):
+        while self._reply is None or not self._idle:
             message = await inbox.next(_POLL_S)
             now = time.monotonic()
             if message is not None:
                 heard = now
                 await self._take(message)
+            elif _broke(connection) and self._reply is None:
+                return "broke"
             elif connection.ended.done() or self._nothing_follows(connection, now - heard):
-                return
+                return "whole"
             else:
                 await self._kernel.check()
             if self._reply is None and self._overdue(now):
                 self._stopping = "timeout"
                 give_up = now + _INTERRUPT_GRACE_S
-                await self._send_interrupt()
+                with suppress(KernelUnavailable):  # then it is said that it does not react
+                    await self._send_interrupt()
             if self._reply is None and give_up is not None and now > give_up:
-                return
+                return "whole"
+        return "whole"
 
     def _nothing_follows(self, connection: Connection, silence: float) -> bool:
         """Whether the reply or `idle` will not come any more.
@@ -194,9 +244,12 @@ class Execution:
         A large output takes seconds on its way: after the reply we ask something, whose own status
         comes behind everything that was shown.
         """
-        if not (self._reply or self._idle):
+        if self._broken_once and connection.busy_since is None:  # its reply went elsewhere
+            self._probe = self._probe or connection.probe()
+            return self._idle or self._probe.is_set()
+        if self._reply is None and not self._idle:
             return False
-        if self._reply and self._probe is None and silence > _SILENCE_S:
+        if self._reply is not None and self._probe is None and silence > _SILENCE_S:
             self._probe = connection.probe()
         return silence > _LOST_S or (self._probe is not None and self._probe.is_set())
 
@@ -212,13 +265,17 @@ class Execution:
         kind, content = message.kind, message.content
         if message.channel == "shell" and kind == "execute_reply":
             self._reply = content
-            self._count = content.get("execution_count", self._count)
-        elif kind == "status":
+            self._count = count_of(content) or self._count
+            for each in payload_of(content):
+                if each.get("source") == "page":  # `len?`; JupyterLab shows it as an output, too
+                    self._show("display_data", each)
+            return
+        if self.began is None and message.channel == "iopub" and kind != "update_display_data":
+            await self._begin()  # by whatever is heard first of it; updates may be of other cells
+        if kind == "status":
             self._idle = content["execution_state"] == "idle"
-            if self.began is None:
-                await self._begin()
         elif kind == "execute_input":
-            self._count = content.get("execution_count")
+            self._count = count_of(content)
         else:
             if kind == "error":
                 self._error = error_of(content)
@@ -245,7 +302,8 @@ class Execution:
         reply = self._reply
         end = connection.ended.result() if connection.ended.done() else None
         if reply is None and end is not None:
-            return self._ended(end)
+            another = self._kernel.generation != self._generation
+            return self._ended(self._kernel.how_it_ended() if another else end)
         if reply is None and self._idle:
             return ExecutionReply(
                 status="error" if self._error else "ok",
@@ -253,28 +311,43 @@ class Execution:
                 error=self._error,
                 note="The kernel's reply was lost; how it ended is taken from its outputs.",
             )
+        if reply is None and self._broken_once and connection.busy_since is None:
+            return ExecutionReply(
+                status="error", execution_count=self._count, error=self._error, note=_ENDED_UNHEARD
+            )
         if reply is None:
             seconds = f"{_INTERRUPT_GRACE_S:g} s"
             note = f"The kernel did not react to the interrupt within {seconds}: it is still busy."
             return ExecutionReply(status="timeout", execution_count=self._count, note=note)
-        if reply["status"] == "ok":
+        said = reply.get("status")
+        if said == "ok":
+            exits = _asks_to_exit(reply)
+            notes = [_EXITED] if exits else []
+            if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
+                notes.append(_PROPOSED)
+            if exits:
+                self._kernel.leave()
             return ExecutionReply(
                 status="ok",
                 execution_count=self._count,
-                user_expressions=reply.get("user_expressions") or {},
+                note=" ".join(notes),
+                user_expressions=mapping(reply.get("user_expressions")),
             )
         # `abort` is what bash and its like say instead of an error.
-        stopped = reply["status"] == "abort" or "Interrupt" in str(reply.get("ename"))
+        stopped = said == "abort" or "Interrupt" in str(reply.get("ename"))
         if stopped and self._kernel.generation != self._generation:
             # A restart interrupts the code first, so that it can end in order.
             return self._ended(self._kernel.how_it_ended())
-        if reply["status"] == "abort":
+        if said == "abort":
             return ExecutionReply(
                 status=self._stopping or "interrupted", execution_count=self._count
             )
-        if reply["status"] != "error":  # `aborted`: a cell before it failed
+        if said == "aborted":  # a cell before it failed
             note = "The kernel dropped the code because what ran before it failed. It did not run."
             return ExecutionReply(status="error", note=note)
+        if said != "error":
+            note = "The kernel does not say how the code ended."
+            return ExecutionReply(status="error", execution_count=self._count, note=note)
         error = error_of(reply)
         stopped = stopped and self._interrupted
         return ExecutionReply(
@@ -288,15 +361,27 @@ class Execution:
         if self._lost_outputs:
             status: ExecutionStatus = "error" if reply.status == "ok" else reply.status
             return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
-        if self._reply and not self._idle and _broke(connection):
+        unheard = self._broken_once and reply.note not in (_BROKE, _ENDED_UNHEARD)
+        if unheard or (self._reply is not None and not self._idle and _broke(connection)):
             return replace(reply, note=f"{reply.note} {_MISSING_OUTPUTS}".strip())
         return reply
 
     def _ended(self, how: ConnectionEnd) -> ExecutionReply:
         if how == "broke":
             return ExecutionReply(status="error", execution_count=self._count, note=_BROKE)
-        note = "The kernel died." if how == "died" else "The kernel was restarted or shut down."
+        cause = self._kernel.why_it_ended()
+        note = f"The kernel died{f': {cause}' if cause else ''}."
+        if how == "restarted":
+            note = "The kernel was restarted or shut down."
         return ExecutionReply(status=how, execution_count=self._count, note=note)
+
+
+def _asks_to_exit(reply: Mapping[str, Any]) -> bool:
+    """Whether the code called `exit()` or `quit()`, without keeping its kernel."""
+    return any(
+        each.get("source") == "ask_exit" and not each.get("keepkernel")
+        for each in payload_of(reply)
+    )
 
 
 def _broke(connection: Connection) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import zmq
@@ -13,9 +15,11 @@ from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy, KernelUnavailable
-from jupyter_agent.kernel.client import Connection, End
+from jupyter_agent.kernel.client import Connection, End, KernelGone
 from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
+
+log = logging.getLogger(__name__)
 
 KernelState: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
 START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
@@ -23,6 +27,10 @@ START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
 _INSPECT_SECONDS = 2.0
 _LOOK = 0.25
 """Seconds between two looks at a process that does not answer yet."""
+_LOOK_PATIENCE_S = 2.0
+"""Seconds that such a look may take: behind a gateway it is a request, which may be repeated."""
+_EXIT_S = 15.0
+"""Seconds that a kernel has to end in whose code asked for it."""
 
 
 class Kernel:
@@ -52,6 +60,9 @@ class Kernel:
         self._living = True
         self._generation = 0
         self._last_end: End = "restarted"
+        self._cause = ""
+        self._leaving: asyncio.Task[None] | None = None
+        self._unheard_since: float | None = None
         self._language: str | None = None
         self._manager.add_restart_callback(self._died, "restart")
 
@@ -77,7 +88,8 @@ class Kernel:
         if self.gone:
             return "dead"
         if not self._living:
-            return "dead" if self._manager.ready.done() else "starting"
+            ended = self._manager.ready.done() and self._leaving is None
+            return "dead" if ended else "starting"
         if self._connection is not None and not self._connection.ended.done():
             if self._connection.busy_since is None:
                 return "idle"
@@ -98,6 +110,12 @@ class Kernel:
     def looked_into(self) -> bool:
         """Whether it is busy with nothing but what other extensions ask it, and with no cell."""
         return self._connection is not None and self._connection.runs_silently
+
+    def shown(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """These outputs with their widgets as they are now, as a page would show them."""
+        if self._connection is None:
+            return [dict(output) for output in outputs]
+        return self._connection.widgets.shown(outputs)
 
     @property
     def life(self) -> str:
@@ -187,9 +205,14 @@ class Kernel:
             raise Busy("The kernel is busy and does not answer now. Ask when its cell has ended.")
         return reply
 
-    async def connect(self) -> Connection:
-        """Channels to the process as it is now. Raises KernelUnavailable."""
+    async def connect(self, *, busy: bool = False) -> Connection:
+        """Channels to the process as it is now; `busy` where it is known to run something.
+
+        Raises KernelUnavailable.
+        """
         async with self._connecting:
+            if self._leaving is not None:
+                await self._leaving
             until = time.monotonic() + self._start_timeout
             while True:
                 await self.check()
@@ -198,7 +221,7 @@ class Kernel:
                 await self._disconnect()
                 if self.gone:
                     raise KernelUnavailable("The kernel is gone. Start it again.")
-                await self._open(until)
+                await self._open(until, busy)
 
     async def check(self) -> None:
         """Look whether the process is still there, and end the connection if it is not."""
@@ -207,10 +230,26 @@ class Kernel:
             return
         if self.gone:
             self._end("restarted")
-        elif (
-            not await ensure_async(self._manager.is_alive()) and self._manager.ready is self._ready
-        ):
+            return
+        alive = await self._is_alive()
+        if alive is False and self._manager.ready is self._ready:
             self._end("died")
+        if alive is not None:
+            self._unheard_since = None
+        elif self._unheard_since is None:
+            self._unheard_since = time.monotonic()
+        elif time.monotonic() - self._unheard_since > self._start_timeout:
+            self._unheard_since = None
+            if self._connection is not None:  # nobody may have told it that the line is cut
+                self._connection.end("broke")
+
+    async def _is_alive(self) -> bool | None:
+        """None where nobody answers: a gateway may be slow, or out of reach for a while."""
+        try:
+            async with asyncio.timeout(_LOOK_PATIENCE_S):
+                return bool(await ensure_async(self._manager.is_alive()))
+        except (*START_FAILURES, TimeoutError):
+            return None
 
     async def interrupt_process(self) -> None:
         """Interrupt the kernel, whatever it does. Raises KernelUnavailable where there is none."""
@@ -222,11 +261,39 @@ class Kernel:
     def how_it_ended(self) -> End:
         return self._last_end
 
+    def why_it_ended(self) -> str:
+        return self._cause
+
+    def leave(self) -> None:
+        """The code asked the process to end, and it does soon: nothing more is sent to it."""
+        connection = self._connection
+        if connection is None or not self._living:
+            return
+        self._living = False
+        self._generation += 1
+        self._last_end = "restarted"
+        self._leaving = asyncio.create_task(self._left(connection))
+
+    async def _left(self, connection: Connection) -> None:
+        try:
+            async with asyncio.timeout(_EXIT_S):
+                while not (connection.ended.done() or self.gone):
+                    if self._manager.ready is not self._ready or await self._is_alive() is False:
+                        break
+                    await asyncio.wait([connection.ended], timeout=_LOOK)
+        except TimeoutError:
+            log.warning("A kernel goes on though its code asked it to exit.")
+        finally:
+            connection.end("restarted")
+            self._leaving = None
+
     async def close(self) -> None:
         """Close our channels; the kernel continues. Code of ours that still runs is given up."""
         for execution in list(self._executions):
             await execution.cancel()
         self._manager.remove_restart_callback(self._died, "restart")
+        if self._leaving is not None:
+            self._leaving.cancel()
         await self._disconnect()
 
     def _look(self) -> None:
@@ -250,8 +317,24 @@ class Kernel:
             self._living = False
             self._generation += 1
             self._last_end = how
+            self._cause = self._exit() if how == "died" else ""
         if self._connection is not None:
             self._connection.end(self._last_end)
+
+    def _exit(self) -> str:
+        """How the process ended, in words; empty where nobody knows, as behind a gateway."""
+        process = getattr(getattr(self._manager, "provisioner", None), "process", None)
+        code = getattr(process, "returncode", None)
+        if not isinstance(code, int):
+            return ""
+        if code >= 0:
+            return f"its process exited with code {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = "a signal"
+        why = {"SIGKILL": ", probably because memory ran out", "SIGSEGV": ", a crash"}
+        return f"its process was ended by {name} ({code}){why.get(name, '')}"
 
     def _said_to_be_busy(self) -> bool:
         """What the manager heard last; a process that died cannot be busy."""
@@ -263,11 +346,20 @@ class Kernel:
             self._language = connection.language or self._language
             await connection.close()
 
-    async def _open(self, until: float) -> None:
+    async def _open(self, until: float, busy: bool) -> None:
         """Connect once the process answers. A kernel that is known to be busy may take its time."""
-        connection = await Connection.open(self._manager, self._context, told=self._end)
+        try:
+            connection = await Connection.open(self._manager, self._context, told=self._end)
+        except KernelGone as error:  # culled there: Jupyter's list may not learn of it
+            self._all.remove_kernel(self.id)
+            raise KernelUnavailable("The kernel is gone. Start it again.") from error
+        except ConnectionError as error:
+            raise KernelUnavailable(
+                f"The kernel's gateway cannot be reached: {error}. Try again later."
+            ) from error
         self._connection = connection
-        ready = asyncio.ensure_future(connection.ready(busy=self._said_to_be_busy()))
+        busy = busy or self._said_to_be_busy()  # a gateway may not know it
+        ready = asyncio.ensure_future(connection.ready(busy=busy))
         try:
             while not ready.done():
                 await asyncio.wait([ready], timeout=_LOOK)

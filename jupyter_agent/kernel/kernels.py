@@ -94,7 +94,7 @@ class Kernels:
 
         Raises KernelUnavailable, which names the installed ones.
         """
-        installed = await ensure_async(self._specs.get_all_specs())
+        installed = await self._installed()
         chosen = name or self._manager.default_kernel_name
         if chosen not in installed:
             raise _unavailable(chosen, "it is not installed", installed)
@@ -106,10 +106,15 @@ class Kernels:
         }
 
     async def shutdown(self, path: str) -> None:
-        """End the notebook's session and its kernel; nothing if none runs."""
+        """End the notebook's session and its kernel; nothing if none runs. Raises
+        KernelUnavailable.
+        """
         session = await self._session(path)
         if session is not None:
-            await ensure_async(self._sessions.delete_session(session["id"]))
+            try:
+                await ensure_async(self._sessions.delete_session(session["id"]))
+            except START_FAILURES as error:
+                raise KernelUnavailable(f"The kernel could not be shut down: {error}") from error
         await self._forget_gone()
 
     async def close(self) -> None:
@@ -165,8 +170,17 @@ class Kernels:
             self._ours.add(session["id"])
             await self._others(before)
             return
-        installed = await ensure_async(self._specs.get_all_specs())
-        raise _unavailable(name or self._manager.default_kernel_name, why, installed)
+        raise _unavailable(
+            name or self._manager.default_kernel_name, why, await self._installed(why)
+        )
+
+    async def _installed(self, why: str = "") -> Mapping[str, Any]:
+        """The kernelspecs by name. Raises KernelUnavailable where a gateway does not tell them."""
+        try:
+            specs: Mapping[str, Any] = await ensure_async(self._specs.get_all_specs())
+        except START_FAILURES as error:
+            raise KernelUnavailable(f"No kernel can be had now: {why or error}") from error
+        return specs
 
     async def _others(self, before: set[str]) -> None:
         """Waits for whoever began a kernel while we did, and has it in no session yet: it may be

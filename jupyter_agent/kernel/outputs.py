@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 _OK = re.compile(rb'"status"\s*:\s*"ok"')
+_JSON = re.compile(r"application/(.*\+)?json")
 _ENDS = 200
 """Bytes at both ends of a reply where its status is: between them is what makes it large."""
 
@@ -59,37 +61,100 @@ def deliver(kind: str, content: Mapping[str, Any], sink: OutputSink) -> None:
 
     Message types and their content: https://jupyter-client.readthedocs.io/en/stable/messaging.html
     """
+    output = as_output(kind, content)
+    if kind == "clear_output":
+        sink.clear(bool(content.get("wait")))
+    elif output is not None and kind == "stream":
+        sink.stream(output["name"], output["text"])
+    elif output is not None:
+        sink.display(output, _display_id(content))
+    elif kind == "update_display_data" and (display_id := _display_id(content)) is not None:
+        sink.update_display(display_id, _data(content), storable(mapping(content.get("metadata"))))
+
+
+def as_output(kind: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A message as one output of nbformat 4; None for those that show nothing by themselves."""
     if kind == "stream":
         # A notebook knows two streams; kernels may name others.
         name = "stderr" if content.get("name") == "stderr" else "stdout"
-        sink.stream(name, str(content.get("text") or ""))
-    elif kind == "clear_output":
-        sink.clear(bool(content.get("wait")))
-    elif kind == "error":
-        sink.display({"output_type": "error", **error_of(content)})
-    elif kind in ("display_data", "execute_result", "update_display_data"):
-        display_id = _display_id(content)
-        data, metadata = content.get("data") or {}, content.get("metadata") or {}
-        if kind != "update_display_data":
-            output = {"output_type": kind, "data": data, "metadata": metadata}
-            if kind == "execute_result":
-                output["execution_count"] = content.get("execution_count")
-            sink.display(output, display_id)
-        elif display_id is not None:
-            sink.update_display(display_id, data, metadata)
+        text = storable(str(content.get("text") or ""))
+        return {"output_type": kind, "name": name, "text": text}
+    if kind == "error":
+        return {"output_type": kind, **error_of(content)}
+    if kind in ("display_data", "execute_result"):
+        data, metadata = _data(content), storable(mapping(content.get("metadata")))
+        output: dict[str, Any] = {"output_type": kind, "data": data, "metadata": metadata}
+        if kind == "execute_result":
+            output["execution_count"] = count_of(content)
+        return output
+    return None
 
 
 def error_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Name, value and traceback of an error message or reply; kernels may leave out any of them."""
+    frames = content.get("traceback") or ()
     return {
-        "ename": content.get("ename") or "Error",
-        "evalue": content.get("evalue") or "",
-        "traceback": list(content.get("traceback") or ()),
+        "ename": storable(str(content.get("ename") or "Error")),
+        "evalue": storable(str(content.get("evalue") or "")),
+        "traceback": [
+            storable(str(frame)) for frame in (frames if isinstance(frames, list) else [frames])
+        ],
     }
 
 
+def count_of(content: Mapping[str, Any]) -> int | None:
+    """The number of the cell, where the message has one."""
+    count = content.get("execution_count")
+    return count if isinstance(count, int) and not isinstance(count, bool) else None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value where it is a mapping, as the protocol has it; else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def storable(value: Any) -> Any:
+    """The value without halves of characters (lone surrogates): no file and no socket takes them.
+
+    JSON can spell them, and programs that cut UTF-16 in the middle do.
+    """
+    if isinstance(value, str):
+        try:
+            value.isascii() or value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    elif isinstance(value, Mapping):
+        return {storable(key): storable(each) for key, each in value.items()}
+    elif isinstance(value, list):
+        return [storable(each) for each in value]
+    return value
+
+
+def payload_of(reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What an execute_reply asks of its client: a page to show, a cell to propose, an exit.
+
+    https://jupyter-client.readthedocs.io/en/stable/messaging.html#payloads-deprecated
+    """
+    payload = reply.get("payload")
+    return [mapping(each) for each in payload] if isinstance(payload, list) else []
+
+
+def _data(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A bundle as nbformat takes it: text is a string or lines, JSON may be anything."""
+    return {
+        storable(kind): storable(value) if _fits(kind, value) else json.dumps(value)
+        for kind, value in mapping(content.get("data")).items()
+    }
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if isinstance(value, str) or _JSON.fullmatch(kind):
+        return True
+    return isinstance(value, list) and all(isinstance(line, str) for line in value)
+
+
 def _display_id(content: Mapping[str, Any]) -> str | None:
-    display_id = (content.get("transient") or {}).get("display_id")
+    display_id = storable(mapping(content.get("transient")).get("display_id"))
     return display_id if isinstance(display_id, str) else None
 
 

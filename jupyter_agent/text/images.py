@@ -45,6 +45,21 @@ def fitting(pictures: Sequence[Picture]) -> list[Picture]:
     return [picture for picture in fit if picture is not None]
 
 
+def attached(pictures: Sequence[Picture], most: int) -> tuple[list[Picture], str]:
+    """The last pictures that fit, as `fitting` makes them, and a line that says which these are
+    where they are not all.
+    """
+    numbered = list(enumerate(pictures, 1))[-most:] if most else []
+    chosen = [(number, fit) for number, each in numbered for fit in fitting([each])]
+    fits = [fit for _, fit in chosen]
+    if len(fits) == len(pictures):
+        return fits, ""
+    numbers = ", ".join(str(number) for number, _ in chosen)
+    which = f"Attached: {numbers}" if chosen else "None is attached"
+    count = f"{len(pictures)} picture{'s' if len(pictures) > 1 else ''}"
+    return fits, f"({count}, counted from above. {which}.)"
+
+
 def told(kind: str, value: str) -> str:
     """A picture in text: `<image/png 640x480 35 kB>`."""
     size = pixels(kind, value)

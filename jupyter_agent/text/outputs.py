@@ -11,6 +11,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import Output
 from jupyter_agent.legible import clip, without_escapes, without_invisible
+from jupyter_agent.text.charts import chart_text
 from jupyter_agent.text.images import Picture, bytes_told, pictures_in, told
 from jupyter_agent.text.tables import frame_text
 
@@ -27,6 +28,11 @@ _FRAME_CHARS = 1_500
 _OWN_FRAMES = 3
 _TABLE_CHARS = 500_000
 """HTML that is worth parsing for a few rows."""
+_MOST_CHARS = 2_000_000
+"""Of one representation, where it is read at all: a display may have megabytes."""
+_MOST_TURNS = 12
+"""How often stdout and stderr may take turns before each is told as a whole."""
+_NOTE = re.compile(r"\[\.\.\. (?:more than fits|[\d,]+ characters).*? \.\.\.\]")
 ROWS = 12
 """Of a data frame, where it is not read for itself."""
 _EMBEDDED = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=]{200,})")
@@ -90,20 +96,45 @@ def _overwritten(line: str) -> str:
 def _pieces(outputs: Sequence[Output], rows: int | None) -> Iterator[str]:
     for kind, group in groupby(outputs, key=lambda output: output["output_type"]):
         if kind == "stream":
-            yield plain("".join(joined(output["text"]) for output in group)).rstrip("\n")
+            yield from _streams(list(group))
         elif kind == "error":
             yield from map(_error, group)
         else:
             yield from (_bundle(output.get("data", {}), rows) for output in group)
 
 
+def _streams(outputs: Sequence[Output]) -> Iterator[str]:
+    """Neighbouring streams: what is on stderr is marked, and where stdout goes on after it."""
+    texts: list[tuple[str, str]] = []
+    for output in outputs:
+        text, name = joined(output["text"]), str(output.get("name", "stdout"))
+        if _NOTE.fullmatch(text.strip()) and texts:
+            name = texts[-1][0]  # ours, between the ends of what was too long
+        texts.append((name, text))
+    pieces = [
+        (name, plain("".join(text for _, text in group)))
+        for name, group in groupby(texts, key=lambda piece: piece[0])
+    ]
+    if len(pieces) > _MOST_TURNS:  # line by line in turns
+        names = dict.fromkeys(name for name, _ in pieces)
+        pieces = [(name, "".join(t for n, t in pieces if n == name)) for name in names]
+    before = "stdout"
+    for name, text in pieces:
+        if text.rstrip("\n"):
+            mark = f"[{name}]\n" if name != before else ""
+            yield mark + text.rstrip("\n")
+            before = name
+
+
 def bundle_text(data: Mapping[str, Any], rows: int | None = None) -> str:
     """What a bundle says besides its pictures: what tells most in the fewest characters."""
+    if (chart := chart_text(data)) is not None:
+        return plain(chart)
     page = joined(data.get("text/html", ""))
     if len(page) < _TABLE_CHARS and (table := frame_text(page, rows)) is not None:
         return plain(table)
     pictures = any(kind.startswith("image/") for kind in data)
-    text = plain(joined(data.get("text/plain", "")))
+    text = plain(joined(data.get("text/plain", ""))[:_MOST_CHARS])
     if _OBJECT.fullmatch(text.strip()):
         instead = next((kind for kind in _INSTEAD if kind in data), None)
         if instead is not None:
@@ -123,11 +154,11 @@ def _bundle(data: Mapping[str, Any], rows: int | None) -> str:
 
 def _as_text(kind: str, value: Any) -> str:
     if kind == "text/html":
-        return plain(_without_tags(joined(value)))
+        return plain(_without_tags(joined(value)[:_MOST_CHARS]))
     if kind == "application/json":
         return json.dumps(value, ensure_ascii=False)
     if kind.startswith("text/"):
-        return plain(joined(value))
+        return plain(joined(value)[:_MOST_CHARS])
     size = len(value if isinstance(value, str) else json.dumps(value))
     return f"<{kind} {bytes_told(size)}>"
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.legible import quoted
-from jupyter_agent.text.images import fitting
+from jupyter_agent.text.images import attached
 from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
 from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
@@ -84,10 +84,11 @@ class ReadCells(ReadTool):
             fence=nb.work.fence,
         )
         shown = [picture for cell in cells for picture in pictures(cell)] if self.images else []
+        pictured, which = await asyncio.to_thread(attached, shown, _PICTURES)
         return Result(
-            text=text,
+            text="\n\n".join(filter(None, [text, which])),
             facts={"notebook": nb.path, "cell_ids": self.cell_ids},
-            images=await asyncio.to_thread(fitting, shown[-_PICTURES:]),
+            images=pictured,
         )
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from jupyter_agent.document.cell import Cell, Output
-from jupyter_agent.document.outputs import LIMIT
+from jupyter_agent.document.outputs import LIMIT, within
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import quoted_id
-from jupyter_agent.text.images import fitting
+from jupyter_agent.text.images import attached
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
@@ -28,6 +28,10 @@ QUEUE_PATIENCE_S = 1.0
 """Seconds for which a queued run is waited for before it is told what the kernel is busy with."""
 _NOTHING = "There is no code cell to run."
 _WHOSE = {"user": "the user's own", "extension": "another extension's"}
+_PICTURES = 3
+"""Of one cell, the last ones."""
+_PICTURES_OF_ALL = 5
+"""Of several cells."""
 INTERRUPT_GRACE_S = 5.0
 """Seconds that interrupted code has to end before it is told to be still busy."""
 
@@ -115,10 +119,14 @@ class RunCells(RunTool):
         ]
         kept_back = ", ".join(map(quoted_id, left_out))
         note = f"Not run, as they are hidden from you: {kept_back}." if left_out else ""
+        pictured = [image for result in results for image in result.images]
+        if len(pictured) > _PICTURES_OF_ALL:
+            last = f"Of these cells' pictures, the last {_PICTURES_OF_ALL} are attached."
+            note = f"{note} {last}".strip()
         return Result(
             text="\n\n".join(filter(None, [*(result.text for result in results), note])),
             facts={"cells": [dict(result.facts) for result in results]},
-            images=[image for result in results for image in result.images][-5:],
+            images=pictured[-_PICTURES_OF_ALL:],
             changes=[change for result in results for change in result.changes],
         ).with_stale(await nb.became_stale())
 
@@ -243,13 +251,16 @@ async def saved(runs: Sequence[Run]) -> None:
 async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
-    outputs = (await work.visibility_of(run.notebook)).outputs(run.outputs(), of=run.cell_id)
+    view = await work.visibility_of(run.notebook)
+    outputs = view.outputs(run.kernel.shown(run.outputs()), of=run.cell_id)
     shown = output_text(outputs, limit=limit or work.services.runs.result_chars)
     text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
+    pictured, which = await asyncio.to_thread(attached, images(outputs), _PICTURES)
+    text = f"{text}\n{which}" if which else text
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
         facts=_told(run, MAX_KEPT_CHARS),
-        images=await asyncio.to_thread(fitting, images(outputs)[-3:]),
+        images=pictured,
         changes=run.report(),
     )
 
@@ -283,7 +294,7 @@ def _newest(outputs: Sequence[Output], most: int) -> list[Output]:
         left -= len(json.dumps(output))
         if left <= 0 and kept:
             break
-        kept.append(output)
+        kept.append(within(output, most)[0])
     return kept[::-1]
 
 

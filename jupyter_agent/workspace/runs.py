@@ -31,6 +31,8 @@ _SAVE_EVERY = 5.0
 """Seconds after which new outputs are saved while a cell still runs."""
 _NEWS_IN_A_RUN = 20
 """How often, about, a run is told of in the time that it has taken so far."""
+_IN_NO_CELL_S = 5.0
+"""Seconds that code in no cell of the notebook is waited for, before it counts as the user's."""
 RESULT = 12_000
 """Characters of the outputs of a run that a model is told."""
 _KEPT = 100
@@ -184,14 +186,19 @@ class Run:
         """Wait for the kernel to begin with it, or for its end, at most so many seconds.
 
         False as soon as `patience` seconds have passed and the kernel is busy with another run or
-        with what the user runs; what other extensions ask it between is waited for.
+        with what the user runs; what other extensions ask it between is waited for. Those that look
+        into variables run code as a person does, but in no cell and not for long.
         """
         until = asyncio.get_running_loop().time() + seconds
         while (left := until - asyncio.get_running_loop().time()) > 0:
             await _first(self._cell.began, self._over, seconds=min(left, patience))
             if self._over.is_set() or self.started is not None:
                 return True
-            if self.blocked().get("blocked_by", "extension") != "extension":
+            blocked = self.blocked()
+            in_no_cell = blocked.get("blocked_by") == "user" and not blocked["busy_cells"]
+            if in_no_cell and blocked["busy_seconds"] < _IN_NO_CELL_S:
+                continue
+            if blocked.get("blocked_by", "extension") != "extension":
                 return False
         return False
 

@@ -4,11 +4,67 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from typing import Any
 
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
 from jupyter_client.session import DELIM
+
+KINDS = [
+    *("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"),
+    *("status", "execute_input", "comm_open", "comm_msg", "comm_close", "execute_reply", "strange"),
+]
+FULL: dict[str, Any] = {
+    "stream": {"name": "stdout", "text": "random\n"},
+    "display_data": {
+        "data": {"text/plain": "d", "image/png": "iVBORw0KGgo=", "application/json": {"a": [1]}},
+        "metadata": {"k": {}},
+        "transient": {"display_id": "d"},
+    },
+    "error": {"ename": "E", "evalue": "why", "traceback": ["a", "b"]},
+    "clear_output": {"wait": True},
+    "status": {"execution_state": "busy"},
+    "execute_input": {"code": "1", "execution_count": 1},
+    "comm_open": {
+        "comm_id": "c",
+        "target_name": "jupyter.widget",
+        "data": {"state": {"_model_name": "OutputModel", "outputs": []}, "buffer_paths": [["a"]]},
+    },
+    "comm_msg": {"comm_id": "c", "data": {"method": "update", "state": {"msg_id": "m"}}},
+    "comm_close": {"comm_id": "c", "data": {}},
+}
+FULL["update_display_data"] = FULL["display_data"]
+FULL["execute_result"] = {**FULL["display_data"], "execution_count": 1}
+STRANGE = [
+    None,
+    True,
+    -1,
+    1.5,
+    float("nan"),
+    "",
+    "text",
+    "\ud800",
+    [],
+    [1, None],
+    {},
+    {"a": {"b": 1}},
+]
+
+
+def _mangled(chance: random.Random, value: Any, depth: int = 0) -> Any:
+    """The value with anything in it missing, or of another kind."""
+    if chance.random() < (0.05 if depth == 0 else 0.15):
+        return chance.choice(STRANGE)
+    if isinstance(value, dict):
+        return {
+            key: _mangled(chance, each, depth + 1)
+            for key, each in value.items()
+            if chance.random() > 0.1
+        }
+    if isinstance(value, list):
+        return [_mangled(chance, each, depth + 1) for each in value]
+    return value
 
 
 class OddKernel(Kernel):  # type: ignore[misc]
@@ -63,6 +119,10 @@ class OddKernel(Kernel):  # type: ignore[misc]
                 self._show_malformed(parent)
             case "aborted":
                 return {"status": "aborted"}
+            case "a reply that says nothing":
+                return {"status": 5, "payload": 5, "execution_count": "1"}
+            case _ if code.startswith("random messages "):
+                self._show_random(random.Random(code), parent)
         self._show("stream", {"name": "stdout", "text": "ours"}, parent)
         return {"status": "ok", "execution_count": 1, "user_expressions": {}}
 
@@ -91,6 +151,37 @@ class OddKernel(Kernel):  # type: ignore[misc]
         self.iopub_socket.send_multipart([b"no message"])
         self.iopub_socket.send_multipart([b"stream", DELIM])
         self.iopub_socket.send_multipart([b"stream", DELIM, b"wrong", header, above, b"{}", text])
+
+    def _show_random(self, chance: random.Random, parent: Any) -> None:
+        """Ten thousand messages in which anything may be missing or of another kind, and among them
+        `ours` in the output and nothing that says that this kernel ends.
+        """
+        session = self.session
+        for _ in range(10_000):
+            kind = chance.choice(KINDS)
+            content = _mangled(chance, FULL.get(kind, {"data": {}}))
+            state = content.get("execution_state") if isinstance(content, dict) else None
+            if kind == "status" and isinstance(state, str):
+                content = {}
+            header = _mangled(chance, session.msg_header(kind)) if chance.random() < 0.1 else None
+            above = _mangled(chance, parent["header"]) if chance.random() < 0.1 else None
+            parts = [
+                json.dumps(each, default=str).encode()
+                for each in (
+                    session.msg_header(kind) if header is None else header,
+                    parent["header"] if above is None else above,
+                    _mangled(chance, {}),
+                    content,
+                )
+            ]
+            if chance.random() < 0.02:
+                parts[chance.randrange(4)] = chance.randbytes(chance.randrange(12))
+            if chance.random() < 0.02:
+                del parts[chance.randrange(4) :]
+            signed = [kind.encode(), DELIM, session.sign(parts), *parts]
+            if chance.random() < 0.02:
+                signed[chance.randrange(len(signed))] = chance.randbytes(chance.randrange(40))
+            self.iopub_socket.send_multipart(signed)
 
     def _lose_reply(self) -> None:
         send = self.session.send

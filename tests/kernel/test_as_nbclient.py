@@ -133,6 +133,43 @@ PROGRAMS: dict[str, list[str]] = {
         "fig, ax = plt.subplots(figsize=(1, 1)); ax.plot([1, 2]); plt.show()"
     ],
     "widget": ["import ipywidgets\nipywidgets.IntSlider(value=3)"],
+    "output widget": [
+        "from ipywidgets import Output\nfrom IPython.display import clear_output\n"
+        "one = Output()\none",
+        "print('hi')\nwith one:\n    print('in one')\nprint('after')",
+        "one.outputs",
+        "with one:\n    print('in', end=''); print('to', file=sys.stderr); display(3)\none.outputs",
+        "[each['output_type'] for each in one.outputs]",
+        "with one:\n    raise ValueError('inside')",
+        "one.outputs[-1]['ename']",
+    ],
+    "output widget, cleared": [
+        "two = Output()\nprint('hi2')\n"
+        "with two:\n    print('hello'); clear_output(); print('world')",
+        "two.outputs",
+        "print('hi3')\nwith two:\n    print('hello'); clear_output(wait=True); print('world')",
+        "two.outputs",
+        "print('hi4')\nwith two:\n    clear_output()",
+        "two.outputs",
+        "print('gone')\nclear_output(wait=True)\nwith two:\n    print('kept')\nprint('stays')",
+        "print('hi5')\ntwo.clear_output()\nprint('hi6')",
+    ],
+    "output widgets in each other": [
+        "three, four = Output(), Output()\n"
+        "with three:\n    print('a')\n    with four:\n        print('b')\n    print('c')\n"
+        "print('d')",
+        "three.outputs, four.outputs",
+    ],
+    "captured function": [
+        "five = Output()\n@five.capture(clear_output=True)\ndef f(x): print('f', x)\n"
+        "f(1); f(2); print('outside')",
+        "five.outputs",
+        "display(five)\nf(3)",
+        "five.append_stdout('more')\nfive.outputs",
+    ],
+    "interact": ["_ = ipywidgets.interact(lambda x: x, x=3)"],
+    "widget in a box": ["ipywidgets.HBox([ipywidgets.IntProgress(2, max=5)])"],
+    "widget closed": ["six = Output()\nwith six: print(1)\nsix.close()\nprint(2)"],
 }  # fmt: skip
 
 Outputs = list[dict[str, Any]]

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
-import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_server.gateway.gateway_client import GatewayClient
+from gateway import up
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
@@ -70,31 +65,6 @@ BASH = Language(
     get="echo $x",
     told="Variables of a bash kernel cannot be listed: give their `names`.",
 )
-
-
-@pytest.fixture
-def gateway(jp_environ: None, tmp_path: Path) -> Iterator[str]:
-    """The address of a server that runs the kernels."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "kernel_gateway", f"--KernelGatewayApp.port={port}"]
-    process = subprocess.Popen(
-        command, env=dict(os.environ), cwd=tmp_path, stderr=subprocess.DEVNULL
-    )
-    yield f"http://127.0.0.1:{port}"
-    process.terminate()
-    process.wait()
-    GatewayClient.clear_instance()
-
-
-async def up(url: str) -> None:
-    """Wait until the gateway answers."""
-    async with asyncio.timeout(60):
-        while True:
-            with suppress(OSError), urllib.request.urlopen(f"{url}/api"):
-                return
-            await asyncio.sleep(0.05)
 
 
 @dataclass(frozen=True)
@@ -214,6 +184,33 @@ async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(place
         assert shown.text.split() == ["on"]
         assert (await kernel.execute(language.hello, Shown())).status == "ok"
     assert kernel.life != life
+
+
+async def test_after_an_exit_the_next_code_waits_for_the_new_kernel(place: Place) -> None:
+    if place.language is not PYTHON:
+        return  # bash ends with its shell, and says nothing before
+    kernel, language, shown = await place.kernel(), place.language, Shown()
+    await kernel.execute(language.set, Shown())
+    life = kernel.life
+    reply = await kernel.execute("print('last')\nexit()", shown)
+    behind = await kernel.execute(language.hello, hello := Shown())
+    assert (reply.status, shown.text) == ("ok", "last\n")
+    assert "its variables are gone" in reply.note
+    assert (behind.status, hello.text) == ("ok", "hello\n")
+    assert kernel.life != life
+    assert (await kernel.execute("print('x' in dir())", known := Shown())).status == "ok"
+    assert known.text == "False\n"
+
+
+async def test_code_that_was_queued_behind_an_exit_never_starts(place: Place) -> None:
+    if place.language is not PYTHON:
+        return
+    kernel, shown = await place.kernel(), Shown()
+    first, second = kernel.execute("exit()", Shown()), kernel.execute("1", shown)
+    assert (await first).status == "ok"
+    reply = await second
+    assert (reply.status, reply.note) == ("restarted", "The code never started.")
+    assert not shown.begun.is_set()
 
 
 async def test_a_shutdown_during_a_run_ends_it(place: Place) -> None:

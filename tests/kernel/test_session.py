@@ -181,6 +181,36 @@ async def test_code_queued_behind_a_death_never_starts(kernels: Kernels) -> None
     assert not shown.begun.is_set()
 
 
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        ("import os; os._exit(3)", "The kernel died: its process exited with code 3."),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "The kernel died: its process was ended by SIGKILL (-9), probably because memory ran "
+            "out.",
+        ),
+        (
+            "import faulthandler, os; faulthandler.disable(); os.kill(os.getpid(), 11)",
+            "The kernel died: its process was ended by SIGSEGV (-11), a crash.",
+        ),
+    ],
+)
+async def test_a_death_is_told_with_its_cause(kernels: Kernels, code: str, note: str) -> None:
+    kernel = await kernels.get("a.ipynb")
+    reply = await kernel.execute(code, Shown())
+    assert (reply.status, reply.note) == ("died", note)
+
+
+async def test_a_kernel_that_is_kept_though_exit_was_called_goes_on(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    await kernel.execute("x = 7", Shown())
+    reply = await kernel.execute("exit(keep_kernel=True)", Shown())
+    assert (reply.status, reply.note) == ("ok", "")
+    assert (await kernel.execute("print(x)", shown := Shown())).status == "ok"
+    assert shown.text == "7\n"
+
+
 class Person:
     """Somebody else at the same kernel, as a notebook in the browser is."""
 

@@ -329,7 +329,7 @@ def test_an_error_after_a_flood_is_kept() -> None:
 
 
 def test_of_many_displays_the_first_and_the_last_are_kept() -> None:
-    outputs = OutputList(limit=1000)
+    outputs = OutputList(limit=40)
     for number in range(500):
         outputs.display(shown(f"{number:010}"))
     kept = [entry.output for entry in outputs.entries(complete=True)]
@@ -341,18 +341,47 @@ def test_of_many_displays_the_first_and_the_last_are_kept() -> None:
 
 def test_a_representation_that_is_too_large_is_named_instead() -> None:
     outputs = OutputList(limit=1000)
-    data = {"image/png": "x" * 5000, "text/plain": "<Figure>"}
+    data = {"image/png": "x" * 30_000, "text/plain": "<Figure>"}
     outputs.display({"output_type": "display_data", "data": data, "metadata": {}})
     outputs.display({**ERROR, "evalue": "y" * 5000})
     figure, error = [entry.output for entry in outputs.entries(complete=True)]
     (text,) = figure["data"].values()
     assert text.startswith("<Figure>\n")
-    assert "image/png of 5,000 characters" in text
+    assert "image/png of 30,000 characters" in text
     assert "cut: 5,000 characters" in error["evalue"]
 
 
-def test_updates_stay_within_the_limit() -> None:
+@pytest.mark.parametrize("data", [{"image/png": "x" * 49_000_000}, {"a/json": {"y": [1.5] * 500}}])
+def test_a_display_of_fifty_megabytes_stays_whole_beside_a_flood_of_text(
+    data: dict[str, Any],
+) -> None:
+    outputs = OutputList()
+    big = {"output_type": "display_data", "data": {"text/plain": "<Figure>", **data}}
+    for _ in range(3):
+        outputs.stream("stdout", "z" * 1_000_000)
+    outputs.display({**big, "metadata": {}}, "d")
+    outputs.stream("stdout", "z" * 3_000_000)
+    entries = [entry.output for entry in outputs.entries(complete=True)]
+    assert [output["data"] for output in entries if "data" in output] == [big["data"]]
+    text = sum(len(output["text"]) for output in entries if "text" in output)
+    assert 2_000_000 <= text < 2_001_000
+    outputs.update("d", {"text/plain": "x" * 50_000_000}, {})
+    (shown,) = [e.output for e in outputs.entries(complete=True) if "data" in e.output]
+    assert len(shown["data"]["text/plain"]) == 50_000_000
+
+
+def test_errors_and_displays_do_not_take_each_others_room() -> None:
     outputs = OutputList(limit=1000)
+    for number in range(30):
+        outputs.display(shown(f"{number:0900}"))
+    outputs.display({**ERROR, "evalue": "y" * 700})
+    kept = [entry.output for entry in outputs.entries(complete=True)]
+    assert kept[-1]["evalue"] == "y" * 700
+    assert sum(len(each["data"]["text/plain"]) for each in kept if "data" in each) > 23_000
+
+
+def test_updates_stay_within_the_limit() -> None:
+    outputs = OutputList(limit=40)
     outputs.display(shown("small"), "d")
     for number in range(100):
         outputs.update("d", {"text/plain": "x" * 40 * number}, {})

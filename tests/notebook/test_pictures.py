@@ -10,7 +10,7 @@ import sys
 import pytest
 from PIL import Image
 
-from jupyter_agent.text.images import fitting, pixels, told
+from jupyter_agent.text.images import attached, fitting, pixels, told
 
 
 def encoded(width: int, height: int, kind: str = "png", mode: str = "RGB") -> str:
@@ -51,6 +51,19 @@ def test_without_pillow_large_ones_are_left_out_and_said_to_be(
     assert fitting([("image/png", large), ("image/png", small)]) == [("image/png", small)]
     assert told("image/png", large).endswith(", too large to be shown>")
     assert "too large" not in told("image/png", small)
+    pictures = [("image/png", each) for each in (large, small, small)]
+    assert attached(pictures, 3)[1] == "(3 pictures, counted from above. Attached: 2, 3.)"
+    none = "(1 picture, counted from above. None is attached.)"
+    assert attached(pictures[:1], 3) == ([], none)
+
+
+def test_which_of_several_are_attached_is_said() -> None:
+    pictures = [("image/png", encoded(10, number)) for number in range(1, 6)]
+    assert attached(pictures, 5) == (pictures, "")
+    assert attached(pictures, 2) == (
+        pictures[3:],
+        "(5 pictures, counted from above. Attached: 4, 5.)",
+    )
 
 
 def test_a_broken_large_picture_is_left_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.document.outputs import OutputList
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import (
@@ -183,8 +185,118 @@ class TestNotebook:
 
 class TestOutputs:
     def test_streams_are_merged_and_shown_as_a_terminal_does(self) -> None:
-        outputs = [stream("\x1b[31m10%\x1b[0m\r20%"), stream("\r100%\nab\bc\n", "stderr")]
+        outputs = [stream("\x1b[31m10%\x1b[0m\r20%"), stream("\r100%\nab\bc\n")]
         assert output_text(outputs) == "100%\nac"
+
+    def test_what_is_on_stderr_is_marked(self) -> None:
+        outputs = [stream("one\n"), stream("careful\n", "stderr"), stream("two\n")]
+        assert output_text(outputs) == "one\n[stderr]\ncareful\n[stdout]\ntwo"
+        assert output_text(outputs[:1]) == "one"
+        assert output_text([*outputs[1:2], display(text__plain="3")]) == "[stderr]\ncareful\n3"
+        turns = output_text([stream(f"{n}\n", ("stdout", "stderr")[n % 2]) for n in range(100)])
+        assert turns.count("[") == 1
+        assert turns.startswith("0\n2\n")
+        assert turns.endswith("\n97\n99")
+
+    def test_our_note_between_the_ends_of_a_long_stream_is_not_taken_for_stderr(self) -> None:
+        outputs = OutputList(limit=100)
+        outputs.stream("stdout", "line\n" * 100)
+        text = output_text([entry.output for entry in outputs.entries(complete=True)])
+        assert "left out of 100 lines" in text
+        assert "[std" not in text
+
+    @pytest.mark.parametrize(
+        ("data", "told"),
+        [
+            (
+                {
+                    "application/vnd.plotly.v1+json": {
+                        "data": [
+                            {"type": "bar", "name": "a", "x": [1, 2, 3], "y": [3, 1, 2]},
+                            {"y": {"dtype": "f8", "bdata": "AAAAAAAA8D8AAAAAAAAAQA=="}},
+                        ],
+                        "layout": {
+                            "title": {"text": "Sales\n2024"},
+                            "xaxis": {"title": {"text": "month"}},
+                            "yaxis": {"title": "EUR"},
+                        },
+                    },
+                    "text/html": "<script>plotly</script>",
+                },
+                "<chart of plotly 'Sales 2024', axes x 'month', y 'EUR': bar 'a' 3 points;"
+                " scatter 2 points>",
+            ),
+            (
+                {
+                    "application/vnd.vegalite.v5+json": {
+                        "title": "Cars",
+                        "mark": {"type": "point"},
+                        "encoding": {"x": {"field": "hp"}, "y": {"field": "mpg", "title": "MPG"}},
+                        "datasets": {"data-1": [{"hp": 1}, {"hp": 2}]},
+                    },
+                    "text/plain": "alt.Chart(...)",
+                },
+                "<chart of vega-lite 'Cars', axes x 'hp', y 'MPG': point; 2 rows>",
+            ),
+            (
+                {"application/vnd.vegalite.v6.1.0+json": {"hconcat": [{"mark": "bar"}]}},
+                "<chart of vega-lite: bar>",
+            ),
+            (
+                {
+                    "application/javascript": "(function() { const docs_json = "
+                    + json.dumps(
+                        {
+                            "d": {
+                                "roots": [
+                                    {
+                                        "name": "Figure",
+                                        "attributes": {
+                                            "title": {
+                                                "name": "Title",
+                                                "attributes": {"text": "Growth"},
+                                            },
+                                            "below": [{"attributes": {"axis_label": "year"}}],
+                                            "renderers": [
+                                                {
+                                                    "name": "GlyphRenderer",
+                                                    "attributes": {
+                                                        "glyph": {"name": "Line"},
+                                                        "data_source": {
+                                                            "attributes": {
+                                                                "data": {
+                                                                    "entries": [["x", [1, 2, 3]]]
+                                                                }
+                                                            }
+                                                        },
+                                                    },
+                                                }
+                                            ],
+                                        },
+                                    }
+                                ]
+                            }
+                        }
+                    )
+                    + ";\n const render_items = [];",
+                    "application/vnd.bokehjs_exec.v0+json": "",
+                },
+                "<chart of bokeh 'Growth', axes x 'year': Line 3 points>",
+            ),
+        ],
+    )
+    def test_a_chart_is_told_in_one_line(self, data: dict[str, Any], told: str) -> None:
+        output = {"output_type": "display_data", "data": data, "metadata": {}}
+        assert output_text([output]) == told
+
+    @pytest.mark.parametrize("value", [None, 5, [], "x", {"data": {"x": 1}}, {"layout": [1]}])
+    def test_a_chart_that_is_none_harms_nothing(self, value: Any) -> None:
+        kinds = ["application/vnd.plotly.v1+json", "application/vnd.vega.v5+json"]
+        for kind in kinds:
+            assert output_text([{"output_type": "display_data", "data": {kind: value}}])
+        script = "const docs_json = {" + '"a": {' * 100_000
+        data = {"application/javascript": script}
+        assert output_text([{"output_type": "display_data", "data": data}])
 
     def test_invisible_characters_cannot_hide_text(self) -> None:
         assert output_text([stream("a\u202eb\u200bc\x1b]0;title\x07d\U000e0041")]) == "abcd"

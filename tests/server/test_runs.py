@@ -88,7 +88,10 @@ class Inspector:
             mine = message["parent_header"].get("session") == self._client.session.session
             if message["msg_type"] == "execute_input" and not mine:
                 self.looks += 1
-                if self._kind == "silent":
+                if self._kind == "shown":  # to all clients of the kernel, as a person's code is
+                    code = "import time; time.sleep(1.5)"
+                    self._client.execute(code, store_history=False)
+                elif self._kind == "silent":
                     self._client.execute("import time; time.sleep(1.5)", silent=True)
                 else:
                     content = {"comm_id": str(self.looks), "target_name": "looks", "data": {}}
@@ -115,7 +118,7 @@ async def inspector(call: Call, agent: JupyterAgent, kind: str) -> AsyncIterator
         await inspector.stop()
 
 
-@pytest.mark.parametrize("kind", ["silent", "comm"])
+@pytest.mark.parametrize("kind", ["silent", "comm", "shown"])
 @pytest.mark.parametrize("entry", ["tools", "chat", "rest"])
 async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_kernel(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path,
@@ -304,7 +307,7 @@ async def test_a_death_is_told_with_what_is_lost(
     await turn
     text = told(fake.requests[1])
     assert ": died, " in text
-    assert "The kernel died." in text
+    assert "The kernel died: its process exited with code 1." in text
     assert "last words" in text
     assert text.count("all variables are gone") == 1
     assert len(fake.requests) == 2, "nothing is run again by itself"

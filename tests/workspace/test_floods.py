@@ -68,6 +68,17 @@ async def test_of_ten_megabytes_in_one_print_both_ends_are_kept(room: Room) -> N
     assert length(room.on_disk(run.cell_id)["outputs"]) < 2_001_000
 
 
+async def test_a_display_of_twenty_megabytes_stays_in_the_notebook(room: Room) -> None:
+    code = (
+        "display({'text/plain': '<Figure>', 'image/png': 'iVBO' * 5_000_000}, raw=True)\nprint(1)"
+    )
+    run = await room.run(code)
+    figure, text = await ended(run)
+    assert (run.status, run.saved.saved, text["text"]) == ("ok", True, "1\n")
+    assert len(figure["data"]["image/png"]) == 20_000_000
+    assert len("".join(room.on_disk(run.cell_id)["outputs"][0]["data"]["image/png"])) == 20_000_000
+
+
 async def test_five_hundred_displays_are_all_there(room: Room) -> None:
     run = await room.run("for i in range(500): display(i)")
     outputs = await ended(run)

@@ -1,0 +1,144 @@
+"""The widgets of a kernel as a page would have them: what they capture, and what they show.
+
+`ipywidgets.Output` asks its page to take what the cell shows while it is entered. Where a run has
+no page, or another than ours, somebody has to do that: as nbclient does, which this follows.
+https://github.com/jupyter/nbclient/blob/main/nbclient/output_widget.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jupyter_agent.kernel.outputs import as_output, mapping
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+_MODEL = "IPY_MODEL_"
+_TAG = re.compile(r"<[^<>]*>")
+_MOST_CAPTURED = 2_000_000
+"""Characters of text that one widget holds; the oldest goes first."""
+_DEPTH = 8
+
+
+class Widgets:
+    """Follows the widgets of one kernel process; `send` sends a comm_msg's content to it."""
+
+    def __init__(self, send: Callable[[Mapping[str, Any]], None]) -> None:
+        self._send = send
+        self._states: dict[str, dict[str, Any]] = {}
+        self._capturing: defaultdict[str, list[str]] = defaultdict(list)
+        """Requests, and the Output widgets that take what they show: the last one does."""
+        self._clear_before_next = set[str]()
+        self._unsent = set[str]()
+
+    def follow(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Take in a `comm_open`, `comm_msg` or `comm_close`; others are passed over."""
+        comm_id = content.get("comm_id")
+        if not isinstance(comm_id, str):
+            return
+        state = mapping(mapping(content.get("data")).get("state"))
+        if kind == "comm_open" and content.get("target_name") == "jupyter.widget":
+            self._states[comm_id] = dict(state)
+        elif kind == "comm_msg" and comm_id in self._states:
+            before = self._states[comm_id].get("msg_id")
+            self._states[comm_id].update(state)
+            if self._is_output(comm_id) and "msg_id" in state:
+                self._entered(comm_id, before, state["msg_id"])
+        elif kind == "comm_close":
+            self._states.pop(comm_id, None)
+            self._clear_before_next.discard(comm_id)
+            self._unsent.discard(comm_id)
+
+    def take(self, request_id: str, kind: str, content: Mapping[str, Any]) -> bool:
+        """Whether an Output widget took this message, so that the cell does not show it."""
+        capturing = [each for each in self._capturing.get(request_id, ()) if each in self._states]
+        if not capturing:
+            return False
+        comm_id = capturing[-1]
+        if kind == "clear_output":
+            if content.get("wait"):
+                self._clear_before_next.add(comm_id)
+            else:
+                self._states[comm_id]["outputs"] = []
+                self._unsent.add(comm_id)
+            return True
+        output = as_output(kind, content)
+        if output is None:
+            return False
+        captured = [] if comm_id in self._clear_before_next else self._captured(comm_id)
+        self._clear_before_next.discard(comm_id)
+        last = captured[-1] if captured else {}
+        if output["output_type"] == "stream" and last.get("name") == output["name"]:
+            text = (str(last.get("text", "")) + output["text"])[-_MOST_CAPTURED:]
+            captured[-1] = {**last, "text": text}
+        else:
+            captured.append(output)
+        self._states[comm_id]["outputs"] = captured
+        self._unsent.add(comm_id)
+        return True
+
+    def flush(self) -> None:
+        """Tell the kernel what its Output widgets hold now: code may read it."""
+        unsent, self._unsent = self._unsent, set()
+        for comm_id in unsent:
+            state = {"outputs": self._captured(comm_id)}
+            data = {"method": "update", "state": state, "buffer_paths": []}
+            self._send({"comm_id": comm_id, "data": data})
+
+    def forget(self, request_id: str) -> None:
+        """The request is over for good."""
+        self._capturing.pop(request_id, None)
+
+    def shown(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """These outputs with widgets as they are now: what an Output widget holds, and the last
+        state of progress bars and others as text.
+        """
+        result: list[dict[str, Any]] = []
+        for output in outputs:
+            view = mapping(mapping(output.get("data")).get(VIEW))
+            text, held = self._text(view.get("model_id"), _DEPTH)
+            if text:
+                result.append({**output, "data": {"text/plain": text}})
+            elif not held:
+                result.append(dict(output))
+            result += held
+        return result
+
+    def _text(self, model_id: Any, depth: int) -> tuple[str, list[dict[str, Any]]]:
+        """A widget in a line, and the outputs that those in it hold."""
+        state = self._states.get(model_id) if isinstance(model_id, str) else None
+        if state is None or depth < 0:
+            return "", []
+        if self._is_output(str(model_id)):
+            return "", self._captured(str(model_id))
+        children = state.get("children")
+        if isinstance(children, list):
+            parts = [
+                self._text(child.removeprefix(_MODEL), depth - 1)
+                for child in children
+                if isinstance(child, str)
+            ]
+            texts = " ".join(text for text, _ in parts if text)
+            return texts, [output for _, held in parts for output in held]
+        value = state.get("value")
+        words: list[Any] = [state.get("description"), value]
+        if isinstance(state.get("max"), int | float) and isinstance(value, int | float):
+            words[1] = f"{value:g}/{state['max']:g}"
+        told = [_TAG.sub("", str(word)) for word in words if isinstance(word, str | int | float)]
+        return " ".join(" ".join(told).split()), []
+
+    def _is_output(self, comm_id: str) -> bool:
+        return self._states[comm_id].get("_model_name") == "OutputModel"
+
+    def _captured(self, comm_id: str) -> list[dict[str, Any]]:
+        outputs = mapping(self._states.get(comm_id)).get("outputs")
+        return [dict(each) for each in outputs or () if isinstance(each, Mapping)]
+
+    def _entered(self, comm_id: str, before: Any, now: Any) -> None:
+        """A widget begins to take what a request shows, or ends it."""
+        if isinstance(before, str) and comm_id in self._capturing.get(before, ()):
+            self._capturing[before].remove(comm_id)
+        if isinstance(now, str) and now:
+            self._capturing[now].append(comm_id)

@@ -37,6 +37,8 @@ _THREAD_BYTES = 1_000_000
 """Bytes of a message's content from which on it is parsed in a thread."""
 MAX_CONTENT_BYTES = 50_000_000
 """Bytes of a content that is parsed at all: that blocks every thread, and no cell can hold it."""
+_WIDGET_S = 2.0
+"""Seconds for a kernel to take in what a widget holds."""
 _MAX_LATE_REQUESTS = 100
 """Requests whose late messages still find their way."""
 
@@ -98,7 +100,9 @@ class Connection:
         self._announced = set[str]()
         """Of what runs: requests whose code the kernel told to all its clients."""
         self._probes: dict[str, asyncio.Event] = {}
-        self.widgets = Widgets(self._tell_widget)
+        self._handled: dict[str, asyncio.Event] = {}
+        """Messages of which we wait until the kernel is done with them."""
+        self.widgets = Widgets()
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
         self._free = asyncio.Event()
@@ -195,7 +199,6 @@ class Connection:
         """Send a request on shell; its answers go to the inbox while the block lasts."""
         message = self._client.session.msg(kind, dict(content))
         with self.following(Inbox(message["header"]["msg_id"])) as inbox:
-            self.widgets.flush()
             self._send(self._client.shell_channel, message)
             yield inbox
 
@@ -216,6 +219,20 @@ class Connection:
         arrived = self._probes[message["header"]["msg_id"]] = asyncio.Event()
         self._send(self._client.control_channel, message)
         return arrived
+
+    async def tell_widgets(self) -> None:
+        """Have the kernel know what its Output widgets hold now: code may read it.
+
+        One after the other: of two messages that come at the same moment, ipykernel 7 leaves the
+        second where it is until another comes.
+        """
+        for content in self.widgets.unsent():
+            message = self._client.session.msg("comm_msg", dict(content))
+            handled = self._handled[message["header"]["msg_id"]] = asyncio.Event()
+            self._send(self._client.shell_channel, message)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_WIDGET_S):
+                    await handled.wait()
 
     async def ask(
         self, kind: str, content: Mapping[str, Any], *, seconds: float
@@ -307,8 +324,6 @@ class Connection:
             ours = request_id in self._inboxes or request_id in self._late
             if ours and self.widgets.take(request_id, kind, content):
                 return
-            if kind == "status":
-                self.widgets.flush()
         if (inbox := self._inboxes.get(request_id)) is not None:
             inbox.put(received)
         elif (take := self._late.get(request_id)) is not None:
@@ -329,6 +344,8 @@ class Connection:
         if (probe := self._probes.pop(parent.get("msg_id", ""), None)) is not None:
             probe.set()
         state = content["execution_state"]
+        if state == "idle" and (handled := self._handled.pop(parent.get("msg_id", ""), None)):
+            handled.set()
         if state == "starting" and self._settled:
             self._told("restarted")
         elif state in ("restarting", "dead"):  # a gateway's word for a kernel that died
@@ -342,10 +359,6 @@ class Connection:
         elif parent.get("session") == self._client.session.session:
             self._heard.set()
             self._settled |= parent["msg_id"] == self._greeting
-
-    def _tell_widget(self, content: Mapping[str, Any]) -> None:
-        message = self._client.session.msg("comm_msg", dict(content))
-        self._send(self._client.shell_channel, message)
 
     def _greet(self) -> None:
         """Ask something on shell: the answer shows that what ran before is done."""

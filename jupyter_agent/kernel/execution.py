@@ -166,6 +166,7 @@ class Execution:
                 )
             if self._withdrawn.is_set() or not await self._sink.wanted():
                 return ExecutionReply(status="interrupted", note="The code never started.")
+            await connection.tell_widgets()
             with ExitStack() as stack:
                 inbox = stack.enter_context(connection.request("execute_request", self._request))
                 while await self._follow(connection, inbox) == "broke":

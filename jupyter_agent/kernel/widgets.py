@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.kernel.outputs import as_output, mapping
@@ -23,10 +23,9 @@ _DEPTH = 8
 
 
 class Widgets:
-    """Follows the widgets of one kernel process; `send` sends a comm_msg's content to it."""
+    """Follows the widgets of one kernel process."""
 
-    def __init__(self, send: Callable[[Mapping[str, Any]], None]) -> None:
-        self._send = send
+    def __init__(self) -> None:
         self._states: dict[str, dict[str, Any]] = {}
         self._capturing: defaultdict[str, list[str]] = defaultdict(list)
         """Requests, and the Output widgets that take what they show: the last one does."""
@@ -79,13 +78,13 @@ class Widgets:
         self._unsent.add(comm_id)
         return True
 
-    def flush(self) -> None:
-        """Tell the kernel what its Output widgets hold now: code may read it."""
-        unsent, self._unsent = self._unsent, set()
-        for comm_id in unsent:
+    def unsent(self) -> Iterator[Mapping[str, Any]]:
+        """The contents of comm_msgs that tell the kernel what its Output widgets hold; once."""
+        while self._unsent:
+            comm_id = self._unsent.pop()
             state = {"outputs": self._captured(comm_id)}
             data = {"method": "update", "state": state, "buffer_paths": []}
-            self._send({"comm_id": comm_id, "data": data})
+            yield {"comm_id": comm_id, "data": data}
 
     def forget(self, request_id: str) -> None:
         """The request is over for good."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from jupyter_agent.agent.magics import leaves_language
-from jupyter_agent.analysis.compare import difference
+from jupyter_agent.analysis.compare import compare
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.document.cell import Cell, CellType, Output
 from jupyter_agent.document.remote import added
@@ -39,7 +39,7 @@ def _rendered(text: str) -> None:
 
 def _compared(text: str) -> None:
     stored: Output = {"output_type": "stream", "name": "stdout", "text": text}
-    difference([stored], [{**stored, "text": f"{text} y"}])
+    compare([stored], [{**stored, "text": f"{text} y"}])
 
 
 DOORS: Mapping[str, Callable[[str], object]] = {

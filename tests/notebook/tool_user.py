@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyter_agent import tools
 from jupyter_agent.carriers import Notebooks
-from jupyter_agent.document.cell import Cell, Change
+from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
@@ -265,6 +265,9 @@ class ScriptedKernel:
 
     def execute(self, code: str, sink: OutputSink, *, timeout: float | None) -> Scripted:
         return Scripted(self._run(sink))
+
+    def shown(self, outputs: Sequence[Output]) -> list[Output]:
+        return list(outputs)  # it has no widgets
 
     async def _run(self, sink: OutputSink) -> ExecutionReply:
         async with self._queue:

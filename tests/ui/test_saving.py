@@ -31,15 +31,6 @@ RENAMES = {
 }
 
 
-def list_again(route: Route) -> None:
-    """Jupyter says that a folder is not there while a file in it is renamed, and the file browser
-    shows that in front of everything.
-    """
-    while (answer := route.fetch()).status == 404:
-        pass
-    route.fulfill(response=answer)
-
-
 @pytest.fixture
 def quiet(notebook: OpenNotebook) -> OpenNotebook:
     """A linked notebook that nobody has unsaved work in."""
@@ -47,7 +38,7 @@ def quiet(notebook: OpenNotebook) -> OpenNotebook:
     notebook.wait_for_kernel()
     notebook.save()
     assert not notebook.dirty()
-    notebook.page.route("**/api/contents?content=1*", list_again)
+    notebook.list_again()
     return notebook
 
 

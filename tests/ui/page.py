@@ -10,7 +10,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import nbformat
-from playwright.sync_api import Locator, Page, Route
+from playwright.sync_api import Locator, Page
 
 from tests.ui.lab import Lab
 
@@ -192,18 +192,6 @@ class OpenNotebook:
     def dismiss_dialogs(self) -> None:
         while self.dialogs():
             self.page.keyboard.press("Escape")
-
-    def list_again(self) -> None:
-        """For who renames: Jupyter says that a folder is not there while a file in it is renamed,
-        and the file browser shows that in front of everything.
-        """
-
-        def until_there(route: Route) -> None:
-            while (answer := route.fetch()).status == 404:
-                pass
-            route.fulfill(response=answer)
-
-        self.page.route("**/api/contents?content=1*", until_there)
 
     # ---- what is on disk
 

@@ -37,7 +37,6 @@ def edit(notebook: OpenNotebook, cell: str, old: str, new: str) -> None:
 
 
 def rename(notebook: OpenNotebook, name: str) -> None:
-    notebook.list_again()
     notebook.page.evaluate(
         "([path, name]) => agentTest.panel(path).context.rename(name)", [notebook.path, name]
     )

@@ -38,7 +38,6 @@ def quiet(notebook: OpenNotebook) -> OpenNotebook:
     notebook.wait_for_kernel()
     notebook.save()
     assert not notebook.dirty()
-    notebook.list_again()
     return notebook
 
 

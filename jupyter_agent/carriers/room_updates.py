@@ -81,6 +81,16 @@ def union(one: Ranges, other: Ranges) -> Ranges:
     }
 
 
+def overlaps(one: Ranges, other: Ranges) -> bool:
+    """Whether an item is in both."""
+    return any(
+        start < end and begin < stop
+        for client, ranges in one.items()
+        for start, stop in ranges
+        for begin, end in other.get(client, ())
+    )
+
+
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in sorted(ranges):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_ydoc import YNotebook
@@ -57,6 +58,44 @@ class Page:
     def delete_cell(self, cell_id: str) -> None:
         with self.notebook.ydoc.transaction():
             del self.notebook.ycells[self.ids().index(cell_id)]
+            self.notebook.ystate["dirty"] = True
+
+    def move_cell(self, cell_id: str, index: int) -> None:
+        """As JupyterLab: Yjs has no move, so a copy takes its place."""
+        self._replace([cell_id], index, self.cell(cell_id).to_py())
+
+    def retype(self, cell_id: str, type: str) -> None:
+        """As JupyterLab: a cell of that type with the same id takes its place."""
+        cell = self.cell(cell_id).to_py()
+        new = {"id": cell_id, "cell_type": type, "source": cell["source"], "metadata": {}}
+        self._replace([cell_id], self.ids().index(cell_id), new)
+
+    def merge_cells(self, *cell_ids: str) -> str:
+        """As JupyterLab: a new cell takes their place. Gives its id."""
+        text = "\n\n".join(map(self.source, cell_ids))
+        new = {"id": f"{cell_ids[0]}-merged", "cell_type": "code", "source": text, "metadata": {}}
+        self._replace(cell_ids, self.ids().index(cell_ids[0]), new)
+        return f"{cell_ids[0]}-merged"
+
+    def split(self, cell_id: str, at: int) -> str:
+        """As JupyterLab: what is above goes into a new cell, and the text of the cell is replaced
+        by the rest. Gives the id of the new one.
+        """
+        source: Text = self.cell(cell_id)["source"]
+        text = str(source)
+        with self.notebook.ydoc.transaction():
+            self.insert_cell(self.ids().index(cell_id), f"{cell_id}-above", text[:at].strip("\n"))
+            source.clear()
+            source.insert(0, text[at:].strip("\n"))
+        return f"{cell_id}-above"
+
+    def _replace(self, cell_ids: Sequence[str], index: int, new: Mapping[str, Any]) -> None:
+        cells = self.notebook.ycells
+        with self.notebook.ydoc.transaction():
+            for cell_id in cell_ids:
+                del cells[self.ids().index(cell_id)]
+            ran = {"outputs": [], "execution_count": None} if new["cell_type"] == "code" else {}
+            cells.insert(index, self.notebook.create_ycell({**ran, **new}))
             self.notebook.ystate["dirty"] = True
 
     # ---- what is on the screen

@@ -383,9 +383,10 @@ async def test_a_page_that_sleeps_is_not_waited_for(
 
 
 async def test_a_room_is_kept_while_it_is_used_and_goes_after_the_last_one_left(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, tabs: Tabs
 ) -> None:
     room_server.extension.document_cleanup_delay = 0
+    tabs.timeouts.offline = 0.2
     notebook = await room_notebooks.get("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
     inside = room_server.room("a.ipynb")
@@ -394,6 +395,7 @@ async def test_a_room_is_kept_while_it_is_used_and_goes_after_the_last_one_left(
     await notebook.update("a", old_string="1", new_string="2")
     assert room_server.room("a.ipynb") is inside
     await room_notebooks.close()
+    assert room_server.room("a.ipynb") is inside  # the page that is away may come back
     await until(lambda: room_server.rooms == {})
     assert "a.ipynb" not in str(room_server.extension.file_loaders)
     assert inside._file.number_of_subscriptions == 0

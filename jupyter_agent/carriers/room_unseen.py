@@ -3,24 +3,26 @@
 Yjs cannot move: JupyterLab moves or retypes a cell by deleting it and inserting a copy, merges
 cells into a new one, and splits one by replacing its text. A page that was away, or is a moment
 behind, takes away with the old text what others have changed in it meanwhile, and its copy lacks
-that. It names each item that it had seen and deletes; so what it had not seen is known.
+that. It names each item that it had seen and deletes; so what it had not seen is known. A cell that
+it just deletes comes back if somebody else typed in it meanwhile.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
 from jupyter_ydoc import YNotebook
-from pycrdt import TransactionEvent
+from pycrdt import Map, TransactionEvent
 
 from jupyter_agent.carriers.room_updates import Ranges, Update, overlaps, union
+from jupyter_agent.document.cell import CellState, CellType
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.merge import differing, nearer, with_typing
+from jupyter_agent.document.merge import common, nearer, text_operations, with_typing
 
 LONGEST_HISTORY = 1000
 """Changes that are kept of a cell."""
@@ -29,17 +31,34 @@ _BREAK = "\ufdd0"
 """Between the texts of the cells that one was split into; no text has it (a noncharacter)."""
 
 
-class _Change(NamedTuple):
+class _Step(NamedTuple):
     """Of a text: `removed` at `start` was replaced by `added`."""
 
     start: int
     removed: str
     added: str
-    brings: Ranges
-    """The items of the whole transaction."""
 
     def undone(self, text: str) -> str:
         return text[: self.start] + self.removed + text[self.start + len(self.added) :]
+
+
+class _Change(NamedTuple):
+    """What one transaction did to a text."""
+
+    steps: Sequence[_Step]
+    """From left to right; each in the text after those before it."""
+    brings: Ranges
+    """The items of the whole transaction."""
+    typed: bool
+    """By somebody in a page."""
+
+    @property
+    def added(self) -> int:
+        """How many characters."""
+        return sum(len(step.added) for step in self.steps)
+
+    def undone(self, text: str) -> str:
+        return reduce(lambda now, step: step.undone(now), reversed(self.steps), text)
 
 
 @dataclass(eq=False)
@@ -47,17 +66,9 @@ class _Cell:
     """A shared map. Its copy is another one, though of the same id."""
 
     id: str
+    type: CellType
     text: str
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=LONGEST_HISTORY))
-
-
-class _Edited(NamedTuple):
-    """What one transaction did to a text."""
-
-    before: str
-    kept: int
-    """Characters that it left."""
-    inserted: str
 
 
 class _Piece(NamedTuple):
@@ -70,16 +81,55 @@ class _Piece(NamedTuple):
     """Its text then."""
 
 
+@dataclass
+class _Letter:
+    char: str
+    seen: bool
+    """In the text as the page knew it."""
+    there: bool
+    """In the text as everybody else knew it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """What a page had not seen of a text that it replaced."""
+    """What a page had not seen of a text that it replaced or deleted."""
 
+    cell: _Cell
+    letters: Sequence[_Letter]
+    """Both texts in one."""
     pieces: Sequence[_Piece]
-    """From top to bottom."""
-    seen: str
-    """The text as the page knew it."""
-    lost: str
-    """The text as everybody else knew it."""
+    """What the page put in its place, from top to bottom; none where the cell comes back."""
+    above: Sequence[str] = ()
+    """Ids of the cells above the place where it was, from top to bottom."""
+
+    def texts(self) -> Sequence[str]:
+        """What each piece has to say."""
+        seen = _text(letter for letter in self.letters if letter.seen)
+        written = _BREAK.join(piece.written for piece in self.pieces)
+        kept, inserted = [True] * len(seen), dict[int, str]()
+        for start, end, text in text_operations(seen, written):
+            kept[start:end] = [False] * (end - start)
+            inserted[start] = text
+        merged, place = list[str](), 0
+        for letter in self.letters:
+            if letter.seen:
+                merged.append(inserted.get(place, ""))
+                place += 1
+            if letter.there and (not letter.seen or kept[place - 1]):
+                merged.append(letter.char)
+        return "".join([*merged, inserted.get(place, "")]).split(_BREAK)
+
+    def state(self, index: int) -> CellState:
+        """The cell that comes back."""
+        text = _text(letter for letter in self.letters if letter.there)
+        return CellState(
+            type=self.cell.type,
+            source=text,
+            metadata={},
+            index=index,
+            outputs=[],
+            execution_count=None,
+        )
 
 
 class Unseen:
@@ -91,15 +141,16 @@ class Unseen:
         """Those that have not been made good yet."""
         self._late = late
         self._heard: list[Update] = []
-        self._gone: list[_Cell] = []
+        self._gone: list[tuple[_Cell, Sequence[_Cell]]] = []
+        """In this transaction, with the cells above each."""
         self._new: list[_Cell] = []
-        self._edited: dict[_Cell, _Edited] = {}
-        self._cells = [_Cell(str(cell["id"]), str(cell["source"])) for cell in document.ycells]
+        self._edited: dict[_Cell, Sequence[_Step]] = {}
+        self._cells = [_cell(cell) for cell in document.ycells]
         document.ycells.observe_deep(self._note)
         document.ydoc.observe(self._end)
 
     def hear(self, update: bytes) -> None:
-        """A page sends this; the document takes it in next."""
+        """A page sends this; the document takes it in next, unless it has it."""
         with suppress(ValueError):  # not an update: the document refuses it itself
             self._heard.append(Update.read(update))
 
@@ -109,10 +160,12 @@ class Unseen:
         """
         losses = tuple(self.losses)
         for loss in losses:
-            written = _BREAK.join(piece.written for piece in loss.pieces)
-            wanted = with_typing(written, loss.seen, loss.lost).split(_BREAK)
-            for piece, text in zip(loss.pieces, wanted, strict=True):
-                if piece.cell.id in cells.ids():
+            ids = cells.ids()
+            if not loss.pieces and loss.cell.id not in ids:
+                index = 1 + max((ids.index(one) for one in loss.above if one in ids), default=-1)
+                cells.insert(index, loss.cell.id, loss.state(index))
+            for piece, text in zip(loss.pieces, loss.texts(), strict=False):
+                if piece.cell.id in ids:
                     now = cells.get(piece.cell.id).source
                     cells.write_source(piece.cell.id, with_typing(text, piece.then, now))
         return losses
@@ -140,11 +193,12 @@ class Unseen:
             if "retain" in step:
                 position += step["retain"]
             elif "delete" in step:
+                above = self._cells[:position]
                 gone = slice(position, position + step["delete"])
-                self._gone += self._cells[gone]
+                self._gone += [(cell, above) for cell in self._cells[gone]]
                 del self._cells[gone]
             else:
-                new = [_Cell(str(cell["id"]), str(cell["source"])) for cell in step["insert"]]
+                new = [_cell(cell) for cell in step["insert"]]
                 self._cells[position:position] = new
                 self._new += new
                 position += len(new)
@@ -152,22 +206,21 @@ class Unseen:
     def _edit(self, cell: _Cell, delta: Sequence[Mapping[str, Any]]) -> None:
         if cell in self._new:
             return  # that is in its text already
-        rest = cell.text.encode()  # a delta counts bytes
-        after, kept, inserted = [], 0, []
+        done, rest = "", cell.text.encode()  # a delta counts bytes
+        steps = list[_Step]()
         for step in delta:
             if "insert" in step:
-                after.append(step["insert"])
-                inserted.append(step["insert"])
-            elif "retain" in step:
-                after.append(rest[: step["retain"]].decode())
-                kept += len(after[-1])
-                rest = rest[step["retain"] :]
+                steps.append(_Step(len(done), "", step["insert"]))
+                done += step["insert"]
+                continue
+            length = step.get("retain") or step["delete"]
+            passed, rest = rest[:length].decode(), rest[length:]
+            if "retain" in step:
+                done += passed
             else:
-                rest = rest[step["delete"] :]
-        after.append(rest.decode())
-        kept += len(after[-1])
-        self._edited[cell] = _Edited(cell.text, kept, "".join(inserted))
-        cell.text = "".join(after)
+                steps.append(_Step(len(done), passed, ""))
+        self._edited[cell] = steps
+        cell.text = done + rest.decode()
 
     def _end(self, event: TransactionEvent) -> None:
         heard, self._heard = self._heard, []
@@ -176,6 +229,8 @@ class Unseen:
         edited, self._edited = self._edited, {}
         if not gone and not edited:
             return
+        done = Update.read(event.update)
+        heard = [update for update in heard if update.is_in(done)]
         if heard:
             page = _Page(
                 reduce(union, [update.brings for update in heard]),
@@ -183,17 +238,13 @@ class Unseen:
                 self._cells,
                 new,
             )
-            found = [page.lost_with(cell) for cell in gone]
-            found += [page.lost_in(cell, was) for cell, was in edited.items()]
+            found = [page.lost_with(cell, above) for cell, above in gone]
+            found += [page.lost_in(cell, steps) for cell, steps in edited.items()]
             if losses := [loss for loss in found if loss is not None]:
                 self.losses += losses
                 self._late()
-        if edited:
-            brings = Update.read(event.update).brings
-            for cell, was in edited.items():
-                start, old_end, new_end = differing(was.before, cell.text)
-                removed, added = was.before[start:old_end], cell.text[start:new_end]
-                cell.history.append(_Change(start, removed, added, brings))
+        for cell, steps in edited.items():
+            cell.history.append(_Change(steps, done.brings, bool(heard)))
 
 
 @dataclass(frozen=True)
@@ -206,23 +257,33 @@ class _Page:
     new: Sequence[_Cell]
     """Those that it made."""
 
-    def lost_with(self, cell: _Cell) -> Loss | None:
+    def lost_with(self, cell: _Cell, above: Sequence[_Cell]) -> Loss | None:
         """With a cell that it took away."""
-        copies = [copy for copy in self.new if copy.id == cell.id]
-        for copy in copies or self.new:
-            seen, unseen = self._seen(cell, cell.text, copy.text)
-            if unseen and (copies or seen.strip() in copy.text):
-                return Loss(self._pieces(copy, copy.text, seen), seen, cell.text)
-        return None
-
-    def lost_in(self, cell: _Cell, edited: _Edited) -> Loss | None:
-        """In a text that it replaced."""
-        if len(edited.before) - edited.kept < 2:
-            return None  # a key
-        seen, unseen = self._seen(cell, edited.before, edited.inserted)
-        if not unseen or edited.kept > sum(len(change.added) for change in unseen):
+        copies = [copy for copy in self.new if copy.id == cell.id] or self.new
+        copy = max(copies, key=lambda copy: common(cell.text, copy.text), default=None)
+        unseen, letters = self._unseen(cell, cell.text, "" if copy is None else copy.text)
+        if not unseen:
             return None
-        return Loss(self._pieces(cell, edited.inserted, seen), seen, edited.before)
+        pieces: Sequence[_Piece] = ()
+        seen = _text(letter for letter in letters if letter.seen)
+        if copy is not None and (copy.id == cell.id or common(seen, copy.text) > len(seen) / 2):
+            pieces = self._pieces(copy, copy.text, seen)
+        elif not any(change.typed and change.added for change in unseen):
+            return None
+        return Loss(cell, letters, pieces, [one.id for one in above])
+
+    def lost_in(self, cell: _Cell, steps: Sequence[_Step]) -> Loss | None:
+        """In a text that it replaced."""
+        if sum(len(step.removed) for step in steps) < 2:
+            return None  # a key
+        before = _Change(steps, {}, True).undone(cell.text)
+        written = "".join(step.added for step in steps)
+        unseen, letters = self._unseen(cell, before, written)
+        kept = len(cell.text) - len(written)
+        if not unseen or kept > sum(change.added for change in unseen):
+            return None
+        seen = _text(letter for letter in letters if letter.seen)
+        return Loss(cell, letters, self._pieces(cell, written, seen))
 
     def _pieces(self, cell: _Cell, written: str, seen: str) -> Sequence[_Piece]:
         """The cell, after those above that it was split into."""
@@ -233,8 +294,10 @@ class _Page:
             pieces.insert(0, _Piece(above, above.text, above.text))
         return pieces
 
-    def _seen(self, cell: _Cell, text: str, written: str) -> tuple[str, Sequence[_Change]]:
-        """The text as the page knew it, and what it had not seen of what led to `text`."""
+    def _unseen(
+        self, cell: _Cell, text: str, written: str
+    ) -> tuple[Sequence[_Change], Sequence[_Letter]]:
+        """What the page had not seen of what led to `text`, and both texts in one."""
         changes = list(cell.history)
         surely = [overlaps(change.brings, self.deletes) for change in changes]
         # A page is sent the changes of others in the order in which they were made.
@@ -242,19 +305,37 @@ class _Page:
             sure and not change.brings.keys() <= self.brings.keys()
             for sure, change in zip(surely, changes, strict=True)
         ]
-        up_to = len(others) - others[::-1].index(True) if True in others else 0
+        first = len(others) - others[::-1].index(True) if True in others else 0
         texts = [text]
-        for change in reversed(changes):
+        for change in reversed(changes[first:]):
             texts.append(change.undone(texts[-1]))
-        texts.reverse()
-        seen, unseen = texts[0], list[_Change]()
-        for number, change in enumerate(changes):
-            before, after = texts[number : number + 2]
-            known = number < up_to or surely[number]
-            if not known and not change.added and not unseen:  # its items tell nothing
+        unseen, letters = list[_Change](), list[_Letter]()
+        for sure, change in zip(surely[first:], changes[first:], strict=True):
+            before, after = texts.pop(), texts[-1]
+            known = sure
+            if not sure and not change.added and not unseen:  # its items tell nothing
                 known = nearer(after, before, written)
             if not known:
+                letters = letters or [_Letter(char, seen=True, there=True) for char in before]
                 unseen.append(change)
-            else:
-                seen = with_typing(seen, before, after) if unseen else after
-        return seen, unseen
+            if unseen:
+                for step in change.steps:
+                    _weave(letters, step, known=known)
+        return unseen, letters
+
+
+def _weave(letters: list[_Letter], step: _Step, *, known: bool) -> None:
+    places = [place for place, letter in enumerate(letters) if letter.there]
+    for place in places[step.start : step.start + len(step.removed)]:
+        letters[place].there = False
+        letters[place].seen &= not known
+    place = places[step.start] if step.start < len(places) else len(letters)
+    letters[place:place] = [_Letter(char, seen=known, there=True) for char in step.added]
+
+
+def _text(letters: Iterable[_Letter]) -> str:
+    return "".join(letter.char for letter in letters)
+
+
+def _cell(shared: Map[Any]) -> _Cell:
+    return _Cell(str(shared["id"]), shared["cell_type"], str(shared["source"]))

@@ -51,6 +51,10 @@ class Update:
         """What it brings and deletes."""
         return _difference(self.deletes, _difference(self.deletes, self.brings))
 
+    def is_in(self, done: Update) -> bool:
+        """Whether some of it was new to a document that did this."""
+        return overlaps(self.brings, done.brings) or overlaps(self.deletes, done.deletes)
+
     def without(self, deletions: Ranges) -> Update:
         """The same, but it deletes none of these."""
         return replace(self, deletes=_difference(self.deletes, deletions))

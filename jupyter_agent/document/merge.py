@@ -63,7 +63,7 @@ def merge(base: str, current: str, new: str) -> str:
 
 def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
     lines = text.split("\n")
-    start, base_end, end = differing(base, lines)
+    start, base_end, end = _differing(base, lines)
     a, b = base[start:base_end], lines[start:end]
     # Blank lines are alike everywhere: they tell nothing of what became of which line.
     matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
@@ -117,7 +117,7 @@ def _shifted(operations: Iterator[Operation], by: int) -> Iterator[Operation]:
 
 
 def _block(old: str, new: str) -> Iterator[Operation]:
-    start, old_end, new_end = differing(old, new)
+    start, old_end, new_end = _differing(old, new)
     a, b = old[start:old_end], new[start:new_end]
     if len(a) * len(b) <= LARGEST_ALIGNMENT:
         kept = list(_common(a, b))
@@ -146,7 +146,7 @@ def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation
 
 
 def _characters(old: str, new: str) -> Iterator[Operation]:
-    start, old_end, new_end = differing(old, new)
+    start, old_end, new_end = _differing(old, new)
     a, b = old[start:old_end], new[start:new_end]
     if not a or not b or len(a) * len(b) > LARGEST_CHARACTER_DIFF:
         yield start, old_end, b
@@ -169,9 +169,14 @@ def keeps_edit(before: str, after: str, now: str) -> bool:
     return True
 
 
+def common(text: str, other: str) -> int:
+    """How many characters they have in common, in order."""
+    return len(list(_alignment(text, other)))
+
+
 def nearer(text: str, other: str, now: str) -> bool:
     """Whether `now` has more characters in common, in order, with `text` than with `other`."""
-    return len(list(_alignment(text, now))) > len(list(_alignment(other, now)))
+    return common(text, now) > common(other, now)
 
 
 def with_typing(text: str, before: str, now: str) -> str:
@@ -206,7 +211,7 @@ def _alignment(old: str, new: str) -> Iterator[tuple[int, int]]:
     Bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): a bit of a row is
     unset where one more character of `old` adds one to the length.
     """
-    start, old_end, new_end = differing(old, new)
+    start, old_end, new_end = _differing(old, new)
     yield from ((i, i) for i in range(start))
     a, b = old[start:old_end], new[start:new_end]
     if len(a) * len(b) <= LARGEST_ALIGNMENT:
@@ -236,7 +241,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
             yield i, j
 
 
-def differing(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:
+def _differing(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:
     """Start, and the two ends, of what is left without the common beginning and end."""
     shorter = min(len(old), len(new))
     start = 0

@@ -10,25 +10,30 @@ it just deletes comes back if somebody else typed in it meanwhile.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Map, TransactionEvent
+from pycrdt import Assoc, Map, TransactionEvent
 
-from jupyter_agent.carriers.room_updates import Ranges, Update, overlaps, union
-from jupyter_agent.document.cell import CellState, CellType
+from jupyter_agent.carriers.room_late import Taken
+from jupyter_agent.carriers.room_losses import Letter, Loss, Piece, text_of
+from jupyter_agent.carriers.room_updates import Ranges, Update, includes, overlaps, union
+from jupyter_agent.document.cell import CellType
+from jupyter_agent.document.clocks import Id
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.merge import common, nearer, text_operations, with_typing
+from jupyter_agent.document.merge import common, nearer
 
 LONGEST_HISTORY = 1000
 """Changes that are kept of a cell."""
 
-_BREAK = "\ufdd0"
-"""Between the texts of the cells that one was split into; no text has it (a noncharacter)."""
+MOST_COPIES = 20
+"""New cells of one update that are compared with one that it took away."""
+
+MOST_TAKEN = 100
+"""Cells that are remembered after a page took them away."""
 
 
 class _Step(NamedTuple):
@@ -68,68 +73,9 @@ class _Cell:
     id: str
     type: CellType
     text: str
+    item: Id | None = None
+    """Of the shared map; None while nobody asked."""
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=LONGEST_HISTORY))
-
-
-class _Piece(NamedTuple):
-    """A cell that has something of the text of a replaced one."""
-
-    cell: _Cell
-    written: str
-    """What the page wrote into it."""
-    then: str
-    """Its text then."""
-
-
-@dataclass
-class _Letter:
-    char: str
-    seen: bool
-    """In the text as the page knew it."""
-    there: bool
-    """In the text as everybody else knew it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Loss:
-    """What a page had not seen of a text that it replaced or deleted."""
-
-    cell: _Cell
-    letters: Sequence[_Letter]
-    """Both texts in one."""
-    pieces: Sequence[_Piece]
-    """What the page put in its place, from top to bottom; none where the cell comes back."""
-    above: Sequence[str] = ()
-    """Ids of the cells above the place where it was, from top to bottom."""
-
-    def texts(self) -> Sequence[str]:
-        """What each piece has to say."""
-        seen = _text(letter for letter in self.letters if letter.seen)
-        written = _BREAK.join(piece.written for piece in self.pieces)
-        kept, inserted = [True] * len(seen), dict[int, str]()
-        for start, end, text in text_operations(seen, written):
-            kept[start:end] = [False] * (end - start)
-            inserted[start] = text
-        merged, place = list[str](), 0
-        for letter in self.letters:
-            if letter.seen:
-                merged.append(inserted.get(place, ""))
-                place += 1
-            if letter.there and (not letter.seen or kept[place - 1]):
-                merged.append(letter.char)
-        return "".join([*merged, inserted.get(place, "")]).split(_BREAK)
-
-    def state(self, index: int) -> CellState:
-        """The cell that comes back."""
-        text = _text(letter for letter in self.letters if letter.there)
-        return CellState(
-            type=self.cell.type,
-            source=text,
-            metadata={},
-            index=index,
-            outputs=[],
-            execution_count=None,
-        )
 
 
 class Unseen:
@@ -140,6 +86,10 @@ class Unseen:
         self.losses: list[Loss] = []
         """Those that have not been made good yet."""
         self._late = late
+        self._document = document
+        self._going: dict[_Cell, Taken] = {}
+        """What the newest update takes away."""
+        self._taken: deque[Taken] = deque(maxlen=MOST_TAKEN)
         self._heard: list[Update] = []
         self._gone: list[tuple[_Cell, Sequence[_Cell]]] = []
         """In this transaction, with the cells above each."""
@@ -151,8 +101,15 @@ class Unseen:
 
     def hear(self, update: bytes) -> None:
         """A page sends this; the document takes it in next, unless it has it."""
-        with suppress(ValueError):  # not an update: the document refuses it itself
-            self._heard.append(Update.read(update))
+        try:
+            read = Update.read(update)
+        except ValueError:
+            return  # not an update: the document refuses it itself
+        self._heard.append(read)
+        self._lose([taken.late_keys(read) for taken in self._taken])
+        self._going = {}
+        if sum(end - start for ranges in read.deletes.values() for start, end in ranges) > 3:
+            self._going = dict(self._take(read.deletes))
 
     def reapply(self, cells: SharedCells) -> Sequence[Loss]:
         """Make the losses good in the live document. Gives what `commit` needs once that is sure
@@ -160,19 +117,26 @@ class Unseen:
         """
         losses = tuple(self.losses)
         for loss in losses:
-            ids = cells.ids()
-            if not loss.pieces and loss.cell.id not in ids:
-                index = 1 + max((ids.index(one) for one in loss.above if one in ids), default=-1)
-                cells.insert(index, loss.cell.id, loss.state(index))
-            for piece, text in zip(loss.pieces, loss.texts(), strict=False):
-                if piece.cell.id in ids:
-                    now = cells.get(piece.cell.id).source
-                    cells.write_source(piece.cell.id, with_typing(text, piece.then, now))
+            loss.make_good(cells)
         return losses
 
     def commit(self, losses: Sequence[Loss]) -> None:
         """These have been made good for good."""
         self.losses = [loss for loss in self.losses if loss not in losses]
+
+    def _lose(self, losses: Sequence[Loss | None]) -> None:
+        if found := [loss for loss in losses if loss is not None]:
+            self.losses += found
+            self._late()
+
+    def _take(self, deletes: Ranges) -> Iterator[tuple[_Cell, Taken]]:
+        shared = self._document.ycells
+        for index, cell in enumerate(self._cells):
+            if cell.item is None:
+                item = shared.sticky_index(index, Assoc.AFTER).to_json()["item"]
+                cell.item = item["client"], item["clock"]
+            if includes(deletes, cell.item):
+                yield cell, Taken(cell.id, cell.type, shared[index]["source"])
 
     # ---- called in the midst of a transaction: the document must not be asked
 
@@ -238,11 +202,12 @@ class Unseen:
                 self._cells,
                 new,
             )
-            found = [page.lost_with(cell, above) for cell, above in gone]
-            found += [page.lost_in(cell, steps) for cell, steps in edited.items()]
-            if losses := [loss for loss in found if loss is not None]:
-                self.losses += losses
-                self._late()
+            for cell, above in gone:
+                if taken := self._going.get(cell):
+                    taken.pieces, taken.above = page.in_place_of(cell), [one.id for one in above]
+                    self._taken.append(taken)
+            self._lose([page.lost_with(cell, above) for cell, above in gone])
+            self._lose([page.lost_in(cell, steps) for cell, steps in edited.items()])
         for cell, steps in edited.items():
             cell.history.append(_Change(steps, done.brings, bool(heard)))
 
@@ -259,18 +224,27 @@ class _Page:
 
     def lost_with(self, cell: _Cell, above: Sequence[_Cell]) -> Loss | None:
         """With a cell that it took away."""
-        copies = [copy for copy in self.new if copy.id == cell.id] or self.new
-        copy = max(copies, key=lambda copy: common(cell.text, copy.text), default=None)
-        unseen, letters = self._unseen(cell, cell.text, "" if copy is None else copy.text)
-        if not unseen:
+        if not cell.history:
             return None
-        pieces: Sequence[_Piece] = ()
-        seen = _text(letter for letter in letters if letter.seen)
-        if copy is not None and (copy.id == cell.id or common(seen, copy.text) > len(seen) / 2):
-            pieces = self._pieces(copy, copy.text, seen)
-        elif not any(change.typed and change.added for change in unseen):
+        pieces = self.in_place_of(cell)
+        unseen, letters = self._unseen(cell, cell.text, pieces[-1].written if pieces else "")
+        is_typed = any(change.typed and change.added for change in unseen)
+        is_blank = not text_of(letter for letter in letters if letter.seen).strip()
+        if not unseen or not (pieces or is_typed or is_blank):
             return None
-        return Loss(cell, letters, pieces, [one.id for one in above])
+        return Loss(cell.id, cell.type, letters, pieces, [one.id for one in above])
+
+    def in_place_of(self, cell: _Cell) -> Sequence[Piece]:
+        """What it put in the place of a cell that it took away."""
+        for copy in self.new:
+            if copy.id == cell.id:
+                return self._pieces(copy, copy.text, cell.text)
+        shared = {copy: common(cell.text, copy.text) for copy in self.new[:MOST_COPIES]}
+        alike = [copy for copy, letters in shared.items() if letters > len(cell.text) / 2]
+        if not alike:
+            return ()
+        copy = max(alike, key=lambda copy: shared[copy])
+        return self._pieces(copy, copy.text, cell.text)
 
     def lost_in(self, cell: _Cell, steps: Sequence[_Step]) -> Loss | None:
         """In a text that it replaced."""
@@ -282,21 +256,21 @@ class _Page:
         kept = len(cell.text) - len(written)
         if not unseen or kept > sum(change.added for change in unseen):
             return None
-        seen = _text(letter for letter in letters if letter.seen)
-        return Loss(cell, letters, self._pieces(cell, written, seen))
+        seen = text_of(letter for letter in letters if letter.seen)
+        return Loss(cell.id, cell.type, letters, self._pieces(cell, written, seen))
 
-    def _pieces(self, cell: _Cell, written: str, seen: str) -> Sequence[_Piece]:
+    def _pieces(self, cell: _Cell, written: str, seen: str) -> Sequence[Piece]:
         """The cell, after those above that it was split into."""
-        pieces = [_Piece(cell, written, cell.text)]
+        pieces = [Piece(cell.id, written, cell.text)]
         for above in reversed(self.cells[: self.cells.index(cell)]):
             if above not in self.new or above.text.strip() not in seen:
                 break
-            pieces.insert(0, _Piece(above, above.text, above.text))
+            pieces.insert(0, Piece(above.id, above.text, above.text))
         return pieces
 
     def _unseen(
         self, cell: _Cell, text: str, written: str
-    ) -> tuple[Sequence[_Change], Sequence[_Letter]]:
+    ) -> tuple[Sequence[_Change], Sequence[Letter]]:
         """What the page had not seen of what led to `text`, and both texts in one."""
         changes = list(cell.history)
         surely = [overlaps(change.brings, self.deletes) for change in changes]
@@ -309,14 +283,14 @@ class _Page:
         texts = [text]
         for change in reversed(changes[first:]):
             texts.append(change.undone(texts[-1]))
-        unseen, letters = list[_Change](), list[_Letter]()
+        unseen, letters = list[_Change](), list[Letter]()
         for sure, change in zip(surely[first:], changes[first:], strict=True):
             before, after = texts.pop(), texts[-1]
             known = sure
             if not sure and not change.added and not unseen:  # its items tell nothing
                 known = nearer(after, before, written)
             if not known:
-                letters = letters or [_Letter(char, seen=True, there=True) for char in before]
+                letters = letters or [Letter(char, seen=True, there=True) for char in before]
                 unseen.append(change)
             if unseen:
                 for step in change.steps:
@@ -324,17 +298,13 @@ class _Page:
         return unseen, letters
 
 
-def _weave(letters: list[_Letter], step: _Step, *, known: bool) -> None:
+def _weave(letters: list[Letter], step: _Step, *, known: bool) -> None:
     places = [place for place, letter in enumerate(letters) if letter.there]
     for place in places[step.start : step.start + len(step.removed)]:
         letters[place].there = False
         letters[place].seen &= not known
     place = places[step.start] if step.start < len(places) else len(letters)
-    letters[place:place] = [_Letter(char, seen=known, there=True) for char in step.added]
-
-
-def _text(letters: Iterable[_Letter]) -> str:
-    return "".join(letter.char for letter in letters)
+    letters[place:place] = [Letter(char, seen=known, there=True) for char in step.added]
 
 
 def _cell(shared: Map[Any]) -> _Cell:

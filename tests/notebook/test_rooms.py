@@ -846,3 +846,47 @@ async def test_what_a_page_has_seen_and_taken_back_does_not_come_again(
     away.move_cell("a", 2)
     await away.sync()
     assert (await notebook.read())[2].source == "x = 1\ny = 2\nz = 3"
+
+
+@pytest.mark.parametrize("act", [move, retype])
+async def test_keys_for_a_cell_that_somebody_else_has_just_replaced_are_in_the_copy(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    away: Person,
+    act: Callable[[Person], None],
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    other = await Person(room_server, "a.ipynb").open()
+    await other.sync()
+    other.frozen = True
+    other.type("a", "é😀 ", 4)
+    other.type("a", "\nmore")
+    other.type("a", "!")
+    act(away)
+    for person in (away, other):
+        person.thaw()
+        await person.sync()
+    text = "x = é😀 1\ny = 2\nz = 3\nmore!"
+    assert {cell.id: cell.source for cell in await notebook.read()}["a"] == text
+    for person in (away, other):
+        await person.sync()
+        assert person.source("a") == text
+        assert len(person.ids()) == 3
+    await other.close()
+
+
+async def test_what_is_typed_into_a_cell_that_somebody_else_has_just_deleted_comes_back(
+    room_server: RoomServer, room_notebooks: Notebooks, away: Person
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    other = await Person(room_server, "a.ipynb").open()
+    other.cut()
+    other.type("a", "mine ", 0)
+    away.delete_cell("a")
+    away.delete_cell("end")
+    await away.sync()
+    assert [cell.id for cell in await notebook.read()] == ["top"]
+    await other.connect()
+    cells = [(cell.id, cell.source) for cell in await notebook.read()]
+    assert cells == [("top", "t = 1"), ("a", "mine x = 1\ny = 2\nz = 3")]
+    await other.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jupyter_agent.document.cell import CellState, CellType
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.merge import text_operations, with_typing
+from jupyter_agent.document.merge import MergeConflict, merge, text_operations, with_typing
 
 _BREAK = "\ufdd0"
 """Between the texts of the cells that one was split into; no text has it (a noncharacter)."""
@@ -57,7 +57,7 @@ class Loss:
         for piece, text in zip(self.pieces, self._texts(), strict=False):
             if piece.cell_id in ids:
                 now = cells.get(piece.cell_id).source
-                cells.write_source(piece.cell_id, with_typing(text, piece.then, now))
+                cells.write_source(piece.cell_id, _both(piece.then, now, text))
 
     def _texts(self) -> Sequence[str]:
         """What each piece has to say."""
@@ -92,3 +92,13 @@ class Loss:
 def text_of(letters: Iterable[Letter]) -> str:
     """What they spell."""
     return "".join(letter.char for letter in letters)
+
+
+def _both(before: str, now: str, text: str) -> str:
+    """`text` with what was made of `before` meanwhile: by lines where that can be, since letters
+    alone are easily taken for others.
+    """
+    try:
+        return merge(before, now, text)
+    except MergeConflict:
+        return with_typing(text, before, now)

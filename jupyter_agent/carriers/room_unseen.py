@@ -224,10 +224,7 @@ class _Page:
 
     def lost_with(self, cell: _Cell, above: Sequence[_Cell]) -> Loss | None:
         """With a cell that it took away."""
-        if not cell.history:
-            return None
-        pieces = self.in_place_of(cell)
-        unseen, letters = self._unseen(cell, cell.text, pieces[-1].written if pieces else "")
+        unseen, letters, pieces = self._replaced(cell)
         is_typed = any(change.typed and change.added for change in unseen)
         is_blank = not text_of(letter for letter in letters if letter.seen).strip()
         if not unseen or not (pieces or is_typed or is_blank):
@@ -236,15 +233,25 @@ class _Page:
 
     def in_place_of(self, cell: _Cell) -> Sequence[Piece]:
         """What it put in the place of a cell that it took away."""
-        for copy in self.new:
-            if copy.id == cell.id:
-                return self._pieces(copy, copy.text, cell.text)
-        shared = {copy: common(cell.text, copy.text) for copy in self.new[:MOST_COPIES]}
-        alike = [copy for copy, letters in shared.items() if letters > len(cell.text) / 2]
-        if not alike:
-            return ()
-        copy = max(alike, key=lambda copy: shared[copy])
-        return self._pieces(copy, copy.text, cell.text)
+        return self._replaced(cell)[2]
+
+    def _replaced(self, cell: _Cell) -> tuple[Sequence[_Change], Sequence[Letter], Sequence[Piece]]:
+        """What it had not seen of a cell that it took away, that as letters, and what it put there
+        instead.
+        """
+        copies = [copy for copy in self.new if copy.id == cell.id]
+        if not copies:
+            alike = {copy: common(cell.text, copy.text) for copy in self.new[:MOST_COPIES]}
+            copies = sorted(alike, key=lambda copy: alike[copy])[-1:]
+        unseen, letters = self._unseen(cell, cell.text, copies[0].text if copies else "")
+        seen = text_of(letter for letter in letters if letter.seen) if unseen else cell.text
+        pieces = [
+            piece
+            for copy in copies
+            if copy.id == cell.id or common(seen, copy.text) > len(seen) / 2
+            for piece in self._pieces(copy, copy.text, seen)
+        ]
+        return unseen, letters, pieces
 
     def lost_in(self, cell: _Cell, steps: Sequence[_Step]) -> Loss | None:
         """In a text that it replaced."""

@@ -167,6 +167,12 @@ class JupyterAgent(ExtensionApp):
         help="Characters of a run's text (streams, errors) that its cell keeps, and 25 times as "
         "many of displays; of more, beginning and end.",
     )
+    save_widget_state = Bool(
+        False,
+        config=True,
+        help="Whether runs store the state of widgets (`metadata.widgets`) also in notebooks that "
+        "have none yet; where one is, it is kept up to date.",
+    )
     result_chars = Int(
         12_000,
         min=1_000,
@@ -284,7 +290,11 @@ class JupyterAgent(ExtensionApp):
                 server.kernel_spec_manager,
                 start_timeout=self.kernel_start_timeout,
             ),
-            runs=Runs(output_limit=self.output_limit, result_chars=self.result_chars),
+            runs=Runs(
+                output_limit=self.output_limit,
+                result_chars=self.result_chars,
+                widget_state=self.save_widget_state,
+            ),
             files=Files(server.contents_manager),
             identities=Identities(server.contents_manager, notebooks.locate),
             fresh=FreshKernels(

@@ -63,7 +63,7 @@ class Kernel:
         self._cause = ""
         self._leaving: asyncio.Task[None] | None = None
         self._unheard_since: float | None = None
-        self._language: str | None = None
+        self._language_info: Mapping[str, Any] | None = None
         self._manager.add_restart_callback(self._died, "restart")
 
     @property
@@ -74,12 +74,17 @@ class Kernel:
     @property
     def language(self) -> str:
         """Language of the code, lower case as in the kernelspec; empty where nothing tells it."""
-        if self._connection is not None and self._connection.language:
-            self._language = self._connection.language
-        if self._language is None:
-            spec = getattr(self._manager, "kernel_spec", None)
-            return str(getattr(spec, "language", None) or "").lower()
-        return self._language.lower()
+        if self.language_info is not None:
+            return str(self.language_info["name"]).lower()
+        spec = getattr(self._manager, "kernel_spec", None)
+        return str(getattr(spec, "language", None) or "").lower()
+
+    @property
+    def language_info(self) -> Mapping[str, Any] | None:
+        """A notebook's `language_info` metadata for that kernel; None until it was connected to."""
+        if self._connection is not None and self._connection.language_info is not None:
+            self._language_info = self._connection.language_info
+        return self._language_info
 
     @property
     def state(self) -> KernelState:
@@ -116,6 +121,10 @@ class Kernel:
         if self._connection is None:
             return [dict(output) for output in outputs]
         return self._connection.widgets.shown(outputs)
+
+    def widget_models(self) -> dict[str, dict[str, Any]]:
+        """The widgets that live in it now, as far as we heard of them (Widgets.models)."""
+        return {} if self._connection is None else self._connection.widgets.models()
 
     @property
     def life(self) -> str:
@@ -343,7 +352,7 @@ class Kernel:
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._language = connection.language or self._language
+            self._language_info = connection.language_info or self._language_info
             await connection.close()
 
     async def _open(self, until: float, busy: bool) -> None:

@@ -21,6 +21,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
+from jupyter_agent.workspace.run_metadata import after_run
 from jupyter_agent.workspace.run_outputs import IntoCell
 from jupyter_agent.workspace.saves import Saves
 
@@ -54,6 +55,7 @@ class Run:
         trust: bool,
         ahead: Sequence[Run],
         limit: int,
+        widget_state: bool,
         saves: Saves,
     ) -> None:
         self.id = secrets.token_hex(16)
@@ -72,6 +74,7 @@ class Run:
         """The save of what was there at the end."""
         self._reported = False
         self._trust = trust
+        self._widget_state = widget_state
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
         self._over = asyncio.Event()
@@ -283,6 +286,9 @@ class Run:
             died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
             self._cell.display({"output_type": "error", **died})
         after = self._cell.finish(reply.execution_count)
+        self.notebook.write_metadata(
+            after_run(self.notebook, self.kernel, widget_state=self._widget_state)
+        )
         if self._cell.before is not None and after is not None:
             self.change = Change(
                 notebook=self.notebook_path,
@@ -328,8 +334,17 @@ class Run:
 class Runs:
     """The runs of this server by id: each in the order of its kernel's queue."""
 
-    def __init__(self, *, output_limit: int = LIMIT, result_chars: int = RESULT) -> None:
-        """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told."""
+    def __init__(
+        self,
+        *,
+        output_limit: int = LIMIT,
+        result_chars: int = RESULT,
+        widget_state: bool = False,
+    ) -> None:
+        """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told;
+        `widget_state`: the state of widgets is also stored in notebooks that have none.
+        """
+        self.widget_state = widget_state
         self.result_chars = result_chars
         self.output_limit = output_limit
         self._runs: dict[str, Run] = {}
@@ -371,6 +386,7 @@ class Runs:
             trust=trust,
             ahead=ahead,
             limit=self.output_limit,
+            widget_state=self.widget_state,
             saves=self._saves.setdefault(notebook, Saves(notebook)),
         )
         self._runs[run.id] = run

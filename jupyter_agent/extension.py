@@ -263,6 +263,7 @@ class JupyterAgent(ExtensionApp):
         await follow(self.database, old, new)
 
     def _stores(self, server: ServerApp, database: Database) -> TurnStores:
+        self.services.verified.moved(old, new)
         assert server.event_logger is not None
         return TurnStores(
             conversations=ConversationStore(database),

@@ -221,6 +221,17 @@ class Connection:
         self._send(self._client.control_channel, message)
         return arrived
 
+    async def beats(self, seconds: float) -> bool:
+        """Whether the process is there, however busy it is: its heart is a thread of its own.
+        https://jupyter-client.readthedocs.io/en/stable/messaging.html#heartbeat-for-kernels
+        """
+        heart = self._client.connect_hb()
+        try:
+            await heart.send(b"ping")
+            return bool(await heart.poll(round(1000 * seconds)))
+        finally:
+            heart.close(linger=0)
+
     async def tell_widgets(self) -> None:
         """Have the kernel know what its Output widgets hold now: code may read it.
 

@@ -171,10 +171,28 @@ class Kernel:
             # A failure of ours must not make the kernel drop what the person queued meanwhile.
             "stop_on_error": False,
         }
-        execution = Execution(self, sink, request, timeout=timeout)
+        return self._added(Execution(self, sink, request, timeout=timeout))
+
+    def follow(
+        self, request_id: str, sink: OutputSink, *, timeout: float | None = None
+    ) -> Execution:
+        """Take what comes of code that an earlier server sent, and sees its end; `timeout` counts
+        from now. Outputs that came while no server listened are lost.
+        """
+        return self._added(Execution(self, sink, {}, timeout=timeout, sent=request_id))
+
+    def _added(self, execution: Execution) -> Execution:
         self._executions.add(execution)
         execution.when_done(lambda: self._executions.discard(execution))
         return execution
+
+    @property
+    def connection_file(self) -> str:
+        """That of a kernel which another program started, and which may outlive this server; else
+        empty.
+        """
+        files = getattr(self._all, "kernel_id_to_connection_file", {})
+        return str(files.get(self.id, ""))
 
     async def interrupt(self) -> None:
         """Interrupt what runs now; code of ours ends as `interrupted`. Raises Busy at a start."""
@@ -253,7 +271,11 @@ class Kernel:
                 self._connection.end("broke")
 
     async def _is_alive(self) -> bool | None:
-        """None where nobody answers: a gateway may be slow, or out of reach for a while."""
+        """None where nobody answers: a gateway may be slow, or out of reach for a while. Of a
+        process that another program started only its own heart tells.
+        """
+        if getattr(self._manager, "owns_kernel", True) is False and self._connection is not None:
+            return await self._connection.beats(_LOOK_PATIENCE_S) or None
         try:
             async with asyncio.timeout(_LOOK_PATIENCE_S):
                 return bool(await ensure_async(self._manager.is_alive()))
@@ -346,8 +368,9 @@ class Kernel:
         return f"its process was ended by {name} ({code}){why.get(name, '')}"
 
     def _said_to_be_busy(self) -> bool:
-        """What the manager heard last; a process that died cannot be busy."""
-        return self._living and getattr(self._manager, "execution_state", None) == "busy"
+        """What the manager heard last; a process that died or does not answer cannot be busy."""
+        there = self._living and self._unheard_since is None
+        return there and getattr(self._manager, "execution_state", None) == "busy"
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

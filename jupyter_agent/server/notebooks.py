@@ -271,9 +271,9 @@ class RunCellsHandler(DocumentHandler):
 class RunsHandler(DocumentHandler):
     """What the routes of runs share."""
 
-    def known(self, run_id: str) -> Run:
+    async def known(self, run_id: str) -> Run:
         """The run. Raises RequestError 404 for one that is not the user's."""
-        run = self.services.runs.get(run_id, self.owner)
+        run = await self.services.runs.find(run_id, self.owner)
         if run is None:
             raise RequestError(404, "not_found", f"No run `{run_id}`.")
         return run
@@ -285,7 +285,7 @@ class RunHandler(RunsHandler):
     @operation("read", "contents", query=("save",))
     async def get(self, run_id: str) -> None:
         """A run, also after it ended: then its outputs are saved, unless `save=false`."""
-        run = self.known(run_id)
+        run = await self.known(run_id)
         if run.ended is not None and self.choice("save", ("true", "false")) == "true":
             await run.wait()
         self.answer(run.describe())
@@ -297,7 +297,7 @@ class InterruptRunHandler(RunsHandler):
     @operation("write", "kernels")
     async def post(self, run_id: str) -> None:
         """Interrupts a run and answers when it has ended."""
-        run = self.known(run_id)
+        run = await self.known(run_id)
         await run.interrupt()
         await run.wait(GRACE)
         self.answer(run.describe())

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,23 @@ def outside(
         ]
     )
     kernels = Kernels(
-        app.session_manager, app.kernel_manager, app.kernel_spec_manager, start_timeout=1
+        app.session_manager, app.kernel_manager, app.kernel_spec_manager, start_timeout=5
     )
     kernel = run(kernels.attach("a.ipynb", "none", str(file)))
     assert kernel is not None
+    run(asyncio.wait_for(up(kernel), 60))
     yield Outside(kernel, process)
     process.kill()
     process.wait()
     run(kernels.close())
+
+
+async def up(kernel: Kernel) -> None:
+    """Wait until the process answers, however slow the machine is."""
+    while True:
+        with suppress(KernelUnavailable):
+            await kernel.execute("1", Shown())
+            return
 
 
 async def test_a_kernel_that_computes_for_long_is_not_given_up(outside: Outside) -> None:

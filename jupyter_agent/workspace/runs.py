@@ -45,7 +45,7 @@ _IN_NO_CELL_S = 5.0
 """Seconds that code in no cell of the notebook is waited for, before it counts as the user's."""
 RESULT = 12_000
 """Characters of the outputs of a run that a model is told."""
-_RECOVER_S = 10.0
+_RECOVER_S = 5.0
 """Seconds that somebody may wait who asks for a run when the server has just started."""
 _KEPT = 100
 """Runs that can still be asked for after their end."""

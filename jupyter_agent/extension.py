@@ -48,6 +48,7 @@ from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, root_of
+from jupyter_agent.workspace.run_records import RunRecords
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.visibility import SHARES, Redactor
 from jupyter_agent.workspace.workspace import Services
@@ -62,6 +63,8 @@ class JupyterAgent(ExtensionApp):
     """There once the server has started."""
     tidying: asyncio.Task[None] | None = None
     """The same: notebooks whose save was cut off are put right, old copies are dropped."""
+    recovering: asyncio.Task[None] | None = None
+    """The same: runs that an earlier server left behind are found again."""
     saving: asyncio.Task[None] | None = None
     """The same: rooms are saved while people type in them."""
     built = False
@@ -167,6 +170,12 @@ class JupyterAgent(ExtensionApp):
         help="Characters of a run's text (streams, errors) that its cell keeps, and 25 times as "
         "many of displays; of more, beginning and end.",
     )
+    save_widget_state = Bool(
+        False,
+        config=True,
+        help="Whether runs store the state of widgets (`metadata.widgets`) also in notebooks that "
+        "have none yet; where one is, it is kept up to date.",
+    )
     result_chars = Int(
         12_000,
         min=1_000,
@@ -254,6 +263,7 @@ class JupyterAgent(ExtensionApp):
 
     async def _moved(self, old: str, new: str) -> None:
         self.services.hidden.moved(old, new)
+        self.services.verified.moved(old, new)
         await follow(self.database, old, new)
 
     def _stores(self, server: ServerApp, database: Database) -> TurnStores:
@@ -284,7 +294,17 @@ class JupyterAgent(ExtensionApp):
                 server.kernel_spec_manager,
                 start_timeout=self.kernel_start_timeout,
             ),
-            runs=Runs(output_limit=self.output_limit, result_chars=self.result_chars),
+            runs=Runs(
+                output_limit=self.output_limit,
+                result_chars=self.result_chars,
+                widget_state=self.save_widget_state,
+                records=RunRecords(
+                    Path(self.store_dir) / "runs",
+                    self.presence.id,
+                    root_of(server.contents_manager),
+                    self.presence.alive,
+                ),
+            ),
             files=Files(server.contents_manager),
             identities=Identities(server.contents_manager, notebooks.locate),
             fresh=FreshKernels(
@@ -327,6 +347,8 @@ class JupyterAgent(ExtensionApp):
         if not self.built:
             return
         await self.runner.recover()
+        runs = self.services.runs.recover(self.services.notebooks, self.services.kernels)
+        self.recovering = asyncio.create_task(runs)
         self.tidying = asyncio.create_task(self._tidy())
         if self.room_save_seconds:
             rooms = partial(collaboration, serverapp.web_app.settings)
@@ -373,7 +395,7 @@ class JupyterAgent(ExtensionApp):
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
-            for task in filter(None, (self.tidying, self.saving)):
+            for task in filter(None, (self.tidying, self.saving, self.recovering)):
                 steps.push_async_callback(asyncio.wait, [task])
                 steps.callback(task.cancel)
             steps.push_async_callback(self.models.close)

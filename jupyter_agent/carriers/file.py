@@ -86,6 +86,8 @@ class FileCarrier:
         """Of the file as it was loaded, where that tells each later write."""
         self._clean: dict[str, Any] = {}
         """The cells' values in the document at the moment when they were as in the file."""
+        self._metadata: dict[str, Any] = {}
+        """Keys of the notebook's metadata that are to be saved."""
         self._own: dict[str, tuple[str, str]] = {}
         """Cell id -> its text in the file before our edits and with them."""
         self._approved: set[str] = set()
@@ -98,7 +100,10 @@ class FileCarrier:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return dict(self._loaded.content["metadata"]) if self._loaded else {}
+        return {**self._loaded.content["metadata"], **self._metadata} if self._loaded else {}
+
+    def write_metadata(self, items: Mapping[str, Any]) -> None:
+        self._metadata |= items
 
     async def is_current(self) -> bool:
         return not self._opened() and await self._is_as_loaded()
@@ -117,8 +122,11 @@ class FileCarrier:
         assert self._loaded is not None
         note, self._note = self._note, ""
         loaded, values = self._loaded, self.cells.values()
-        content = await asyncio.to_thread(_content, values, loaded.content, self._clean)
+        content = await asyncio.to_thread(
+            _content, values, loaded.content, self._clean, dict(self._metadata)
+        )
         if content is loaded.content:
+            self._metadata.clear()
             return Saved(True, note)
         if not loaded.writable:
             return Saved(False, f"{note} The file is read-only.".strip())
@@ -164,6 +172,8 @@ class FileCarrier:
             async with self._disk.alone(self.path):
                 now, trace, note = await self._write_and_read(content, marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
+            for key in [key for key, item in self._metadata.items() if _has(content, key, item)]:
+                del self._metadata[key]
             self._note_own(loaded.content, content)
             await self._take_in(now, written)
             self._trace = trace
@@ -415,9 +425,11 @@ def _content(
     values: Sequence[Mapping[str, Any]],
     loaded: Mapping[str, Any],
     clean: Mapping[str, Mapping[str, Any]],
+    metadata: Mapping[str, Any],
 ) -> Mapping[str, Any]:
-    """The notebook's JSON as these values of the document say; `loaded` itself if nothing is
-    different. `clean` are the values that are as in the file. Of much output it takes a while.
+    """The notebook's JSON as these values of the document say, with these keys in its metadata;
+    `loaded` itself if nothing is different. `clean` are the values that are as in the file. Of much
+    output it takes a while.
     """
     file = {cell["id"]: cell for cell in loaded["cells"]}
     cells = []
@@ -430,7 +442,15 @@ def _content(
     same = len(cells) == len(loaded["cells"]) and all(
         a is b for a, b in zip(cells, loaded["cells"], strict=True)
     )
-    return loaded if same else {**loaded, "cells": cells}
+    changed: dict[str, Any] = {} if same else {"cells": cells}
+    if not all(_has(loaded, key, item) for key, item in metadata.items()):
+        changed["metadata"] = {**loaded["metadata"], **metadata}
+    return {**loaded, **changed} if changed else loaded
+
+
+def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:
+    """Whether the notebook's metadata have this already."""
+    return key in content["metadata"] and bool(content["metadata"][key] == item)
 
 
 def _changed(

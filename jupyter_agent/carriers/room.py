@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.begun import end_lost
-from jupyter_agent.document.carrier import Place, Saved, metadata_of
+from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.slices import copied, give_way
@@ -90,6 +90,9 @@ class RoomCarrier:
     @property
     def metadata(self) -> dict[str, Any]:
         return metadata_of(self.cells.document)
+
+    def write_metadata(self, items: Mapping[str, Any]) -> None:
+        write_metadata(self.cells, items)
 
     @property
     def live(self) -> bool:

@@ -14,7 +14,7 @@ from pycrdt import Doc
 
 from jupyter_agent.carriers.contents import Disk, Trace
 from jupyter_agent.carriers.tab_link import Kept, Situation, TabGone, TabLink, Tabs
-from jupyter_agent.document.carrier import Place, Saved, metadata_of
+from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName, CellType
 from jupyter_agent.document.clocks import Mark, clocks
 from jupyter_agent.document.crdt import SharedCells
@@ -65,6 +65,9 @@ class TabCarrier:
     @property
     def metadata(self) -> dict[str, Any]:
         return metadata_of(self.cells.document)
+
+    def write_metadata(self, items: Mapping[str, Any]) -> None:
+        write_metadata(self.cells, items)
 
     @property
     def live(self) -> bool:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-
-from jupyter_server.serverapp import list_running_servers
 
 from jupyter_agent.cli.offline import Unknown, add_store, cut, local, names, opened
+from jupyter_agent.cli.servers import Refused, ask_running
 from jupyter_agent.conversations.changes import CellText, blame
 
 _SECONDS = 10.0
@@ -76,22 +73,8 @@ def _cells(notebook: Path) -> list[CellText]:
 
 
 def _ask(notebook: Path) -> dict[str, Any] | None:
-    """What a running server that serves the notebook says; None if none does."""
-    for server in list_running_servers():
-        root = Path(server.get("root_dir") or server.get("notebook_dir") or "/").resolve()
-        if server.get("sock") or not notebook.is_relative_to(root):
-            continue
-        path = quote(notebook.relative_to(root).as_posix())
-        request = urllib.request.Request(
-            f"{server['url']}api/agent/notebooks/{path}/blame",
-            headers={"Authorization": f"token {server['token']}"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as response:
-                answer: dict[str, Any] = json.loads(response.read())
-                return answer
-        except (OSError, ValueError):  # gone, without the assistant, or behind a password
-            continue
+    with suppress(Refused):  # the store may know more than a server of another root
+        return ask_running(notebook, "blame", seconds=_SECONDS)
     return None
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_server.serverapp import ServerApp
-from tornado.httpclient import AsyncHTTPClient, HTTPRequest
+
+from jupyter_agent.cli.servers import ALONE, is_root, own_server, request
 
 NOTEBOOK = "coffee.ipynb"
 QUESTION = "Show me what you can do in this notebook."
-ALONE = "--YDocExtension.disable_rtc=True"
-"""Where jupyter-collaboration is installed: it would leave its database in the current folder."""
 
 
 def lab(model: str, server: Sequence[str]) -> int:
@@ -39,7 +36,7 @@ def lab(model: str, server: Sequence[str]) -> int:
             f"--LabApp.user_settings_dir={_quiet_settings(folder)}",
             ALONE,
         ]
-        if _is_root():
+        if is_root():
             options.append("--allow-root")
         LabApp.launch_instance([*options, *server])
     return 0
@@ -73,48 +70,22 @@ def headless(model: str, server: Sequence[str]) -> int:
 def headless_server(model: str, server: Sequence[str] = ()) -> Iterator[ServerApp]:
     """A quiet server, not yet started, with a copy of the example notebook and an empty store."""
     with _example() as folder, tempfile.TemporaryDirectory() as store:
-        app = ServerApp()
-        app.initialize(
-            [
-                f"--ServerApp.root_dir={folder}",
-                f"--ServerApp.port={_free_port()}",  # of 0, Jupyter Server 2.14 tells no address
-                "--ServerApp.open_browser=False",
-                "--ServerApp.log_level=ERROR",
-                "--JupyterAgent.log_level=ERROR",  # its lines of each step are for servers
-                f"--JupyterAgent.store_dir={store}",
-                f"--JupyterAgent.default_model={model}",
-                ALONE,
-                *(["--allow-root"] if _is_root() else []),
-                *server,
-            ]
-        )
-        app.log.disabled = True  # what the server says of its address is no part of the tour
-        yield app
+        options = [
+            f"--JupyterAgent.store_dir={store}",
+            f"--JupyterAgent.default_model={model}",
+            *server,
+        ]
+        with own_server(folder, options) as app:
+            yield app
 
 
 async def _ask(app: ServerApp) -> int:
     printer = _Printer()
-    await _request(app, "POST", "chat", printer.feed, messages=[_user(QUESTION)], mode="auto")
-    notebook = json.loads(await _request(app, "GET", f"notebooks/{NOTEBOOK}"))
+    question = {"notebook": NOTEBOOK, "messages": [_user(QUESTION)], "mode": "auto"}
+    await request(app, "POST", "chat", printer.feed, body=question)
+    notebook = json.loads(await request(app, "GET", f"notebooks/{NOTEBOOK}"))
     _say(f"\n{NOTEBOOK} has {len(notebook['cells'])} cells now.")
     return 0 if printer.finished else 1
-
-
-async def _request(
-    app: ServerApp, method: str, route: str, on_chunk: Any = None, **body: Any
-) -> str:
-    """One request to our own server, as any script would make it."""
-    response = await AsyncHTTPClient().fetch(
-        HTTPRequest(
-            f"{app.connection_url}api/agent/{route}",
-            method=method,
-            headers={"Authorization": f"token {app.identity_provider.token}"},
-            body=json.dumps({**body, "notebook": NOTEBOOK}) if method == "POST" else None,
-            streaming_callback=on_chunk,
-            request_timeout=0,
-        )
-    )
-    return response.body.decode() if on_chunk is None else ""
 
 
 class _Printer:
@@ -169,15 +140,3 @@ def _example() -> Iterator[Path]:
     ):
         shutil.copy(source, Path(folder) / NOTEBOOK)
         yield Path(folder)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _is_root() -> bool:
-    """Jupyter refuses to start as root unless told so; the demo serves a throw-away folder."""
-    return sys.platform != "win32" and os.geteuid() == 0

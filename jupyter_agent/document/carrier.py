@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,7 +10,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
 from jupyter_agent.document.cell import CarrierName
-from jupyter_agent.document.crdt import SharedCells, as_json
+from jupyter_agent.document.crdt import RUN, SharedCells, as_json, as_shared
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Carrier(Protocol):
     @property
     def metadata(self) -> dict[str, object]:
         """The notebook's own metadata."""
+
+    def write_metadata(self, items: Mapping[str, Any]) -> None:
+        """Give these keys of the notebook's own metadata these values; the next `save` or `confirm`
+        saves them.
+        """
 
     @property
     def writable(self) -> bool: ...
@@ -113,3 +119,13 @@ def metadata_of(document: YNotebook) -> dict[str, Any]:
     meta: Map[Any] = document.ydoc.get("meta", type=Map)
     metadata = as_json((meta.to_py() or {}).get("metadata"))
     return metadata if isinstance(metadata, dict) else {}
+
+
+def write_metadata(cells: SharedCells, items: Mapping[str, Any]) -> None:
+    """Change these keys of the metadata of a shared notebook."""
+    meta: Map[Any] = cells.document.ydoc.get("meta", type=Map)
+    with cells.transaction(RUN):
+        if not isinstance(meta.get("metadata"), Map):
+            meta["metadata"] = Map()
+        for key, item in items.items():
+            meta["metadata"][key] = as_shared(item)

@@ -289,6 +289,13 @@ class Notebook:
         self._writers.add(writer)
         return writer
 
+    def write_metadata(self, items: Mapping[str, Any]) -> None:
+        """Give these keys of the notebook's metadata these values, beside what a run put out; they
+        are saved with that.
+        """
+        if self._carrier is not None:
+            self._carrier.write_metadata(items)
+
     async def save(self) -> Saved:
         """Have what runs have put out so far saved."""
         async with self._operation() as carrier:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -98,6 +98,17 @@ class CellOutputs:
             shown[:] = [writer for writer in shown if writer.cell_id != self.cell_id]
         self._cells().rerun_by_user.discard(self.cell_id)
         self._begin()
+
+    def resume(self, outputs: Sequence[Output]) -> None:
+        """As `start`, below these outputs, which the same run has left there before."""
+        for output in outputs:
+            if output["output_type"] == "stream":
+                text = output["text"]
+                self._list.stream(output["name"], text if isinstance(text, str) else "".join(text))
+            else:
+                self._list.display(output)
+        self.start()
+        self._write()
 
     def stream(self, name: str, text: str) -> None:
         """Text on `stdout` or `stderr`."""

@@ -18,7 +18,7 @@ from jupyter_client.session import Session
 from jupyter_core.utils import ensure_async
 from websocket import WebSocketBadStatusException, WebSocketException
 
-from jupyter_agent.kernel.outputs import mapping, too_large
+from jupyter_agent.kernel.outputs import language_info_of, too_large
 from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,8 @@ class Connection:
         told: Callable[[End], None],
     ) -> None:
         self.ended: asyncio.Future[ConnectionEnd] = asyncio.get_running_loop().create_future()
-        self.language: str | None = None
+        self.language_info: Mapping[str, Any] | None = None
+        """As the kernel tells it; None until then."""
         self._client = client
         self._receive = receive
         self._told = told
@@ -220,6 +221,17 @@ class Connection:
         self._send(self._client.control_channel, message)
         return arrived
 
+    async def beats(self, seconds: float) -> bool:
+        """Whether the process is there, however busy it is: its heart is a thread of its own.
+        https://jupyter-client.readthedocs.io/en/stable/messaging.html#heartbeat-for-kernels
+        """
+        heart = self._client.connect_hb()
+        try:
+            await heart.send(b"ping")
+            return bool(await heart.poll(round(1000 * seconds)))
+        finally:
+            heart.close(linger=0)
+
     async def tell_widgets(self) -> None:
         """Have the kernel know what its Output widgets hold now: code may read it.
 
@@ -311,8 +323,7 @@ class Connection:
             self._observe(kind, content, parent)
         elif kind == "kernel_info_reply":
             self._answered.set()
-            name = mapping(content.get("language_info")).get("name")
-            self.language = name if isinstance(name, str) else None
+            self.language_info = language_info_of(content)
             if parent.get("msg_id") == self._greeting:
                 self._greeted = True
                 for done in self._before_greeting:
@@ -320,7 +331,7 @@ class Connection:
                 self._note_free()
         request_id = parent.get("msg_id", "")
         if channel == "iopub":
-            self.widgets.follow(kind, content)
+            self.widgets.follow(kind, content, message.get("buffers") or ())
             ours = request_id in self._inboxes or request_id in self._late
             if ours and self.widgets.take(request_id, kind, content):
                 return

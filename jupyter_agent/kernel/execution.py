@@ -36,15 +36,17 @@ _CONNECT_AGAIN_S = 60.0
 """Seconds in which a connection that broke is made again, while the code goes on."""
 _AGAIN_S = 0.5
 """Seconds between two attempts to do so."""
+_BREAK = "The connection to the kernel broke"
+_RESTART = "The Jupyter server was started again meanwhile"
 _BROKE = (
-    "The connection to the kernel broke: how the code ended is unknown, outputs are missing, and "
+    f"{_BREAK}: how the code ended is unknown, outputs are missing, and "
     "it may still be running. The next run connects again."
 )
 _ENDED_UNHEARD = (
-    "The connection to the kernel broke, and the code ended before it was made again: how it ended "
-    "is unknown, outputs are missing."
+    "{why}, and the code ended before it was followed again: how it ended is unknown, outputs are "
+    "missing."
 )
-_MISSING_OUTPUTS = "The connection to the kernel broke: outputs may be missing."
+_MISSING_OUTPUTS = "{why}: outputs may be missing."
 _EXITED = (
     "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
 )
@@ -104,7 +106,9 @@ class Execution:
         request: Mapping[str, Any],
         *,
         timeout: float | None = None,
+        sent: str | None = None,
     ) -> None:
+        """`sent` is the id of a request that an earlier server sent: it is only followed."""
         self._kernel = kernel
         self._sink = sink
         self._request = request
@@ -119,13 +123,20 @@ class Execution:
         self._probe: asyncio.Event | None = None
         self._count: int | None = None
         self._lost_outputs = False
-        self._broken_once = False
+        self._sent = sent
+        self._broken_once = sent is not None
+        self._why = _BREAK if sent is None else _RESTART
         self.began: float | None = None
         """When the kernel began with it (`time.monotonic`), None while it waits."""
         self._task = asyncio.create_task(self._run())
 
     def __await__(self) -> Generator[Any, None, ExecutionReply]:
         return asyncio.shield(self._task).__await__()
+
+    @property
+    def request_id(self) -> str:
+        """The id of the message that has the code; empty until it is sent."""
+        return self._sent or ""
 
     @property
     def done(self) -> bool:
@@ -155,6 +166,8 @@ class Execution:
 
     async def _run(self) -> ExecutionReply:
         async with self._kernel.queue:
+            if self._sent is not None:
+                return await self._run_on(self._sent)
             connection = await self._kernel.connect()
             await self._turn(connection)
             while _broke(connection):
@@ -167,17 +180,31 @@ class Execution:
             if self._withdrawn.is_set() or not await self._sink.wanted():
                 return ExecutionReply(status="interrupted", note="The code never started.")
             await connection.tell_widgets()
-            with ExitStack() as stack:
-                inbox = stack.enter_context(connection.request("execute_request", self._request))
-                while await self._follow(connection, inbox) == "broke":
-                    again = await self._connected_again()
-                    if again is None:
-                        break
-                    connection = again
-                    stack.enter_context(connection.following(inbox))
-            if not self._request["silent"]:
-                connection.when_late(inbox.request_id, self._take_late)
-            return self._with_losses(self._conclude(connection), connection)
+            with connection.request("execute_request", self._request) as inbox:
+                self._sent = inbox.request_id
+                return await self._followed(connection, inbox)
+
+    async def _run_on(self, request_id: str) -> ExecutionReply:
+        """The kernel has the code already, from a server that is gone."""
+        connection = await self._kernel.connect(busy=True)
+        if not await self._sink.wanted():
+            return ExecutionReply(status="interrupted", note="The cell is gone.")
+        await self._begin()
+        with connection.following(Inbox(request_id)) as inbox:
+            return await self._followed(connection, inbox)
+
+    async def _followed(self, connection: Connection, inbox: Inbox) -> ExecutionReply:
+        """How the code ended whose messages come into this inbox."""
+        with ExitStack() as stack:
+            while await self._follow(connection, inbox) == "broke":
+                again = await self._connected_again()
+                if again is None:
+                    break
+                connection = again
+                stack.enter_context(connection.following(inbox))
+        if not self._request.get("silent"):
+            connection.when_late(inbox.request_id, self._take_late)
+        return self._with_losses(self._conclude(connection), connection)
 
     async def _turn(self, connection: Connection) -> None:
         """Wait until the kernel is free, the code is withdrawn, or the kernel ends."""
@@ -314,7 +341,10 @@ class Execution:
             )
         if reply is None and self._broken_once and connection.busy_since is None:
             return ExecutionReply(
-                status="error", execution_count=self._count, error=self._error, note=_ENDED_UNHEARD
+                status="error",
+                execution_count=self._count,
+                error=self._error,
+                note=_ENDED_UNHEARD.format(why=self._why),
             )
         if reply is None:
             seconds = f"{_INTERRUPT_GRACE_S:g} s"
@@ -362,9 +392,11 @@ class Execution:
         if self._lost_outputs:
             status: ExecutionStatus = "error" if reply.status == "ok" else reply.status
             return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
-        unheard = self._broken_once and reply.note not in (_BROKE, _ENDED_UNHEARD)
+        known = (_BROKE, _ENDED_UNHEARD.format(why=self._why))
+        unheard = self._broken_once and reply.note not in known
         if unheard or (self._reply is not None and not self._idle and _broke(connection)):
-            return replace(reply, note=f"{reply.note} {_MISSING_OUTPUTS}".strip())
+            missing = _MISSING_OUTPUTS.format(why=self._why)
+            return replace(reply, note=f"{reply.note} {missing}".strip())
         return reply
 
     def _ended(self, how: ConnectionEnd) -> ExecutionReply:

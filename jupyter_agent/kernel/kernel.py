@@ -63,7 +63,7 @@ class Kernel:
         self._cause = ""
         self._leaving: asyncio.Task[None] | None = None
         self._unheard_since: float | None = None
-        self._language: str | None = None
+        self._language_info: Mapping[str, Any] | None = None
         self._manager.add_restart_callback(self._died, "restart")
 
     @property
@@ -74,12 +74,17 @@ class Kernel:
     @property
     def language(self) -> str:
         """Language of the code, lower case as in the kernelspec; empty where nothing tells it."""
-        if self._connection is not None and self._connection.language:
-            self._language = self._connection.language
-        if self._language is None:
-            spec = getattr(self._manager, "kernel_spec", None)
-            return str(getattr(spec, "language", None) or "").lower()
-        return self._language.lower()
+        if self.language_info is not None:
+            return str(self.language_info["name"]).lower()
+        spec = getattr(self._manager, "kernel_spec", None)
+        return str(getattr(spec, "language", None) or "").lower()
+
+    @property
+    def language_info(self) -> Mapping[str, Any] | None:
+        """A notebook's `language_info` metadata for that kernel; None until it was connected to."""
+        if self._connection is not None and self._connection.language_info is not None:
+            self._language_info = self._connection.language_info
+        return self._language_info
 
     @property
     def state(self) -> KernelState:
@@ -116,6 +121,10 @@ class Kernel:
         if self._connection is None:
             return [dict(output) for output in outputs]
         return self._connection.widgets.shown(outputs)
+
+    def widget_models(self) -> dict[str, dict[str, Any]]:
+        """The widgets that live in it now, as far as we heard of them (Widgets.models)."""
+        return {} if self._connection is None else self._connection.widgets.models()
 
     @property
     def life(self) -> str:
@@ -162,10 +171,28 @@ class Kernel:
             # A failure of ours must not make the kernel drop what the person queued meanwhile.
             "stop_on_error": False,
         }
-        execution = Execution(self, sink, request, timeout=timeout)
+        return self._added(Execution(self, sink, request, timeout=timeout))
+
+    def follow(
+        self, request_id: str, sink: OutputSink, *, timeout: float | None = None
+    ) -> Execution:
+        """Take what comes of code that an earlier server sent, and sees its end; `timeout` counts
+        from now. Outputs that came while no server listened are lost.
+        """
+        return self._added(Execution(self, sink, {}, timeout=timeout, sent=request_id))
+
+    def _added(self, execution: Execution) -> Execution:
         self._executions.add(execution)
         execution.when_done(lambda: self._executions.discard(execution))
         return execution
+
+    @property
+    def connection_file(self) -> str:
+        """That of a kernel which another program started, and which may outlive this server; else
+        empty.
+        """
+        files = getattr(self._all, "kernel_id_to_connection_file", {})
+        return str(files.get(self.id, ""))
 
     async def interrupt(self) -> None:
         """Interrupt what runs now; code of ours ends as `interrupted`. Raises Busy at a start."""
@@ -244,7 +271,11 @@ class Kernel:
                 self._connection.end("broke")
 
     async def _is_alive(self) -> bool | None:
-        """None where nobody answers: a gateway may be slow, or out of reach for a while."""
+        """None where nobody answers: a gateway may be slow, or out of reach for a while. Of a
+        process that another program started only its own heart tells.
+        """
+        if getattr(self._manager, "owns_kernel", True) is False and self._connection is not None:
+            return await self._connection.beats(_LOOK_PATIENCE_S) or None
         try:
             async with asyncio.timeout(_LOOK_PATIENCE_S):
                 return bool(await ensure_async(self._manager.is_alive()))
@@ -337,13 +368,14 @@ class Kernel:
         return f"its process was ended by {name} ({code}){why.get(name, '')}"
 
     def _said_to_be_busy(self) -> bool:
-        """What the manager heard last; a process that died cannot be busy."""
-        return self._living and getattr(self._manager, "execution_state", None) == "busy"
+        """What the manager heard last; a process that died or does not answer cannot be busy."""
+        there = self._living and self._unheard_since is None
+        return there and getattr(self._manager, "execution_state", None) == "busy"
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._language = connection.language or self._language
+            self._language_info = connection.language_info or self._language_info
             await connection.close()
 
     async def _open(self, until: float, busy: bool) -> None:

@@ -13,6 +13,7 @@ import zmq
 import zmq.asyncio
 from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_core.utils import ensure_async
+from jupyter_server.gateway.managers import GatewayMappingKernelManager
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import KernelUnavailable
@@ -58,7 +59,9 @@ class Kernels:
         await self._forget_gone()
         if session is None:
             return None
-        kernel_id = session["kernel"]["id"]
+        return self._kernel(session["kernel"]["id"])
+
+    def _kernel(self, kernel_id: str) -> Kernel:
         if kernel_id not in self._kernels:
             self._kernels[kernel_id] = Kernel(
                 kernel_id, self._manager, self._context, start_timeout=self._start_timeout
@@ -79,6 +82,48 @@ class Kernels:
             if kernel is None:
                 raise KernelUnavailable("The kernel ended as soon as it was started.")
             return kernel
+
+    async def attach(self, path: str, kernel_id: str, connection_file: str) -> Kernel | None:
+        """The kernel that an earlier server used for this notebook, where it outlived that server;
+        None where it is gone. The notebook has it for its own again, unless it has another by now.
+
+        Raises KernelUnavailable where that cannot be found out now.
+        """
+        known = self._manager.list_kernel_ids()  # looks for those that other programs started, too
+        if kernel_id not in known:
+            files = getattr(self._manager, "kernel_id_to_connection_file", {})
+            found = [each for each, file in files.items() if str(file) == connection_file]
+            if not found and not await self._attach_far(kernel_id):
+                return None
+            kernel_id = found[0] if found else kernel_id
+        kernel = self._kernel(kernel_id)
+        async with self._starting[path]:
+            if await self._session(path) is None:
+                await self._sessions.create_session(
+                    path=path,
+                    name=path.rpartition("/")[2],
+                    type="notebook",
+                    kernel_name=kernel.name,
+                    kernel_id=kernel_id,
+                )
+        return kernel
+
+    async def _attach_far(self, kernel_id: str) -> bool:
+        """Whether a gateway still has this kernel; then it is one of our manager's again."""
+        if not isinstance(self._manager, GatewayMappingKernelManager):
+            return False
+        every: Any = self._manager
+        try:
+            await every.start_kernel(kernel_id=kernel_id)  # looks for it: it starts none of an id
+        except START_FAILURES as error:
+            every.remove_kernel(kernel_id)
+            raise KernelUnavailable(f"The kernel's gateway cannot be reached: {error}.") from error
+        one = every.get_kernel(kernel_id)
+        if one.kernel is None:
+            every.remove_kernel(kernel_id)
+            return False
+        one.kernel_name = one.kernel["name"]
+        return True
 
     async def paths(self, kernel: Kernel) -> list[str]:
         """The paths of all notebooks that are in that kernel now."""

@@ -130,6 +130,19 @@ def storable(value: Any) -> Any:
     return value
 
 
+def language_info_of(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The language in a kernel_info_reply as nbformat takes it in a notebook's metadata; None where
+    the reply does not name it.
+    """
+    info = storable(mapping(content.get("language_info")))
+    if not isinstance(info.get("name"), str):
+        return None
+    mode = mapping(info.get("codemirror_mode"))
+    flat = all(isinstance(item, str | int | float | None) for item in mode.values())
+    texts = {key: item for key, item in info.items() if isinstance(item, str)}
+    return {**texts, "codemirror_mode": dict(mode)} if mode and flat else texts
+
+
 def payload_of(reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What an execute_reply asks of its client: a page to show, a cell to propose, an exit.
 

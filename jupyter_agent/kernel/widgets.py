@@ -7,19 +7,22 @@ https://github.com/jupyter/nbclient/blob/main/nbclient/output_widget.py
 
 from __future__ import annotations
 
+import base64
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jupyter_agent.kernel.outputs import as_output, mapping
+from jupyter_agent.kernel.outputs import as_output, mapping, storable
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-_MODEL = "IPY_MODEL_"
+MODEL = "IPY_MODEL_"
 _TAG = re.compile(r"<[^<>]*>")
 _MOST_CAPTURED = 2_000_000
 """Characters of text that one widget holds; the oldest goes first."""
 _DEPTH = 8
+_MOST_BUFFERED = 50_000_000
+"""Bytes of binary state (pictures, arrays) that are kept of all widgets; no more is."""
 
 
 class Widgets:
@@ -31,8 +34,10 @@ class Widgets:
         """Requests, and the Output widgets that take what they show: the last one does."""
         self._clear_before_next = set[str]()
         self._unsent = set[str]()
+        self._buffers: defaultdict[str, dict[tuple[str | int, ...], bytes]] = defaultdict(dict)
+        """Of widgets, what their state holds in bytes, by its place in the state."""
 
-    def follow(self, kind: str, content: Mapping[str, Any]) -> None:
+    def follow(self, kind: str, content: Mapping[str, Any], buffers: Sequence[Any] = ()) -> None:
         """Take in a `comm_open`, `comm_msg` or `comm_close`; others are passed over."""
         comm_id = content.get("comm_id")
         if not isinstance(comm_id, str):
@@ -40,13 +45,16 @@ class Widgets:
         state = mapping(mapping(content.get("data")).get("state"))
         if kind == "comm_open" and content.get("target_name") == "jupyter.widget":
             self._states[comm_id] = dict(state)
+            self._buffer(comm_id, content, buffers)
         elif kind == "comm_msg" and comm_id in self._states:
             before = self._states[comm_id].get("msg_id")
             self._states[comm_id].update(state)
+            self._buffer(comm_id, content, buffers)
             if self._is_output(comm_id) and "msg_id" in state:
                 self._entered(comm_id, before, state["msg_id"])
         elif kind == "comm_close":
             self._states.pop(comm_id, None)
+            self._buffers.pop(comm_id, None)
             self._clear_before_next.discard(comm_id)
             self._unsent.discard(comm_id)
 
@@ -105,6 +113,45 @@ class Widgets:
             result += held
         return result
 
+    def models(self) -> dict[str, dict[str, Any]]:
+        """The widgets by id, as `metadata.widgets` holds them:
+        https://github.com/jupyter-widgets/ipywidgets/blob/main/packages/schema/v2/state.schema.json
+        """
+        return {
+            comm_id: {
+                "model_name": state["_model_name"],
+                "model_module": state.get("_model_module"),
+                "model_module_version": state.get("_model_module_version"),
+                "state": storable(state),
+                **({"buffers": buffers} if (buffers := self._stored_buffers(comm_id)) else {}),
+            }
+            for comm_id, state in self._states.items()
+            if "_model_name" in state
+        }
+
+    def _stored_buffers(self, comm_id: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "data": base64.b64encode(data).decode(),
+                "encoding": "base64",
+                "path": list(path),
+            }
+            for path, data in self._buffers.get(comm_id, {}).items()
+        ]
+
+    def _buffer(self, comm_id: str, content: Mapping[str, Any], buffers: Sequence[Any]) -> None:
+        """Keep the bytes that belong to a state, in place of those that it had there."""
+        data = mapping(content.get("data"))
+        kept, paths = self._buffers[comm_id], data.get("buffer_paths")
+        for path in [path for path in kept if path[0] in mapping(data.get("state"))]:
+            del kept[path]
+        for path, buffer in zip(paths if isinstance(paths, list) else (), buffers, strict=False):
+            if isinstance(path, list) and path and all(isinstance(key, str | int) for key in path):
+                kept.pop(tuple(path), None)
+                held = sum(len(each) for every in self._buffers.values() for each in every.values())
+                if held + len(buffer) <= _MOST_BUFFERED:
+                    kept[tuple(path)] = bytes(buffer)
+
     def _text(self, model_id: Any, depth: int) -> tuple[str, list[dict[str, Any]]]:
         """A widget in a line, and the outputs that those in it hold."""
         state = self._states.get(model_id) if isinstance(model_id, str) else None
@@ -115,7 +162,7 @@ class Widgets:
         children = state.get("children")
         if isinstance(children, list):
             parts = [
-                self._text(child.removeprefix(_MODEL), depth - 1)
+                self._text(child.removeprefix(MODEL), depth - 1)
                 for child in children
                 if isinstance(child, str)
             ]

@@ -17,7 +17,7 @@ from jupyter_agent.errors import Conflict, InvalidInput, RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.verify import Verification, update, verify
+from jupyter_agent.workspace.verify import Verification, record, unrecord, update, verify
 from jupyter_agent.workspace.workspace import READ, WRITE, Services, Workspace
 
 GRACE = 10.0
@@ -82,9 +82,12 @@ class RunAllBody(Body):
 
 
 class VerifyBody(Body):
-    """How to verify: with other parameters, or with the fresh outputs written at the end."""
+    """How to verify: with other parameters, or with the fresh outputs or a record written at the
+    end.
+    """
 
     update: bool = False
+    record: bool = False
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -156,6 +159,7 @@ class NotebookHandler(DocumentHandler):
             "path": nb.path,
             "carrier": nb.notebook.carrier,
             "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
+            "verified": self.services.verified.of(nb.path, nb.notebook.known_metadata, cells),
         }
         text = await asyncio.to_thread(_json, facts, cells, stale, outputs)
         await self.finish(text, set_content_type="application/json")
@@ -267,9 +271,9 @@ class RunCellsHandler(DocumentHandler):
 class RunsHandler(DocumentHandler):
     """What the routes of runs share."""
 
-    def known(self, run_id: str) -> Run:
+    async def known(self, run_id: str) -> Run:
         """The run. Raises RequestError 404 for one that is not the user's."""
-        run = self.services.runs.get(run_id, self.owner)
+        run = await self.services.runs.find(run_id, self.owner)
         if run is None:
             raise RequestError(404, "not_found", f"No run `{run_id}`.")
         return run
@@ -281,7 +285,7 @@ class RunHandler(RunsHandler):
     @operation("read", "contents", query=("save",))
     async def get(self, run_id: str) -> None:
         """A run, also after it ended: then its outputs are saved, unless `save=false`."""
-        run = self.known(run_id)
+        run = await self.known(run_id)
         if run.ended is not None and self.choice("save", ("true", "false")) == "true":
             await run.wait()
         self.answer(run.describe())
@@ -293,7 +297,7 @@ class InterruptRunHandler(RunsHandler):
     @operation("write", "kernels")
     async def post(self, run_id: str) -> None:
         """Interrupts a run and answers when it has ended."""
-        run = self.known(run_id)
+        run = await self.known(run_id)
         await run.interrupt()
         await run.wait(GRACE)
         self.answer(run.describe())
@@ -360,13 +364,14 @@ class VerifyHandler(DocumentHandler):
     async def post(self, path: str, body: VerifyBody) -> None:
         """Runs a copy of the notebook from the top in a fresh kernel and compares the outputs.
 
-        With `update` the fresh outputs are written where no cell failed. A client that goes away
-        stops it.
+        With `update` the fresh outputs are written where no cell failed, with `record` the notebook
+        itself says then that it was verified, or no longer does. A client that goes away stops it.
         """
-        if body.update and body.parameters:
+        if (body.update or body.record) and body.parameters:
             raise InvalidInput("Outputs made with other parameters are not those of the notebook.")
         try:
-            needs = (WRITE if body.update else READ, ("write", "kernels"))
+            writes = body.update or body.record
+            needs = (WRITE if writes else READ, ("write", "kernels"))
             async with self.work.lease(path, *needs) as nb:
                 verifying = verify(nb, parameters=body.parameters)
                 self._verifying = asyncio.ensure_future(verifying)
@@ -375,6 +380,9 @@ class VerifyHandler(DocumentHandler):
                 if body.update:
                     saved = await update(nb, done)
                     answer |= {"updated": True, "saved": saved.saved}
+                if body.record:
+                    saved = await (record(nb) if done.ok else unrecord(nb))
+                    answer |= {"recorded": done.ok, "saved": saved.saved}
                 self.answer(answer)
         except asyncio.CancelledError:
             if not self._left:
@@ -386,6 +394,27 @@ class VerifyHandler(DocumentHandler):
         if self._verifying is not None:
             self._verifying.cancel()
         super().on_connection_close()
+
+
+class VerifiedHandler(DocumentHandler):
+    """`notebooks/{path}/verified`"""
+
+    @operation("write", "contents")
+    async def put(self, path: str) -> None:
+        """Has the notebook itself say that it was verified, as this server last did."""
+        async with self.work.lease(path, WRITE) as nb:
+            await nb.read()
+            saved = await record(nb)
+        self.answer({"recorded": True, "saved": saved.saved})
+
+    @operation("write", "contents", answers=204)
+    async def delete(self, path: str) -> None:
+        """Forgets the last verification, here and in the notebook."""
+        async with self.work.lease(path, WRITE) as nb:
+            await nb.read()
+            await unrecord(nb)
+            self.services.verified.forget(nb.path)
+        self.answer_nothing()
 
 
 class RecoveryHandler(AgentHandler):

@@ -89,6 +89,7 @@ def routes(
         Route("notebooks/{path}/cells", notebooks.CellsHandler, document),
         Route("notebooks/{path}/run", notebooks.RunCellsHandler, document),
         Route("notebooks/{path}/verify", notebooks.VerifyHandler, document),
+        Route("notebooks/{path}/verified", notebooks.VerifiedHandler, document),
         Route("notebooks/{path}/changes", turns.PendingHandler, done),
         Route("notebooks/{path}/blame", turns.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),

@@ -143,7 +143,7 @@ class WaitForRun(Tool):
     wait: float = DEFAULT_WAIT_S
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        run = nb.work.services.runs.get(self.run_id, nb.work.user)
+        run = await nb.work.services.runs.find(self.run_id, nb.work.user)
         if run is None:
             raise ToolError(f"No run `{self.run_id}`. It may have ended before a restart.")
         await follow(run, self.wait, progress, patience=self.wait)
@@ -252,7 +252,7 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
     view = await work.visibility_of(run.notebook)
-    outputs = view.outputs(run.kernel.shown(run.outputs()), of=run.cell_id)
+    outputs = view.outputs(run.shown(run.outputs()), of=run.cell_id)
     shown = output_text(outputs, limit=limit or work.services.runs.result_chars)
     text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
     pictured, which = await asyncio.to_thread(attached, images(outputs), _PICTURES)
@@ -320,7 +320,7 @@ def _head(run: Run) -> str:
 def _waits_for(run: Run) -> str:
     blocked = run.blocked()
     if not blocked:
-        if run.kernel.state == "idle":
+        if run.kernel is not None and run.kernel.state == "idle":
             return (
                 " The kernel has not begun with it: another extension may be asking it something."
             )

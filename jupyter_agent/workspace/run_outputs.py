@@ -33,7 +33,14 @@ class IntoCell:
         *,
         limit: int,
         save: Callable[[], Awaitable[None]],
+        resumes: bool = False,
+        former_count: int | None = None,
     ) -> None:
+        """`resumes`: an earlier server began with this run, when the cell had the number
+        `former_count` of a run before it.
+        """
+        self._resumes = resumes
+        self._former_count = former_count
         self.began = asyncio.Event()
         self.began_at: datetime | None = None
         self.before: CellState | None = None
@@ -64,10 +71,24 @@ class IntoCell:
 
     def started(self) -> None:
         self.before = self._state()
-        self._writer.start()
-        self.began_at = datetime.now(UTC)
+        if self._resumes and self.before is not None:
+            self._resume(self.before)
+        else:
+            self._writer.start()
+        self.began_at = self.began_at or datetime.now(UTC)
         self.began.set()
         self._changed()
+
+    def _resume(self, found: CellState) -> None:
+        """A cell that has a number shows another run: one before this, or one that the user
+        started.
+        """
+        if found.execution_count is None:
+            self._writer.resume(found.outputs)
+        elif found.execution_count == self._former_count:
+            self._writer.start()
+        else:
+            self._writer.rerun_by_user = True
 
     def stream(self, name: str, text: str) -> None:
         self._show(partial(self._writer.stream, name, text))

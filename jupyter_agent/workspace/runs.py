@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias
 
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.carrier import Saved
 from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.document.notebook import Notebook
@@ -21,8 +24,15 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
+from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.outputs import OutputSink
+from jupyter_agent.workspace.reattach import Returning
+from jupyter_agent.workspace.run_metadata import after_run
 from jupyter_agent.workspace.run_outputs import IntoCell
+from jupyter_agent.workspace.run_records import NoRecords, RunRecord, RunRecords
 from jupyter_agent.workspace.saves import Saves
+
+log = logging.getLogger(__name__)
 
 RunStatus: TypeAlias = Literal[
     "queued", "running", "ok", "error", "timeout", "interrupted", "died", "restarted", "deleted"
@@ -35,8 +45,25 @@ _IN_NO_CELL_S = 5.0
 """Seconds that code in no cell of the notebook is waited for, before it counts as the user's."""
 RESULT = 12_000
 """Characters of the outputs of a run that a model is told."""
+_RECOVER_S = 5.0
+"""Seconds that somebody may wait who asks for a run when the server has just started."""
 _KEPT = 100
 """Runs that can still be asked for after their end."""
+
+
+class RunExecution(Protocol):
+    """Code that runs, or is about to; `await` it for its reply."""
+
+    @property
+    def request_id(self) -> str:
+        """The message that has the code; empty until it is sent."""
+
+    def __await__(self) -> Generator[Any, None, ExecutionReply]: ...
+
+    async def interrupt(self) -> None: ...
+
+    async def cancel(self) -> None:
+        """Give it up without telling the kernel."""
 
 
 class Run:
@@ -45,29 +72,35 @@ class Run:
     def __init__(
         self,
         notebook: Notebook,
-        kernel: Kernel,
-        cell: Cell,
+        cell_id: str,
+        execute: Callable[[Run, OutputSink], RunExecution],
         *,
         owner: str,
         turn_id: str | None,
-        timeout: float | None,
-        trust: bool,
-        ahead: Sequence[Run],
-        limit: int,
-        saves: Saves,
+        runs: Runs,
+        kernel: Kernel | None = None,
+        timeout: float | None = None,
+        trust: bool = False,
+        ahead: Sequence[Run] = (),
+        former_count: int | None = None,
+        returns: RunRecord | None = None,
     ) -> None:
-        self.id = secrets.token_hex(16)
+        """`execute` has the code run, or followed where it `returns` from an earlier server."""
+        self.id = returns.id if returns else secrets.token_hex(16)
         self.notebook = notebook
         self.kernel = kernel
-        self.cell_id = cell.id
-        self.code = cell.source
+        """None only of a run of an earlier server, whose kernel is gone or still looked for."""
+        self.cell_id = cell_id
         self.owner = owner
         self.turn_id = turn_id
+        self._timeout = timeout
+        self._former_count = former_count
         self.ended: datetime | None = None
         self.change: Change | None = None
         """What the run did to the cell's outputs; there at the end, None if it never started."""
         self.saved = Saved(saved=False)
-        self._saves = saves
+        self._runs = runs
+        self._saves = runs.saves_of(notebook)
         self._coming: asyncio.Future[Saved] | None = None
         """The save of what was there at the end."""
         self._reported = False
@@ -75,8 +108,20 @@ class Run:
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
         self._over = asyncio.Event()
-        self._cell = IntoCell(notebook, cell.id, limit=limit, save=self._save)
-        self._execution = kernel.execute(cell.source, self._cell, timeout=timeout)
+        self._cell = IntoCell(
+            notebook,
+            cell_id,
+            limit=runs.output_limit,
+            save=self._save,
+            resumes=returns is not None,
+            former_count=former_count,
+        )
+        if returns is not None and returns.began:
+            self._cell.began_at = datetime.fromisoformat(returns.began)
+        self._execution = execute(self, self._cell)
+        if returns is not None:
+            runs.records.keep(returns)
+        self._keep_record()
         self._task = asyncio.create_task(self._drive())
 
     @property
@@ -209,7 +254,7 @@ class Run:
         running, `busy_cells` where, `queued` the ids of the runs that come before this one.
         """
         ahead = [run for run in self._ahead if run.ended is None]
-        busy = self.kernel.busy_seconds
+        busy = None if self.kernel is None else self.kernel.busy_seconds
         if self.status != "queued" or not (ahead or busy is not None):
             return {}
         runs = [run for run in ahead if run.status == "running"]
@@ -220,7 +265,7 @@ class Run:
             cells = [cell.id for cell in self.notebook.cells() if cell.running]
             cells = [cell_id for cell_id in cells if cell_id not in ours]
             blocked_by = ahead[-1].id if ahead and busy is None else "user"
-            if blocked_by == "user" and self.kernel.looked_into:
+            if blocked_by == "user" and self.kernel is not None and self.kernel.looked_into:
                 blocked_by, cells = "extension", []
         return {
             "blocked_by": blocked_by,
@@ -268,21 +313,26 @@ class Run:
         except asyncio.CancelledError:  # only `give_up` does that
             reply = ExecutionReply(status="interrupted", note="The server stopped meanwhile.")
         finally:
-            if self.started is not None:
+            if self._cell.began.is_set():
                 await self._cell.settle()
             self._close_cell(reply)
             self._over.set()
             await attending
             self._reply, self.ended = reply, datetime.now(UTC)
+            self._runs.records.drop(self.id)
 
     def _close_cell(self, reply: ExecutionReply) -> None:
-        if self.started is None:
+        if not self._cell.began.is_set():
             self._cell.dismiss()
             return
         if reply.status == "died":
             died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
             self._cell.display({"output_type": "error", **died})
         after = self._cell.finish(reply.execution_count)
+        if self.kernel is not None:
+            stores = self._runs.widget_state
+            items = after_run(self.notebook, self.kernel, widget_state=stores)
+            self.notebook.write_metadata(items)
         if self._cell.before is not None and after is not None:
             self.change = Change(
                 notebook=self.notebook_path,
@@ -295,6 +345,7 @@ class Run:
     async def _attend(self) -> None:
         """What continues beside the run: trust once the old outputs are gone, and saving."""
         await _first(self._cell.began, self._over)
+        self._keep_record()
         if self._trust and self.started is not None:
             with suppress(ToolError):  # outputs are then shown without their scripts, no more
                 await self.notebook.trust(self.cell_id)
@@ -304,6 +355,36 @@ class Run:
                 await self._save()
         if self._cell.unsaved:
             self._coming = self._save_soon()
+
+    def shown(self, outputs: Sequence[Output]) -> list[Output]:
+        """These outputs with their widgets as they are now (Kernel.shown)."""
+        return [*outputs] if self.kernel is None else [*self.kernel.shown(outputs)]
+
+    def found(self, kernel: Kernel) -> None:
+        """The kernel that runs it lives on though the server was started again."""
+        self.kernel = kernel
+        self._keep_record()
+
+    def _keep_record(self) -> None:
+        """Have the next server know of it, should this one end before it does."""
+        if self.kernel is None or self._over.is_set():
+            return
+        began = self.started
+        self._runs.records.keep(
+            RunRecord(
+                id=self.id,
+                owner=self.owner,
+                turn_id=self.turn_id,
+                notebook=self.notebook_path,
+                cell_id=self.cell_id,
+                kernel_id=self.kernel.id,
+                connection_file=self.kernel.connection_file,
+                request_id=self._execution.request_id,
+                began=began.isoformat() if began else "",
+                timeout=self._timeout,
+                former_count=self._former_count,
+            )
+        )
 
     async def _save(self) -> None:
         coming = self._save_soon()
@@ -328,11 +409,26 @@ class Run:
 class Runs:
     """The runs of this server by id: each in the order of its kernel's queue."""
 
-    def __init__(self, *, output_limit: int = LIMIT, result_chars: int = RESULT) -> None:
-        """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told."""
+    def __init__(
+        self,
+        *,
+        output_limit: int = LIMIT,
+        result_chars: int = RESULT,
+        widget_state: bool = False,
+        records: RunRecords | None = None,
+    ) -> None:
+        """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told;
+        `widget_state`: the state of widgets is also stored in notebooks that have none. `records`
+        has the runs that the next server is to know of; without it there are none.
+        """
+        self.records: RunRecords | NoRecords = records or NoRecords()
+        self.widget_state = widget_state
         self.result_chars = result_chars
         self.output_limit = output_limit
         self._runs: dict[str, Run] = {}
+        self._recovered = asyncio.Event()
+        if records is None:
+            self._recovered.set()
         self._saves: dict[Notebook, Saves] = {}
 
     def start(
@@ -363,19 +459,58 @@ class Runs:
         ahead = [run for run in active if run.kernel is kernel]
         run = Run(
             notebook,
-            kernel,
-            cell,
+            cell.id,
+            lambda _, sink: kernel.execute(cell.source, sink, timeout=timeout),
             owner=owner,
             turn_id=turn_id,
+            runs=self,
+            kernel=kernel,
             timeout=timeout,
             trust=trust,
             ahead=ahead,
-            limit=self.output_limit,
-            saves=self._saves.setdefault(notebook, Saves(notebook)),
+            former_count=cell.execution_count,
         )
         self._runs[run.id] = run
         self._forget_old()
         return run
+
+    async def recover(self, notebooks: Notebooks, kernels: Kernels) -> None:
+        """Follow the runs again that an earlier server left behind, or have them say that they are
+        lost. Call it once, when the server has started.
+        """
+        try:
+            for record in await asyncio.to_thread(self.records.left):
+                await self._recover(record, notebooks, kernels)
+        finally:
+            self._recovered.set()
+
+    async def _recover(self, record: RunRecord, notebooks: Notebooks, kernels: Kernels) -> None:
+        try:
+            notebook = await notebooks.get(record.notebook)
+        except ToolError as error:
+            log.warning("A run of an earlier server is lost: %s", error)
+            return
+        self._runs[record.id] = Run(
+            notebook,
+            record.cell_id,
+            partial(_returning, record, kernels),
+            owner=record.owner,
+            turn_id=record.turn_id,
+            runs=self,
+            timeout=record.timeout,
+            former_count=record.former_count,
+            returns=record,
+        )
+
+    async def find(self, run_id: str, owner: str) -> Run | None:
+        """As `get`, once those that an earlier server left behind are known."""
+        if run_id not in self._runs:
+            await _first(self._recovered, seconds=_RECOVER_S)
+        return self.get(run_id, owner)
+
+    def saves_of(self, notebook: Notebook) -> Saves:
+        """What saves the outputs of that notebook's runs."""
+        return self._saves.setdefault(notebook, Saves(notebook))
 
     def get(self, run_id: str, owner: str) -> Run | None:
         """The run of that id, None if there is none or it is somebody else's."""
@@ -400,6 +535,7 @@ class Runs:
 
     async def close(self) -> None:
         """Let go of all runs; the kernels go on."""
+        await self.records.close()
         for run in self._runs.values():
             await run.give_up()
         for saves in self._saves.values():
@@ -412,6 +548,10 @@ class Runs:
         used = {run.notebook for run in self._runs.values()}
         for notebook in [each for each in self._saves if each not in used]:
             del self._saves[notebook]
+
+
+def _returning(record: RunRecord, kernels: Kernels, run: Run, sink: OutputSink) -> Returning:
+    return Returning(record, run.notebook_path, kernels, sink, run.found)
 
 
 async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import hashlib
 import json
 import keyword
 import time
@@ -25,6 +24,7 @@ from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import Discarded
 from jupyter_agent.text.outputs import joined
+from jupyter_agent.workspace.verified import code_hash, recorded_in, with_record
 from jupyter_agent.workspace.workspace import Lease, Services
 
 SKIP = "skip-execution"
@@ -106,11 +106,8 @@ class Verification:
 
     @property
     def code_hash(self) -> str:
-        """SHA-256 of the code of all cells in their order, hexadecimal: the same means that what
-        was verified is what is there.
-        """
-        sources = json.dumps([verdict.cell.source for verdict in self.cells])
-        return hashlib.sha256(sources.encode("utf-8", "surrogatepass")).hexdigest()
+        """That of all cells: the same means that what was verified is what is there."""
+        return code_hash([verdict.cell for verdict in self.cells])
 
     @property
     def ok(self) -> bool:
@@ -119,6 +116,12 @@ class Verification:
             verdict.status == "same" or (verdict.status == "skipped" and SKIP in verdict.cell.tags)
             for verdict in self.cells
         )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells there are, and how many of them showed the same."""
+        same = sum(verdict.status == "same" for verdict in self.cells)
+        return {"cells": len(self.cells), "same": same}
 
     def describe(self) -> dict[str, Any]:
         """docs/api.md's answer."""
@@ -191,7 +194,7 @@ async def verify(
                 begins,
             )
         cells = await asyncio.to_thread(first.verdicts, second)
-    return Verification(
+    done = Verification(
         path=planned.notebook.path,
         kernel_name=planned.kernel_name,
         cells=cells,
@@ -200,6 +203,9 @@ async def verify(
         at=at,
         packages=first.packages,
     )
+    if not parameters:
+        work.services.verified.note(done.path, {**done.describe(), **done.counts})
+    return done
 
 
 async def _rerun(
@@ -405,6 +411,36 @@ async def update(nb: Lease, done: Verification) -> Saved:
             else:
                 writer.display(_numbered(output, count))
         writer.finish(count)
+    await nb.release()
+    return await nb.notebook.save()
+
+
+async def record(nb: Lease) -> Saved:
+    """Write into the notebook that it was verified, when and with what, and save it.
+
+    Raises InvalidInput where this server did not verify it or not all was the same, Conflict where
+    the code has changed since.
+    """
+    done, cells = nb.work.services.verified.here(nb.path), await nb.take()
+    if done is None or not done["ok"]:
+        raise InvalidInput(
+            "Only a verification in which all cells showed the same is recorded. Verify first."
+        )
+    if done["hash"] != code_hash(cells):
+        raise Conflict("The code changed since it was verified. Verify again.")
+    return await _write_record(nb, done)
+
+
+async def unrecord(nb: Lease) -> Saved:
+    """Take out of the notebook what it records of its verification; nothing where it does not."""
+    await nb.take()
+    if recorded_in(nb.notebook.known_metadata) is None:
+        return Saved(saved=True)
+    return await _write_record(nb, None)
+
+
+async def _write_record(nb: Lease, facts: Mapping[str, Any] | None) -> Saved:
+    nb.notebook.write_metadata(with_record(nb.notebook.known_metadata, facts))
     await nb.release()
     return await nb.notebook.save()
 

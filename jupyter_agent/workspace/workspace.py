@@ -38,6 +38,7 @@ from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, Identity
 from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.runs import Run, Runs
+from jupyter_agent.workspace.verified import Verified
 from jupyter_agent.workspace.visibility import (
     SHARES,
     HiddenCells,
@@ -69,6 +70,7 @@ class Services:
     identities: Identities
     executions: Executions = field(default_factory=Executions)
     hidden: HiddenCells = field(default_factory=HiddenCells)
+    verified: Verified = field(default_factory=Verified)
     redactor: Redactor = Redactor()
     """Applied to all texts for models; see `Workspace.told`."""
     verify_seconds: float = 600.0

@@ -16,6 +16,7 @@ import { Announcements } from './api/announcements';
 import { AgentClient } from './api/client';
 import type { Mode } from './api/protocol';
 import { TabBridge } from './bridge/bridge';
+import { NotebookCode } from './bridge/notebookCode';
 import { OpenNotebooks } from './bridge/openNotebooks';
 import { Assistant } from './chat/assistant';
 import { Instructions } from './chat/instructions';
@@ -43,6 +44,7 @@ import { FileConflicts } from './review/fileConflicts';
 import { Marks } from './review/marks/marks';
 import { Reviews } from './review/reviews';
 import { Staleness } from './review/staleness';
+import { Verifications } from './review/verifications';
 import { IAssistant, ITabBridge } from './tokens';
 
 /** Lets the server work in the notebooks that are open on this page. */
@@ -115,6 +117,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       slash,
       usage,
       staleness: new Staleness(client, notebooks, assistant),
+      verifications: new Verifications(client, new NotebookCode(tracker), assistant),
       offer: new ModeOffer(stateDB),
       reviews,
       sharing,

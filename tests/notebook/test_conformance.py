@@ -5,6 +5,7 @@ of the faults, and what a carrier is). Each test runs once for each carrier.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -120,6 +121,21 @@ async def test_an_edit_is_seen_and_on_disk_when_it_is_answered(
     assert cells_of(desk.file)[0] == before[4]
     await notebook.update("a", type="raw")
     assert cells_of(desk.file)[2]["cell_type"] == "raw"
+
+
+async def test_metadata_of_the_notebook_is_written_beside_outputs(
+    desk: Desk, notebook: Notebook
+) -> None:
+    await notebook.read()
+    info = {"name": "python", "codemirror_mode": {"name": "ipython", "version": 3}}
+    notebook.write_metadata({"language_info": info})
+    assert notebook.known_metadata["language_info"] == info
+    await notebook.save()
+    await desk.synced()
+    written = json.loads(desk.file.read_text(encoding="utf-8"))["metadata"]
+    assert written["language_info"] == info
+    assert written["kernelspec"] == {"name": "python3", "display_name": "Python 3"}
+    assert (await notebook.metadata())["language_info"] == info
 
 
 async def test_what_is_not_there_once_is_refused_with_the_text(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
+from ..programs import environment, jupyter_server
 from .conftest import PATH, Call, ask, frames
 
 FOREVER = "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)"
@@ -89,6 +92,79 @@ async def test_the_route_writes_fresh_outputs_or_takes_parameters(
     assert [cell.get("execution_count") for cell in cells[1:3]] == [1, 2]
     assert cells[2].outputs[0].text == "x is 3\n"
     assert kernels(agent) == []
+
+
+async def verified(call: Call) -> Any:
+    return (await call("GET", "notebooks", PATH)).body["verified"]
+
+
+async def test_a_notebook_says_that_it_was_verified_until_its_code_changes(
+    call: Call, agent: JupyterAgent, notebook: Path
+) -> None:
+    assert await verified(call) is None
+    nothing = await call("PUT", "notebooks", PATH, "verified")
+    assert (nothing.status, nothing.body["reason"]) == (400, "invalid_input")
+    before = notebook.read_bytes()
+    done = (await call("POST", "notebooks", PATH, "verify")).body
+    known = await verified(call)
+    assert known == {
+        **{key: done[key] for key in ("ok", "at", "kernel", "packages", "hash")},
+        **{"cells": 2, "same": 2, "outdated": False, "recorded": False, "here": True},
+    }
+    assert notebook.read_bytes() == before, "nobody asked for a record"
+    assert (await call("PUT", "notebooks", PATH, "verified")).body == {
+        "recorded": True,
+        "saved": True,
+    }
+    written = json.loads(notebook.read_text())["metadata"]["jupyter_agent"]["verified"]
+    assert (written["hash"], written["at"], written["same"]) == (done["hash"], done["at"], 2)
+    assert (await verified(call))["recorded"] is True
+    await call("PATCH", "notebooks", PATH, "cells", "a1", body={"source": "# Other words"})
+    assert (await verified(call))["outdated"] is False
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 2"})
+    assert (await verified(call))["outdated"] is True
+    late = await call("PUT", "notebooks", PATH, "verified")
+    assert (late.status, late.body["reason"]) == (409, "changed")
+    assert (await call("DELETE", "notebooks", PATH, "verified")).status == 204
+    assert await verified(call) is None
+    assert "verified" not in notebook.read_text()
+
+
+async def test_a_record_goes_where_a_verification_finds_something_else(
+    call: Call, agent: JupyterAgent, notebook: Path
+) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    content.metadata["jupyter_agent"] = {"share": "all"}
+    nbformat.write(content, notebook)
+    done = await call("POST", "notebooks", PATH, "verify", body={"record": True})
+    assert (done.body["ok"], done.body["recorded"], done.body["saved"]) == (True, True, True)
+    content = nbformat.read(notebook, as_version=4)
+    assert content.metadata["jupyter_agent"]["verified"]["kernel"] == "python3"
+    content.cells[2].execution_count = 5  # shows nothing, as it is stored
+    nbformat.write(content, notebook)
+    done = await call("POST", "notebooks", PATH, "verify", body={"record": True})
+    assert (done.body["ok"], done.body["recorded"]) == (False, False)
+    assert nbformat.read(notebook, as_version=4).metadata["jupyter_agent"] == {"share": "all"}
+    known = await verified(call)
+    assert (known["ok"], known["same"], known["recorded"]) == (False, 1, False)
+
+
+async def test_what_a_notebook_claims_of_itself_is_told_from_what_was_done_here(
+    call: Call, agent: JupyterAgent, notebook: Path
+) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    claim = {"ok": True, "at": "2099-01-01T00:00:00Z", "kernel": "python3", "packages": {}}
+    claim |= {"hash": "0" * 64, "cells": 2, "same": 2}
+    content.metadata["jupyter_agent"] = {"verified": claim}
+    nbformat.write(content, notebook)
+    known = await verified(call)
+    assert (known["here"], known["recorded"], known["outdated"]) == (False, True, True)
+    await call("POST", "notebooks", PATH, "verify")
+    assert (await verified(call))["here"] is True
+    content.metadata["jupyter_agent"] = {"verified": {**claim, "hash": 7}}
+    nbformat.write(content, notebook)
+    agent.services.verified.forget(PATH)
+    assert await verified(call) is None
 
 
 async def test_a_client_that_goes_away_stops_it(
@@ -180,3 +256,85 @@ async def test_stop_ends_the_code_and_its_kernel(
     assert stopped.status == 200
     assert frames((await turn).text)[-2]["type"] == "abort"
     await all_ended(agent)
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "jupyter_agent.cli.main", "verify", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+    )
+
+
+def new_notebook(file: Path, *sources: str) -> None:
+    """Not run yet."""
+    cells = [nbformat.v4.new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), file)
+
+
+def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    file = tmp_path / "work" / "new one.ipynb"
+    new_notebook(file, "x = 6", "print(x * 7)")
+    before = file.read_bytes()
+    done = command(tmp_path, "work/new one.ipynb")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Verified new one.ipynb ")
+    assert "2 of 2 cells, same results (python3" in done.stdout
+    assert file.read_bytes() == before
+    assert not (tmp_path / ".data" / "agent").exists()  # nothing is left of its store
+    done = command(tmp_path, "work/new one.ipynb", "--update", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["ok"], answer["updated"], answer["saved"]) == (True, True, True)
+    assert nbformat.read(file, as_version=4).cells[1].outputs[0].text == "42\n"
+    assert (tmp_path / ".data" / "agent").exists()  # a copy of what was overwritten
+    content = nbformat.read(file, as_version=4)
+    content.cells[0].source = "x = 7"
+    nbformat.write(content, file)
+    done = command(tmp_path, "work/new one.ipynb")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0].startswith("Checked new one.ipynb ")
+    assert done.stdout.splitlines()[1].startswith("  c1  differs: ")
+    done = command(tmp_path, "work/new one.ipynb", "--update")
+    assert done.returncode == 0
+    assert "The fresh outputs were written" in done.stdout
+
+
+def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
+    new_notebook(tmp_path / "a.ipynb", "1 / 0")
+    new_notebook(tmp_path / "b.ipynb", "1 / 1")
+    with jupyter_server(tmp_path) as server:
+        failed = command(tmp_path, "a.ipynb", "--json")
+        assert (failed.returncode, failed.stderr) == (1, "")
+        assert json.loads(failed.stdout)["cells"][0]["status"] == "error"
+        known = server.request("GET", "notebooks/a.ipynb")["verified"]
+        assert (known["ok"], known["here"]) == (False, True)
+        refused = command(tmp_path, "a.ipynb", "--update")
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert (
+            refused.stderr
+            == "A cell failed, so no outputs were written. Mend it and verify again.\n"
+        )
+        recorded = command(tmp_path, "b.ipynb", "--record")
+        assert recorded.returncode == 0
+        assert server.request("GET", "notebooks/b.ipynb")["verified"]["recorded"] is True
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+    missing = command(tmp_path, "nothing.ipynb")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "There is no notebook at" in missing.stderr
+    (tmp_path / "odd.ipynb").write_text("{", encoding="utf-8")
+    odd = command(tmp_path, "odd.ipynb")
+    assert (odd.returncode, odd.stdout) == (1, "")
+    assert "no valid JSON" in odd.stderr
+    new_notebook(tmp_path / "far.ipynb", "1")
+    content = nbformat.read(tmp_path / "far.ipynb", as_version=4)
+    content.metadata["kernelspec"] = {"name": "nowhere", "display_name": "Nowhere"}
+    nbformat.write(content, tmp_path / "far.ipynb")
+    far = command(tmp_path, "far.ipynb")
+    assert far.returncode == 1
+    assert "No kernel `nowhere`: it is not installed. Installed: " in far.stderr

@@ -183,3 +183,27 @@ def test_cells_that_a_turn_left_out_of_date_are_named_marked_and_run_with_one_cl
     expect(stale).to_be_hidden()
     expect(marked).to_have_count(0)
     assert notebook.output_text("c3").strip() == "else"
+
+
+def test_a_verified_notebook_says_so_until_its_code_changes(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(["x = 1", "print(x)"])
+    notebook.wait_for_kernel()
+    panel = Panel(notebook.page).open("auto")
+    badge = panel.region.get_by_role("group", name="Verification")
+    replies.append([calls("verify_notebook")])
+    replies.append([says("It runs.")])
+    panel.ask("Does it run?")
+    expect(badge).to_contain_text(re.compile(r"Verified \S.*: 2 of 2 cells, same results"))
+    expect(badge.locator("span")).to_have_attribute("title", re.compile("python3, code [0-9a-f]+"))
+    badge.get_by_role("button", name="Record in notebook").click()
+    expect(badge.get_by_role("button", name="Remove from notebook")).to_be_visible()
+    eventually(lambda: "verified" in json.dumps(notebook.on_disk()), bool)
+    notebook.lab.edit(notebook.path, "c0", source="x = 2")
+    expect(badge).to_contain_text("the code has changed since")
+    notebook.lab.edit(notebook.path, "c0", source="x = 1")
+    expect(badge).to_contain_text("2 of 2 cells, same results")
+    badge.get_by_role("button", name="Remove from notebook").click()
+    expect(badge).to_be_hidden()
+    eventually(lambda: "verified" in json.dumps(notebook.on_disk()), lambda there: not there)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import re
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from jupyter_server.serverapp import ServerApp
+from nbclient import NotebookClient
 from room import Room, printed
 
 from jupyter_agent.errors import Busy, InvalidInput
@@ -268,3 +274,88 @@ async def test_progress_and_displays_show_as_a_terminal_and_a_page_would(room: R
     assert await run.wait(60)
     (output,) = run.outputs()
     assert output["data"]["text/plain"] == "'b'"
+
+
+def metadata_of(room: Room) -> dict[str, Any]:
+    metadata = json.loads(room.file.read_text())["metadata"]
+    assert isinstance(metadata, dict)
+    return metadata
+
+
+STATE = "application/vnd.jupyter.widget-state+json"
+
+
+async def test_a_run_names_the_language_where_the_notebook_does_not(room: Room) -> None:
+    await room.notebook.insert(source="1")
+    assert "language_info" not in metadata_of(room)  # an edit alone does not
+    run = await room.run("1 + 1")
+    assert await run.wait(60)
+    info = metadata_of(room)["language_info"]
+    assert (info["name"], info["file_extension"]) == ("python", ".py")
+    assert info["codemirror_mode"] == {"name": "ipython", "version": 3}
+    nbformat.validate(nbformat.read(room.file, as_version=4))
+
+
+async def test_what_the_notebook_says_of_its_language_stays(room: Room) -> None:
+    content = json.loads(room.file.read_text())
+    content["metadata"] = {"language_info": {"name": "mine"}, "other": {"kept": [1.0]}}
+    room.file.write_text(json.dumps(content))
+    run = await room.run("1 + 1")
+    assert await run.wait(60)
+    assert metadata_of(room) == content["metadata"]
+
+
+async def test_widgets_stay_out_of_a_notebook_whose_person_did_not_ask(room: Room) -> None:
+    run = await room.run("import ipywidgets\nipywidgets.IntSlider(value=3)")
+    assert await run.wait(60)
+    assert metadata_of(room).keys() == {"language_info"}
+
+
+async def test_where_a_notebook_has_the_state_of_widgets_it_is_kept_up_to_date(
+    room: Room,
+) -> None:
+    content = json.loads(room.file.read_text())
+    old = {"model_name": "IntSliderModel", "model_module": "m", "state": {}}
+    content["metadata"] = {
+        "widgets": {STATE: {"version_major": 2, "version_minor": 0, "state": {"gone": old}}}
+    }
+    room.file.write_text(json.dumps(content))
+    shown = await room.run(
+        "import ipywidgets as w\nslider, other, picture = w.IntSlider(), w.IntText(), "
+        "w.Image(value=b'\\x00\\xff')\nlink = w.jslink((slider, 'value'), (other, 'value'))\n"
+        "nobody = w.Text('not shown')\nw.HBox([slider, other, picture])"
+    )
+    assert await shown.wait(60)
+    changed = await room.run("slider.value = 42; picture.value = b'new'")
+    assert await changed.wait(60)
+    state = metadata_of(room)["widgets"][STATE]
+    assert (state["version_major"], state["version_minor"]) == (2, 0)
+    models = {model["model_name"]: model for model in state["state"].values()}
+    assert {"HBoxModel", "IntSliderModel", "IntTextModel", "ImageModel", "LinkModel"} < {*models}
+    assert not {"TextModel"} & {*models}
+    assert "gone" not in state["state"]  # no cell shows it
+    assert models["IntSliderModel"]["state"]["value"] == 42
+    (buffer,) = models["ImageModel"]["buffers"]
+    assert base64.b64decode(buffer["data"]) == b"new"
+    assert (buffer["path"], buffer["encoding"]) == (["value"], "base64")
+    (view,) = (output["data"] for output in room.on_disk(shown.cell_id)["outputs"])
+    assert view["application/vnd.jupyter.widget-view+json"]["model_id"] in state["state"]
+
+
+async def test_the_stored_state_of_widgets_is_that_of_nbclient(room: Room, tmp_path: Path) -> None:
+    code = "import ipywidgets as w\nw.HBox([w.IntSlider(3), w.Image(value=b'x')])"
+    theirs = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    resources = {"metadata": {"path": str(tmp_path)}}
+    await NotebookClient(theirs, resources=resources).async_execute()
+    room.runs.widget_state = True
+    run = await room.run(code)
+    assert await run.wait(60)
+    stored = [theirs.metadata, metadata_of(room)]
+    shown = [_without_ids(metadata["widgets"][STATE]["state"]) for metadata in stored]
+    assert shown[0] == shown[1]
+    assert {*theirs.metadata["language_info"]} == {*metadata_of(room)["language_info"]}
+
+
+def _without_ids(models: Any) -> list[str]:
+    texts = (json.dumps(each, sort_keys=True) for each in models.values())
+    return sorted(re.sub(r"IPY_MODEL_\w+", "ID", text) for text in texts)

@@ -16,7 +16,8 @@ import type {
   IStaleCell,
   Share,
   IUndone,
-  IUsage
+  IUsage,
+  IVerified
 } from './protocol';
 
 /** The server refused a request; `message` is a sentence for the user. */
@@ -194,6 +195,23 @@ export class AgentClient {
     return cells.flatMap(({ id, stale, stale_why }) =>
       stale ? [{ cell_id: id, why: stale_why ?? '' }] : []
     );
+  }
+
+  /** The last verification of a notebook; null if there is none. */
+  async verified(notebook: string): Promise<IVerified | null> {
+    const path = `notebooks/${URLExt.encodeParts(notebook)}?outputs=none`;
+    return (await this._read<{ verified: IVerified | null }>(path)).verified;
+  }
+
+  /** Have the notebook itself say that it was verified; fails if its code has changed since. */
+  async recordVerification(notebook: string): Promise<void> {
+    await this._send('PUT', `notebooks/${URLExt.encodeParts(notebook)}/verified`, {});
+  }
+
+  /** Forget the last verification, also in the notebook. */
+  async forgetVerification(notebook: string): Promise<void> {
+    const path = `notebooks/${URLExt.encodeParts(notebook)}/verified`;
+    await this._fetch(path, { method: 'DELETE' });
   }
 
   models(): Promise<IModels> {

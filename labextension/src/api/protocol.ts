@@ -215,6 +215,25 @@ export interface IStaleCell {
   why: string;
 }
 
+/** The last verification of a notebook. */
+export interface IVerified {
+  ok: boolean;
+  at: string;
+  kernel: string;
+  /** Versions of what the cells import. */
+  packages: Record<string, string>;
+  /** Of all code, SHA-256. */
+  hash: string;
+  cells: number;
+  same: number;
+  /** The code is another now. */
+  outdated: boolean;
+  /** The notebook itself says so. */
+  recorded: boolean;
+  /** Done by this server, and not only claimed by the notebook. */
+  here: boolean;
+}
+
 /** The body of `POST chat`. */
 export interface IChatRequest {
   id: string;

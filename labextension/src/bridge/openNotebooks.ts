@@ -9,7 +9,7 @@ import { withoutTrust } from './merge';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
 
 /** The key of our metadata in a notebook, and the tag of cells that no model sees. */
-const METADATA_KEY = 'jupyter_agent';
+export const METADATA_KEY = 'jupyter_agent';
 const HIDDEN_TAG = 'agent-hidden';
 const MARKED_CLASS = 'jp-Agent-marked';
 const STALE_CLASS = 'jp-Agent-stale';

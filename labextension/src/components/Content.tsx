@@ -14,6 +14,7 @@ import type { IServices } from './services';
 import { Services, useAssistant, useServices } from './services';
 import { KeptBack } from './Sharing';
 import { Usage } from './Usage';
+import { Verified } from './Verified';
 import { Waiting } from './Waiting';
 
 export interface IContentProps {
@@ -61,6 +62,7 @@ function Panel(): React.JSX.Element {
       {guarded(<Waiting />)}
       {guarded(<KeptBack />)}
       {guarded(<Obstacle />)}
+      {guarded(<Verified />)}
       {guarded(<Composer />)}
       {guarded(<Usage />)}
     </div>

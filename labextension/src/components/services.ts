@@ -21,6 +21,7 @@ import type { Slash } from '../composer/slash';
 import type { FileConflicts, IFileConflict } from '../review/fileConflicts';
 import type { IPending, Reviews } from '../review/reviews';
 import type { StaleCells, Staleness } from '../review/staleness';
+import type { Verifications, VerifiedNotebooks } from '../review/verifications';
 import type { Store } from '../store';
 
 /** What the components of the panel need from the page. */
@@ -31,6 +32,7 @@ export interface IServices {
   slash: Slash;
   usage: ConversationUsage;
   staleness: Staleness;
+  verifications: Verifications;
   offer: ModeOffer;
   reviews: Reviews;
   sharing: Sharing;
@@ -146,6 +148,11 @@ export function useObstacle(): string {
 /** The cells that are out of date, by notebook. */
 export function useStaleCells(): StaleCells {
   return useStore(useServices().staleness, eachFrame);
+}
+
+/** Which notebooks were verified. */
+export function useVerified(): VerifiedNotebooks {
+  return useStore(useServices().verifications, eachFrame);
 }
 
 /** What waits for review, by notebook. */

@@ -1,0 +1,44 @@
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import { METADATA_KEY } from './openNotebooks';
+
+/** The code of the notebooks that are open on this page, and whether it was verified, as they say themselves. */
+export class NotebookCode {
+  constructor(private readonly _tracker: INotebookTracker) {
+    _tracker.widgetAdded.connect((_, { context }) => {
+      void context.ready.then(() => this._opened.emit(context.path));
+      context.model.contentChanged.connect(() => this._edited.emit(context.path));
+    });
+  }
+
+  /** Emitted with the path of a notebook that was opened. */
+  get opened(): ISignal<this, string> {
+    return this._opened;
+  }
+
+  /** Emitted with the path of a notebook whenever something in it has changed, be it an output. */
+  get edited(): ISignal<this, string> {
+    return this._edited;
+  }
+
+  /** All of its code, as one text by which it is known again; that of no cells if it is not open here. */
+  of(notebook: string): string {
+    const cells = [...(this._panel(notebook)?.content.model?.cells ?? [])];
+    const code = cells.filter(({ type }) => type === 'code');
+    return JSON.stringify(code.map(({ sharedModel }) => sharedModel.getSource()));
+  }
+
+  /** Whether the notebook says of itself that it was verified. */
+  recordsVerification(notebook: string): boolean {
+    const known = this._panel(notebook)?.content.model?.getMetadata(METADATA_KEY) as unknown;
+    return typeof known === 'object' && known !== null && 'verified' in known;
+  }
+
+  private _panel(notebook: string): NotebookPanel | undefined {
+    return this._tracker.find(({ context }) => context.path === notebook);
+  }
+
+  private readonly _opened = new Signal<this, string>(this);
+  private readonly _edited = new Signal<this, string>(this);
+}

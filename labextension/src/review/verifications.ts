@@ -1,0 +1,91 @@
+import type { AgentClient } from '../api/client';
+import type { IVerified } from '../api/protocol';
+import type { NotebookCode } from '../bridge/notebookCode';
+import type { Assistant } from '../chat/assistant';
+import { Store } from '../store';
+
+/** The last verification of notebooks that are open here, by path; never changed in place. */
+export type VerifiedNotebooks = Readonly<Record<string, IVerified | null>>;
+
+const TOOL = 'verify_notebook';
+const PAUSE_MS = 300;
+
+/**
+ * Which open notebooks were verified: by the assistant in a turn, or as they say themselves. Once the code is another
+ * than was verified, they are outdated.
+ */
+export class Verifications extends Store<VerifiedNotebooks> {
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _notebookCode: NotebookCode,
+    private readonly _assistant: Assistant
+  ) {
+    super({});
+    _assistant.happened.connect((_, event) => {
+      if (event === 'turnEnded') {
+        this._readAfterTurn();
+      }
+    });
+    _notebookCode.opened.connect((_, notebook) => {
+      if (_notebookCode.recordsVerification(notebook)) {
+        void this.read(notebook);
+      }
+    });
+    _notebookCode.edited.connect((_, notebook) => this._onEdited(notebook));
+  }
+
+  /** Ask the server. */
+  async read(notebook: string): Promise<void> {
+    const verified = await this._client.verified(notebook).catch(() => null); // optional
+    if (verified && !verified.outdated) {
+      this._code.set(notebook, this._notebookCode.of(notebook));
+    } else {
+      this._code.delete(notebook);
+    }
+    this.update({ [notebook]: verified });
+  }
+
+  /** Have the notebook itself say that it was verified. */
+  async record(notebook: string): Promise<void> {
+    await this._client.recordVerification(notebook);
+    await this.read(notebook);
+  }
+
+  /** Forget it, also in the notebook. */
+  async dismiss(notebook: string): Promise<void> {
+    await this._client.forgetVerification(notebook);
+    await this.read(notebook);
+  }
+
+  private _readAfterTurn(): void {
+    const { messages } = this._assistant.state.conversation.state;
+    const { metadata, parts } = messages.at(-1) ?? {};
+    const notebook = metadata?.notebook;
+    const checked = parts?.some(part => part.type === 'dynamic-tool' && part.toolName === TOOL);
+    if (notebook && (checked || this.state[notebook])) {
+      void this.read(notebook);
+    }
+  }
+
+  /** Outputs are edits too, and many: the code is compared when they pause. */
+  private _onEdited(notebook: string): void {
+    if (this._code.has(notebook)) {
+      clearTimeout(this._timer);
+      this._timer = setTimeout(() => this._compare(), PAUSE_MS);
+    }
+  }
+
+  private _compare(): void {
+    for (const [notebook, code] of this._code) {
+      const verified = this.state[notebook];
+      const outdated = this._notebookCode.of(notebook) !== code;
+      if (verified && verified.outdated !== outdated) {
+        this.update({ [notebook]: { ...verified, outdated } });
+      }
+    }
+  }
+
+  /** The code that was verified. */
+  private readonly _code = new Map<string, string>();
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}

@@ -23,9 +23,9 @@ from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelEvent
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
+from jupyter_agent.testing.chat import ChatCompletions, serving
 from jupyter_agent.testing.script import FakeReply
 
-from ..chat_completions import ChatCompletions, serving
 from ..models.conftest import Chat
 from ..models.conftest import serving as sending
 from .conftest import Bench, with_limits

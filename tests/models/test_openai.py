@@ -15,9 +15,9 @@ from jupyter_agent.models.chat import ChunkReader, chat_messages
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import Scripted, says, thinks
+from jupyter_agent.testing.chat import ChatCompletions, Limit
+from jupyter_agent.testing.chat import serving as strictly
 
-from ..chat_completions import ChatCompletions, Limit
-from ..chat_completions import serving as strictly
 from .conftest import Chat, read, recording, request, serving
 
 KEY = "sk-openai-test-0123"

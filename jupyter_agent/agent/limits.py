@@ -105,6 +105,8 @@ class Meter:
 _FULL = 0.8
 """The share from which on room is made: estimates err, and the reply needs room too."""
 _TOKENS_OF_CHARACTER = 0.25
+_FEWEST_OF_CHARACTER = 0.15
+"""What no text has less of; some services report too few, and room would never be made."""
 _IMAGE_CHARACTERS = 6_000
 """What an image counts, however many bytes it has: about 1,500 tokens."""
 
@@ -124,7 +126,7 @@ class Window:
         """A reply tells how many tokens its request had."""
         tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         if tokens:
-            self._rate = tokens / size(request)
+            self._rate = max(_FEWEST_OF_CHARACTER, tokens / size(request))
 
 
 def size(request: ModelRequest) -> int:

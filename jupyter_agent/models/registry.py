@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel, Cloud
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.demo import DemoModel
+from jupyter_agent.models.dialect import Dialect, preset
 from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.network import Network, Value, reveal
@@ -38,6 +39,9 @@ class Provider:
     needs_key: bool = True
     supports_tool_choice: bool = True
     """False for servers of kind `openai` that take no `tool_choice`."""
+    dialect: str | None = None
+    """For kind `openai`: as which service it behaves, e.g. `mistral`; by default as that of its
+    address or name."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of every request, e.g. `temperature`; they win over ours."""
     headers: Mapping[str, Value] = field(default_factory=dict)
@@ -48,6 +52,11 @@ class Provider:
     proxy_headers: Mapping[str, Value] = field(default_factory=dict)
     connect_seconds: float = Network.connect_seconds
     read_seconds: float = Network.read_seconds
+
+    def how(self, name: str, base_url: str | None) -> Dialect:
+        """How the service differs from others. Raises ValueError for a dialect that is none."""
+        known = preset(self.dialect, provider=name, base_url=base_url)
+        return replace(known, tool_choice=known.tool_choice and self.supports_tool_choice)
 
     def network(self, environment: Mapping[str, str]) -> Network:
         """The way to it. Raises ModelError where a value cannot be found."""
@@ -121,14 +130,14 @@ class Models:
         for name, fields in configured.items():
             known = _KNOWN.get(name)
             self._providers[name] = Provider(**{**(vars(known) if known else {}), **fields})
-            _check_options(name, self._providers[name])
+            _check(name, self._providers[name])
         self._facts = facts or FactBook()
         self._configured_default = default
         self._allow_keys = allow_keys
         self._environment = environment
         self._made: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
         self._outdated: list[AnthropicModel | OpenAIModel] = []
-        self._limits: dict[str, str] = {}
+        self._dialects: dict[str, Dialect] = {}
         """What was learned of models of kind `openai`; it outlives their clients."""
 
     @property
@@ -273,9 +282,9 @@ class Models:
             base_url=base_url,
             options=provider.options,
             provider=service,
-            supports_tool_choice=provider.supports_tool_choice,
+            dialect=provider.how(service, base_url),
             network=network,
-            limits=self._limits,
+            dialects=self._dialects,
         )
 
     def _check_key_change(self, provider: str) -> None:
@@ -286,8 +295,18 @@ class Models:
             raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")
 
 
-def _check_options(name: str, provider: Provider) -> None:
-    """Raises ValueError with a sentence for options that cannot be sent."""
+def _check(name: str, provider: Provider) -> None:
+    """Raises ValueError with a sentence for a kind, a dialect or options that there cannot be."""
+    kinds = get_args(Kind)
+    if provider.kind not in kinds:
+        raise ValueError(
+            f"providers.{name}.kind: `{provider.kind}` is none. It is one of {', '.join(kinds)}; "
+            "most services speak `openai`."
+        )
+    try:
+        provider.how(name, provider.base_url)
+    except ValueError as error:
+        raise ValueError(f"providers.{name}.dialect: {error}") from None
     try:
         Options(provider.options)
         if provider.kind == "demo" and provider.options:

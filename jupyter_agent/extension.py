@@ -29,6 +29,7 @@ from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.instructions import TrustStore
+from jupyter_agent.conversations.keyed import KeyStore
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
@@ -43,6 +44,7 @@ from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer
 from jupyter_agent.server.base import REQUESTS, Requests
+from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.routes import routes
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
@@ -247,6 +249,7 @@ class JupyterAgent(ExtensionApp):
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
         self.requests = server.web_app.settings[REQUESTS] = Requests()
+        server.web_app.settings[ONCE] = Once(KeyStore(database))
         self.built = True
         if self.open_panel:
             page = server.web_app.settings.setdefault("page_config_data", {})

@@ -38,6 +38,8 @@ class Dialect:
     """Whether a person may speak right after a tool."""
     signatures: bool = False
     """Whether each message with calls must have a signature of the thoughts before them."""
+    without: frozenset[str] = frozenset()
+    """Fields that a service of the Responses API does not take."""
     think_tags: bool = True
     """Whether a text that begins with `<think>` begins with reasoning."""
 
@@ -104,11 +106,12 @@ def preset(name: str | None, *, provider: str, base_url: str | None) -> Dialect:
 Lesson: TypeAlias = Callable[[Dialect, str], Dialect]
 """What follows from the words of a 400; the same dialect where it is about something else."""
 
-_UNKNOWN = re.compile(
+REFUSED = re.compile(
     r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not (permitted|allowed)"
     r"|extra (inputs?|fields?)|extra_forbidden|additional propert|does not support",
     re.IGNORECASE,
 )
+"""Words with which services refuse what they do not know."""
 _TOO_MUCH = re.compile(r"too (large|high|many|big)|at most|maximum|exceed|less than", re.IGNORECASE)
 _WANTS_REASONING = re.compile(
     r"reasoning_content.{0,80}(must be passed back|is missing|is required)"
@@ -137,7 +140,7 @@ def learned(dialect: Dialect, said: str) -> Dialect | None:
 def _limit(dialect: Dialect, said: str) -> Dialect:
     if not dialect.limits or dialect.limits[0] not in said:
         return dialect
-    if _UNKNOWN.search(said):
+    if REFUSED.search(said):
         return replace(dialect, limits=dialect.limits[1:])
     return replace(dialect, limits=()) if _TOO_MUCH.search(said) else dialect
 
@@ -145,7 +148,7 @@ def _limit(dialect: Dialect, said: str) -> Dialect:
 def _reasoning(dialect: Dialect, said: str) -> Dialect:
     if _WANTS_REASONING.search(said):
         return replace(dialect, reasoning="always")
-    refused = re.search(r"\breasoning(_content)?\b", said) and _UNKNOWN.search(said)
+    refused = re.search(r"\breasoning(_content)?\b", said) and REFUSED.search(said)
     return replace(dialect, reasoning="never") if refused else dialect
 
 
@@ -162,17 +165,17 @@ def _order(dialect: Dialect, said: str) -> Dialect:
 
 
 def _usage(dialect: Dialect, said: str) -> Dialect:
-    refused = "stream_options" in said and _UNKNOWN.search(said)
+    refused = "stream_options" in said and REFUSED.search(said)
     return replace(dialect, usage=False) if refused else dialect
 
 
 def _tool_choice(dialect: Dialect, said: str) -> Dialect:
-    refused = "tool_choice" in said and _UNKNOWN.search(said)
+    refused = "tool_choice" in said and REFUSED.search(said)
     return replace(dialect, tool_choice=False) if refused else dialect
 
 
 def _tool_names(dialect: Dialect, said: str) -> Dialect:
-    refused = re.search(r"""["'`.]name\b""", said) and _UNKNOWN.search(said)
+    refused = re.search(r"""["'`.]name\b""", said) and REFUSED.search(said)
     return replace(dialect, tool_names=False) if refused else dialect
 
 

@@ -111,7 +111,7 @@ class OpenAIModel(Endpoint):
                 stream = await self._create(client, request, dialect)
             except openai.APIStatusError as error:
                 refused = error.status_code in _TEACHES
-                better = learned(dialect, _words(error)) if refused else None
+                better = self._learned(dialect, _words(error)) if refused else None
                 if better is None or not self._fits(better):
                     if not refused:  # it is about something else, so what was learned holds
                         self._dialects[self.id] = dialect
@@ -122,6 +122,9 @@ class OpenAIModel(Endpoint):
                 return stream
         assert first is not None
         raise first
+
+    def _learned(self, dialect: Dialect, said: str) -> Dialect | None:
+        return learned(dialect, said)
 
     def _fits(self, dialect: Dialect) -> bool:
         """Whether what is configured can still be sent."""

@@ -19,8 +19,9 @@ from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.network import Network, Value, reveal
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.options import Options
+from jupyter_agent.models.responses import ResponsesModel
 
-Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "demo"]
+Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "openai-responses", "demo"]
 _PLACEHOLDER_KEY = "none"
 """For services that want no key: the SDK does want one."""
 
@@ -30,7 +31,8 @@ class Provider:
     """A service that has models."""
 
     kind: Kind
-    """The API it speaks; `bedrock` and `vertex` are Claude in a cloud."""
+    """The API it speaks: `openai` is chat completions, `openai-responses` the Responses API;
+    `bedrock` and `vertex` are Claude in a cloud."""
     account: Mapping[str, Any] = field(default_factory=dict)
     """For a cloud: `aws_region`, or `project_id` and `region`; credentials are the cloud's own."""
     models: Sequence[str] = ()
@@ -276,7 +278,8 @@ class Models:
                 network=network,
                 cloud=Cloud(client=client, account=provider.account) if client else None,
             )
-        return OpenAIModel(
+        api = ResponsesModel if provider.kind == "openai-responses" else OpenAIModel
+        return api(
             model,
             api_key=key,
             base_url=base_url,

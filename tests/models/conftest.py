@@ -75,7 +75,8 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
             self.finish({"object": "list", "data": [{"id": "llama", "object": "model"}]})
 
     sockets = bind_sockets(0, "127.0.0.1")
-    routes = [("/v1/chat/completions", Completions), ("/v1/models", Listed)]
+    answers = [(f"/v1/{path}", Completions) for path in ("chat/completions", "responses")]
+    routes = [*answers, ("/v1/models", Listed)]
     server = HTTPServer(Application(routes))
     server.add_sockets(sockets)
     chat.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"

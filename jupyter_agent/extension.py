@@ -63,6 +63,7 @@ class JupyterAgent(ExtensionApp):
     watchdog: Watchdog | None = None
     """There once the server has started."""
     tidying: asyncio.Task[None] | None = None
+    warming: asyncio.Task[None] | None = None
     """The same: notebooks whose save was cut off are put right, old copies are dropped."""
     saving: asyncio.Task[None] | None = None
     """The same: rooms are saved while people type in them."""
@@ -100,7 +101,11 @@ class JupyterAgent(ExtensionApp):
     max_tokens = Int(16_000, min=1, config=True, help="Tokens of one reply of the model.")
     most_tokens = Int(64_000, min=1, config=True, help="The most `max_tokens` of a request.")
     token_budget = Int(
-        300_000, min=1, config=True, help="Tokens of a turn, cached ones too; then it must answer."
+        300_000,
+        min=1,
+        config=True,
+        help="Tokens of a turn, then it must answer. What is read from the cache counts a tenth, "
+        "what is written to it 1.25; five times as many unweighed end it too.",
     )
     most_token_budget = Int(
         3_000_000, min=1, config=True, help="The most `token_budget` a request may ask for."
@@ -331,6 +336,7 @@ class JupyterAgent(ExtensionApp):
             return
         await self.runner.recover()
         self.tidying = asyncio.create_task(self._tidy())
+        self.warming = asyncio.create_task(self.models.warm())
         if self.room_save_seconds:
             rooms = partial(collaboration, serverapp.web_app.settings)
             saver = RoomSaver(rooms, self.room_save_seconds, self.log)
@@ -376,7 +382,7 @@ class JupyterAgent(ExtensionApp):
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
-            for task in filter(None, (self.tidying, self.saving)):
+            for task in filter(None, (self.tidying, self.warming, self.saving)):
                 steps.push_async_callback(asyncio.wait, [task])
                 steps.callback(task.cancel)
             steps.push_async_callback(self.models.close)

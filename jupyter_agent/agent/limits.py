@@ -22,7 +22,8 @@ class Limits:
     max_tokens: int = 16_000
     """Tokens of one reply."""
     token_budget: int = 300_000
-    """Tokens of all steps together, cached ones too; once spent, the next step must answer."""
+    """Tokens of all steps together, weighed as they are paid for (`Usage.weighed`); once spent, the
+    next step must answer. So it must where all tokens, unweighed, are five times as many."""
     cost_budget: float | None = None
     """What all steps together may cost, where the price is known; then the next must answer."""
     attempts: int = 3
@@ -42,6 +43,10 @@ class Limits:
     """Tool calls of one reply; more ends the turn."""
     result_chars: int = 30_000
     """Characters of one tool result; more is cut in the middle."""
+
+
+_MOST_TIMES = 5
+"""How many times its budget a turn may process, however little of it is paid for."""
 
 
 class Meter:
@@ -80,7 +85,8 @@ class Meter:
         if self.limit is not None:
             return None
         cost, cost_budget = self.usage.cost, self._limits.cost_budget
-        if self.usage.total >= self._limits.token_budget:
+        budget = self._limits.token_budget
+        if self.usage.weighed >= budget or self.usage.total >= _MOST_TIMES * budget:
             self.limit = "tokens"
         elif cost is not None and cost_budget is not None and cost >= cost_budget:
             self.limit = "cost"

@@ -310,6 +310,7 @@ class TurnRunner:
         leading = [*transcript.situate(facts), *_instruct(transcript, begun)]
         said = await notices(self.stores.requests, opening, model, begun.project.notice())
         await live.append(Moment(events=tuple(said), messages=tuple(leading)))
+        await self._models.look_up(model.id)
         return Turn(
             model=self._recorded(model, record.id, work),
             transcript=transcript,

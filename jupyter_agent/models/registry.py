@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -55,6 +58,15 @@ class Provider:
     connect_seconds: float = Network.connect_seconds
     read_seconds: float = Network.read_seconds
 
+    @property
+    def window(self) -> int | None:
+        """What is sent to Ollama as its window, which is 4,096 tokens or so by default."""
+        wrapped = self.options.get("extra_body")
+        fields = {**self.options, **(wrapped if isinstance(wrapped, Mapping) else {})}
+        inner = fields.get("options")
+        told = fields.get("num_ctx") or (inner.get("num_ctx") if isinstance(inner, Mapping) else 0)
+        return told if isinstance(told, int) and told > 0 else None
+
     def how(self, name: str, base_url: str | None) -> Dialect:
         """How the service differs from others. Raises ValueError for a dialect that is none."""
         known = preset(self.dialect, provider=name, base_url=base_url)
@@ -99,6 +111,8 @@ _KNOWN: Mapping[str, Provider] = {
 _WITH_KEY = "anthropic:claude-sonnet-5-5"
 _WITHOUT_KEY = "demo:tour"
 _MOST_NAMES = 1_000
+_LOOK_UP_SECONDS = 3.0
+"""For which a turn waits at most to learn how much its model can read."""
 _CLOUDS: Mapping[str, Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]] = {
     "bedrock": "AsyncAnthropicBedrock",
     "vertex": "AsyncAnthropicVertex",
@@ -141,6 +155,9 @@ class Models:
         self._outdated: list[AnthropicModel | OpenAIModel] = []
         self._dialects: dict[str, Dialect] = {}
         """What was learned of models of kind `openai`; it outlives their clients."""
+        self._windows: dict[str, int] = {}
+        """What services said of their models."""
+        self._looked_up: set[str] = set()
 
     @property
     def default(self) -> str:
@@ -195,8 +212,46 @@ class Models:
             await model.close()
 
     def facts(self, model: str) -> Facts:
-        """What is known of `provider:model`."""
-        return self._facts.of(model)
+        """What is known of `provider:model`; its window is told by the configuration, else by the
+        service, once it was looked up.
+        """
+        known = self._facts.of(model)
+        if known.window is not None:
+            return known
+        provider = self._providers.get(model.partition(":")[0])
+        window = (provider.window if provider else None) or self._windows.get(model)
+        return known.model_copy(update={"window": window})
+
+    async def look_up(self, model: str) -> None:
+        """Asks the model's service for the windows of its models: once, briefly, and where none is
+        known. A service that does not say leaves them unknown.
+        """
+        service = model.partition(":")[0]
+        if service in self._looked_up or self.facts(model).window is not None:
+            return
+        made = self._made.get(model)
+        if made is None:
+            return
+        self._looked_up.add(service)
+        with suppress(ModelError, TimeoutError):
+            async with asyncio.timeout(_LOOK_UP_SECONDS):
+                for name, window in (await made[1].windows()).items():
+                    self._windows[f"{service}:{name}"] = window
+
+    async def warm(self) -> None:
+        """Imports the SDK of the default model where it can be asked: it takes seconds, which the
+        first question need not wait for. Off the event loop.
+        """
+        with suppress(ModelError):
+            service = self.default.partition(":")[0]
+            provider = self._providers.get(service)
+            if provider is None or provider.kind == "demo":
+                return
+            if provider.needs_key and provider.kind not in _CLOUDS and not self._has_key(service):
+                return
+            sdk = "openai" if provider.kind.startswith("openai") else "anthropic"
+            with suppress(ImportError):  # told where it is needed
+                await asyncio.to_thread(importlib.import_module, sdk)
 
     def describe(self) -> dict[str, Any]:
         """The answer of `GET models`; never the value of a key."""

@@ -52,6 +52,8 @@ class Chat:
         self.addresses: list[str] = []
         self.received: list[dict[str, str]] = []
         """The headers of each request."""
+        self.models: list[dict[str, Any]] = [{"id": "llama", "object": "model"}]
+        """What `GET models` lists."""
         self.url = ""
 
 
@@ -72,7 +74,7 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
     class Listed(RequestHandler):
         def get(self) -> None:
             chat.addresses.append(self.request.uri or "")
-            self.finish({"object": "list", "data": [{"id": "llama", "object": "model"}]})
+            self.finish({"object": "list", "data": chat.models})
 
     sockets = bind_sockets(0, "127.0.0.1")
     answers = [(f"/v1/{path}", Completions) for path in ("chat/completions", "responses")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -183,15 +183,20 @@ class _Call:
     """What the service wants back with the call, e.g. Gemini's signature of its thoughts."""
     block: int | None = None
     """Its index, once it began."""
-    input: str = ""
+    input: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
         """Whether its input is complete."""
         try:
-            return isinstance(json.loads(self.input), dict)
+            return isinstance(json.loads("".join(self.input)), dict)
         except ValueError:
             return False
+
+
+_LONGEST_NAME = 256
+_HEAD = 64
+"""Characters by which a text is known again that is repeated from its beginning."""
 
 
 class ChunkReader:
@@ -211,7 +216,9 @@ class ChunkReader:
         self._finish: str | None = None
         self._done = False
         self._refusal = ""
-        self._text = ""
+        self._head = ""
+        self._length = 0
+        """Of the text so far."""
         self._usage: dict[str, int] = {}
         self._started = False
 
@@ -259,8 +266,9 @@ class ChunkReader:
         """What a message that came in place of a delta has more than what came before it: some
         servers repeat all of it in each chunk, others write only what is new."""
         content = message.get("content")
-        if isinstance(content, str) and content.startswith(self._text):
-            return {**message, "content": content[len(self._text) :]}
+        if isinstance(content, str) and len(content) >= self._length:
+            if content.startswith(self._head):
+                return {**message, "content": content[self._length :]}
         return message
 
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[ModelEvent]:
@@ -281,7 +289,8 @@ class ChunkReader:
 
     def _content(self, content: Any) -> Iterator[ModelEvent]:
         if isinstance(content, str):
-            self._text += content
+            self._head = (self._head + content[:_HEAD])[:_HEAD]
+            self._length += len(content)
             pieces = self._tags.feed(content) if self._tags else [("text", content)]
             for kind, piece in pieces:
                 yield from self._write(kind, piece, "tags")
@@ -317,13 +326,13 @@ class ChunkReader:
             yield from self._close()
             call = self._slots[slot] = _Call(id=written.get("id"))
             self._calls.append(call)
-        if call.block is None:
+        if call.block is None and len(call.name) < _LONGEST_NAME:
             call.name += name if name != call.name else ""
-            call.extra = written.get(EXTRA) or call.extra
+        call.extra = written.get(EXTRA) or call.extra
         arguments = function.get("arguments")
         if arguments:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            call.input += text
+            call.input.append(text)
             yield from self._begin(call)
             delta = {"type": "input_json_delta", "partial_json": text}
             yield {"type": "content_block_delta", "index": call.block, "delta": delta}
@@ -387,6 +396,8 @@ def _plain(thinking: Any) -> str:
 
 
 _BEGIN, _END = "<think>", "</think>"
+_BLANK_BEFORE = 1_000
+"""Blank characters that are held back at most, to see whether a tag follows."""
 
 
 class ThinkTags:
@@ -405,7 +416,8 @@ class ThinkTags:
         self._held += piece
         if self._state == "begin":
             begun = self._held.lstrip()
-            if len(begun) < len(_BEGIN) and _BEGIN.startswith(begun):
+            few = len(self._held) < _BLANK_BEFORE
+            if few and len(begun) < len(_BEGIN) and _BEGIN.startswith(begun):
                 return
             if begun.startswith(_BEGIN):
                 self._state, self._held = "thinking", begun[len(_BEGIN) :]

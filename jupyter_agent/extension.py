@@ -38,7 +38,7 @@ from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
-from jupyter_agent.errors import StoreUnavailable, ToolError
+from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
@@ -63,7 +63,6 @@ class JupyterAgent(ExtensionApp):
     watchdog: Watchdog | None = None
     """There once the server has started."""
     tidying: asyncio.Task[None] | None = None
-    warming: asyncio.Task[None] | None = None
     """The same: notebooks whose save was cut off are put right, old copies are dropped."""
     saving: asyncio.Task[None] | None = None
     """The same: rooms are saved while people type in them."""
@@ -336,7 +335,8 @@ class JupyterAgent(ExtensionApp):
             return
         await self.runner.recover()
         self.tidying = asyncio.create_task(self._tidy())
-        self.warming = asyncio.create_task(self.models.warm())
+        with suppress(ModelError):  # a key that cannot be read is told where it is needed
+            self.models.warm()
         if self.room_save_seconds:
             rooms = partial(collaboration, serverapp.web_app.settings)
             saver = RoomSaver(rooms, self.room_save_seconds, self.log)
@@ -382,7 +382,7 @@ class JupyterAgent(ExtensionApp):
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
-            for task in filter(None, (self.tidying, self.warming, self.saving)):
+            for task in filter(None, (self.tidying, self.saving)):
                 steps.push_async_callback(asyncio.wait, [task])
                 steps.callback(task.cancel)
             steps.push_async_callback(self.models.close)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -238,20 +239,20 @@ class Models:
                 for name, window in (await made[1].windows()).items():
                     self._windows[f"{service}:{name}"] = window
 
-    async def warm(self) -> None:
+    def warm(self) -> threading.Thread | None:
         """Imports the SDK of the default model where it can be asked: it takes seconds, which the
-        first question need not wait for. Off the event loop.
+        first question need not wait for. In a thread for which the end of the server does not wait.
         """
-        with suppress(ModelError):
-            service = self.default.partition(":")[0]
-            provider = self._providers.get(service)
-            if provider is None or provider.kind == "demo":
-                return
-            if provider.needs_key and provider.kind not in _CLOUDS and not self._has_key(service):
-                return
-            sdk = "openai" if provider.kind.startswith("openai") else "anthropic"
-            with suppress(ImportError):  # told where it is needed
-                await asyncio.to_thread(importlib.import_module, sdk)
+        service = self.default.partition(":")[0]
+        provider = self._providers.get(service)
+        if provider is None or provider.kind == "demo":
+            return None
+        if provider.needs_key and provider.kind not in _CLOUDS and not self._has_key(service):
+            return None
+        sdk = "openai" if provider.kind.startswith("openai") else "anthropic"
+        thread = threading.Thread(target=_import, args=(sdk,), daemon=True)
+        thread.start()
+        return thread
 
     def describe(self) -> dict[str, Any]:
         """The answer of `GET models`; never the value of a key."""
@@ -351,6 +352,11 @@ class Models:
         known = self._providers.get(provider)
         if known is None or known.kind == "demo":
             raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")
+
+
+def _import(sdk: str) -> None:
+    with suppress(ImportError):  # told where it is needed
+        importlib.import_module(sdk)
 
 
 def _check(name: str, provider: Provider) -> None:

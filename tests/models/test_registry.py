@@ -245,11 +245,11 @@ def test_the_sdk_is_imported_beforehand_where_there_is_a_key(
     tmp_path: Path, environment: dict[str, str], imported: bool
 ) -> None:
     program = (
-        "import asyncio, sys; from pathlib import Path;"
+        "import sys; from pathlib import Path;"
         "from jupyter_agent.models.registry import Models;"
         f"known = Models(default=None, key_file=Path({str(tmp_path / 'keys')!r}),"
         f" environment={environment!r});"
-        "assert 'anthropic' not in sys.modules; asyncio.run(known.warm());"
+        "assert 'anthropic' not in sys.modules; thread = known.warm(); thread and thread.join();"
         "print('anthropic' in sys.modules)"
     )
     done = subprocess.run(

@@ -29,6 +29,7 @@ from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.instructions import TrustStore
+from jupyter_agent.conversations.keyed import KeyStore
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
@@ -37,12 +38,13 @@ from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
-from jupyter_agent.errors import StoreUnavailable, ToolError
+from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer
 from jupyter_agent.server.base import REQUESTS, Requests
+from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.routes import routes
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
@@ -101,7 +103,11 @@ class JupyterAgent(ExtensionApp):
     max_tokens = Int(16_000, min=1, config=True, help="Tokens of one reply of the model.")
     most_tokens = Int(64_000, min=1, config=True, help="The most `max_tokens` of a request.")
     token_budget = Int(
-        300_000, min=1, config=True, help="Tokens of a turn, cached ones too; then it must answer."
+        300_000,
+        min=1,
+        config=True,
+        help="Tokens of a turn, then it must answer. What is read from the cache counts a tenth, "
+        "what is written to it 1.25; five times as many unweighed end it too.",
     )
     most_token_budget = Int(
         3_000_000, min=1, config=True, help="The most `token_budget` a request may ask for."
@@ -256,6 +262,7 @@ class JupyterAgent(ExtensionApp):
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
         self.requests = server.web_app.settings[REQUESTS] = Requests()
+        server.web_app.settings[ONCE] = Once(KeyStore(database))
         self.built = True
         if self.open_panel:
             page = server.web_app.settings.setdefault("page_config_data", {})
@@ -350,6 +357,8 @@ class JupyterAgent(ExtensionApp):
         runs = self.services.runs.recover(self.services.notebooks, self.services.kernels)
         self.recovering = asyncio.create_task(runs)
         self.tidying = asyncio.create_task(self._tidy())
+        with suppress(ModelError):  # a key that cannot be read is told where it is needed
+            self.models.warm()
         if self.room_save_seconds:
             rooms = partial(collaboration, serverapp.web_app.settings)
             saver = RoomSaver(rooms, self.room_save_seconds, self.log)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.agent.reply import INVALID_INPUT
-from jupyter_agent.models.base import Block, Message
+from jupyter_agent.models.base import VIA, Block, Message
+from jupyter_agent.models.chat import EXTRA
 
 _IMAGES_SENT = 20
 """The API refuses images above 2,000 pixels in a request that has more of them than this."""
@@ -150,10 +151,13 @@ def _answers(message: Message) -> bool:
 
 
 def _without_foreign_thinking(message: Message, model: str) -> Message:
-    own = message.get("model", model) == model
     content = message["content"]
-    if not isinstance(content, str):
-        content = [block for block in content if own or "thinking" not in block["type"]]
+    if message.get("model", model) != model and not isinstance(content, str):
+        content = [
+            {key: value for key, value in block.items() if key != EXTRA}
+            for block in content
+            if "thinking" not in block["type"]
+        ]
     return {"role": message["role"], "content": content}
 
 
@@ -215,7 +219,7 @@ def repair(messages: Sequence[Message]) -> list[Message]:
     * each `tool_use` is answered in the user message right after it, in order, before anything
       else;
     * no `tool_result` answers anything but the message right before it (ids may occur again later);
-    * thinking comes with its signature, and never alone.
+    * thinking comes with its signature, or as one that needs none, and never alone.
     """
     alternating: list[dict[str, Any]] = []
     for message in messages:
@@ -287,7 +291,7 @@ def _valid_blocks(message: Message) -> list[Block]:
         match block["type"]:
             case "text" if not block["text"].strip():
                 continue
-            case "thinking" if not block.get("signature"):
+            case "thinking" if not (block.get("signature") or VIA in block):
                 continue
             case "tool_result":
                 block = _valid_result(block)

@@ -22,7 +22,8 @@ class Limits:
     max_tokens: int = 16_000
     """Tokens of one reply."""
     token_budget: int = 300_000
-    """Tokens of all steps together, cached ones too; once spent, the next step must answer."""
+    """Tokens of all steps together, weighed as they are paid for (`Usage.weighed`); once spent, the
+    next step must answer. So it must where all tokens, unweighed, are five times as many."""
     cost_budget: float | None = None
     """What all steps together may cost, where the price is known; then the next must answer."""
     attempts: int = 3
@@ -42,6 +43,10 @@ class Limits:
     """Tool calls of one reply; more ends the turn."""
     result_chars: int = 30_000
     """Characters of one tool result; more is cut in the middle."""
+
+
+_MOST_TIMES = 5
+"""How many times its budget a turn may process, however little of it is paid for."""
 
 
 class Meter:
@@ -80,7 +85,8 @@ class Meter:
         if self.limit is not None:
             return None
         cost, cost_budget = self.usage.cost, self._limits.cost_budget
-        if self.usage.total >= self._limits.token_budget:
+        budget = self._limits.token_budget
+        if self.usage.weighed >= budget or self.usage.total >= _MOST_TIMES * budget:
             self.limit = "tokens"
         elif cost is not None and cost_budget is not None and cost >= cost_budget:
             self.limit = "cost"
@@ -105,6 +111,8 @@ class Meter:
 _FULL = 0.8
 """The share from which on room is made: estimates err, and the reply needs room too."""
 _TOKENS_OF_CHARACTER = 0.25
+_FEWEST_OF_CHARACTER = 0.15
+"""What no text has less of; some services report too few, and room would never be made."""
 _IMAGE_CHARACTERS = 6_000
 """What an image counts, however many bytes it has: about 1,500 tokens."""
 
@@ -124,7 +132,7 @@ class Window:
         """A reply tells how many tokens its request had."""
         tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         if tokens:
-            self._rate = tokens / size(request)
+            self._rate = max(_FEWEST_OF_CHARACTER, tokens / size(request))
 
 
 def size(request: ModelRequest) -> int:

@@ -17,6 +17,8 @@ from jupyter_agent.events import (
     CallReady,
     CallStarted,
     Event,
+    StepFinished,
+    StepStarted,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -76,6 +78,9 @@ class Reply:
         self._parts: dict[int, _Part] = {}
         self._usage: dict[str, int] = {}
         self._started = False
+        self._message = ""
+        """The service's id of the reply."""
+        self._starts = 0
         self._size = 0
 
     # -- what there is
@@ -153,11 +158,14 @@ class Reply:
         return events
 
     def _start(self, message: Mapping[str, Any]) -> list[Event]:
-        if self._started:
-            _broken("it started twice")
+        id = str(message.get("id") or "")
+        if self._started and id == self._message:  # proxies repeat it
+            return []
+        events = self._restart() if self._started else []
         self._started = True
+        self._message = id
+        self._starts += 1
         self._count(message.get("usage"))
-        events: list[Event] = []
         # A reply may come whole in its first event (programmatic tool calling does).
         for index, block in enumerate(message.get("content") or ()):
             events += self._open(index, block)
@@ -165,10 +173,20 @@ class Reply:
         self.stop_reason = message.get("stop_reason") or ""
         return events
 
+    def _restart(self) -> list[Event]:
+        """Forget a reply in whose middle another one began; what was shown of it is closed."""
+        shown = self.shown
+        events = self.abandon("The service began its reply again.")
+        self._parts = {}
+        self._usage = {}
+        self.stop_reason = ""
+        return [*events, StepFinished(), StepStarted()] if shown else events
+
     def _open(self, index: int, block: Mapping[str, Any]) -> list[Event]:
         if not self._started or self.stop_reason or index in self._parts:
             _broken("a block started out of order")
-        part = _Part(id=f"{self._serial}-{index}", block=dict(block))
+        again = f"-{self._starts}" if self._starts > 1 else ""
+        part = _Part(id=f"{self._serial}-{index}{again}", block=dict(block))
         self._parts[index] = part
         match block.get("type"):
             case "text":

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from weakref import WeakValueDictionary
 
 from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.compaction import compact
@@ -100,7 +99,6 @@ class TurnRunner:
         self._live: dict[str, LiveTurn] = {}
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
-        self._keys: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._presence = presence
         self._active = active
         self._interrupted = Interrupted(stores.conversations, presence)
@@ -161,10 +159,6 @@ class TurnRunner:
         )
 
     # -- starting
-
-    def keyed(self, owner: str, key: str | None) -> asyncio.Lock:
-        """Held while a request starts a turn: one repeated meanwhile then finds that turn."""
-        return self._keys.setdefault((owner, key or new_id("k")), asyncio.Lock())
 
     async def start(self, request: TurnRequest) -> LiveTurn:
         """Starts a turn; its question is in the file when this returns.
@@ -316,6 +310,7 @@ class TurnRunner:
         leading = [*transcript.situate(facts), *_instruct(transcript, begun)]
         said = await notices(self.stores.requests, opening, model, begun.project.notice())
         await live.append(Moment(events=tuple(said), messages=tuple(leading)))
+        await self._models.look_up(model.id)
         return Turn(
             model=self._recorded(model, record.id, work),
             transcript=transcript,

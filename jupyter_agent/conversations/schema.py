@@ -192,4 +192,17 @@ MIGRATIONS: tuple[str, ...] = (
     -- version has for code is NULL too, and covers nothing: its kernel ended with that server.
     ALTER TABLE rules ADD COLUMN kernel TEXT;
     """,
+    """
+    -- Requests with an idempotency key; those that started a turn are in `turns` too.
+    CREATE TABLE keyed (
+        owner TEXT NOT NULL,
+        key TEXT NOT NULL,
+        digest TEXT NOT NULL,               -- of method, address and body
+        status INTEGER,                     -- of the answer; NULL: it has none yet
+        answer TEXT NOT NULL,               -- its JSON; of a chat the turn's id
+        made TEXT NOT NULL,
+        PRIMARY KEY (owner, key)
+    ) WITHOUT ROWID;
+    CREATE INDEX keyed_by_age ON keyed (made);
+    """,
 )

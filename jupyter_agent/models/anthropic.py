@@ -8,16 +8,19 @@ longer than a server may stand still.
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import Message, ModelEvent, ModelRequest
+from jupyter_agent.models.base import VIA, Message, ModelEvent, ModelRequest
+from jupyter_agent.models.chat import EXTRA
 from jupyter_agent.models.endpoint import Endpoint
-from jupyter_agent.models.faults import api_error, network_error, unreadable
+from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
+from jupyter_agent.models.lines import payloads
 from jupyter_agent.models.network import DIRECT, Network
+from jupyter_agent.models.replay import replay
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -76,6 +79,11 @@ class AnthropicModel(Endpoint):
             }
             stream = await create(stream=True, **arguments)
             async with stream:
+                kind = stream.response.headers.get("content-type", "")
+                if "html" in kind or "json" in kind:
+                    async for event in _at_once(stream.response, self.host, self._mask):
+                        yield event
+                    return
                 async for event in stream:
                     yield _as_json(event)
 
@@ -122,12 +130,21 @@ class AnthropicModel(Endpoint):
         body: dict[str, Any] = {
             "model": self._name,
             "system": [{"type": "text", "text": request.system, **_CACHED}],
-            "messages": _with_cache_marks(request.messages),
+            "messages": _with_cache_marks([*map(_own, request.messages)]),
         }
         if request.tools:
             body["tools"] = list(request.tools)
             body["tool_choice"] = {"type": request.tool_choice}
         return body
+
+
+def _own(message: Message) -> Message:
+    """The message without what only services of chat completions understand; it is in the history
+    where a provider changed its kind and kept its name."""
+    if message["role"] == "user" or not any(VIA in b or EXTRA in b for b in message["content"]):
+        return message
+    kept = [block for block in message["content"] if VIA not in block]
+    return {**message, "content": [{k: v for k, v in b.items() if k != EXTRA} for b in kept]}
 
 
 def _with_cache_marks(messages: Sequence[Message]) -> list[Message]:
@@ -138,6 +155,22 @@ def _with_cache_marks(messages: Sequence[Message]) -> list[Message]:
         *content, last = marked[position]["content"]
         marked[position] = {**marked[position], "content": [*content, {**last, **_CACHED}]}
     return marked
+
+
+async def _at_once(
+    response: Any, host: str, mask: Callable[[str], str]
+) -> AsyncGenerator[ModelEvent, None]:
+    """The events of a reply that came in one JSON. Raises ModelError for what is no reply."""
+    async for message in payloads(response.aiter_bytes(), host):
+        if message.get("type") == "error":
+            raise broken_off(host, message, mask)
+        if message.get("type") != "message":  # a stream that only says that it is JSON
+            yield message
+            continue
+        for event in replay(
+            message["content"], stop_reason=message["stop_reason"], usage=message["usage"]
+        ):
+            yield event
 
 
 def _as_json(event: Any) -> ModelEvent:

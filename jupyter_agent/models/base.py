@@ -13,6 +13,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 Block: TypeAlias = Mapping[str, Any]
 """A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, or another."""
+VIA = "via"
+"""Key of a thinking block that no signature vouches for: the name of the field in which it came,
+and under which its model wants it back."""
 Message: TypeAlias = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": [Block, ...]}`."""
 ModelEvent: TypeAlias = Mapping[str, Any]

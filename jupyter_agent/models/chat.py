@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 from uuid import uuid4
 
-from jupyter_agent.models.base import Block, Message, ModelEvent, ModelRequest
+from jupyter_agent.models.base import VIA, Block, Message, ModelEvent, ModelRequest
+from jupyter_agent.models.dialect import Dialect
+
+EXTRA = "extra_content"
+"""What a service adds to a call and wants to have back with it."""
+_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Gemini takes for a call of another model.
+Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
 
 _STOP_REASONS = {
     "stop": "end_turn",
@@ -35,14 +44,24 @@ def chat_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def chat_messages(request: ModelRequest) -> list[dict[str, Any]]:
-    """System prompt and history; thinking has no place in it."""
+def chat_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any]]:
+    """System prompt and history as the service takes them."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
-    for message in request.messages:
+    history = request.messages
+    questions = [n for n, message in enumerate(history) if _is_question(message)]
+    turn = questions[-1] if questions else 0
+    names = {
+        block["id"]: block["name"]
+        for message in history
+        for block in message["content"]
+        if block["type"] == "tool_use"
+    }
+    for n, message in enumerate(history):
         if message["role"] == "assistant":
-            messages += _assistant(message["content"])
+            back = dialect.reasoning == "always" or (dialect.reasoning == "turn" and n > turn)
+            messages += _assistant(message["content"], dialect, back)
         else:
-            messages += _user(message["content"])
+            messages += _user(message["content"], dialect, names)
     return messages
 
 
@@ -56,46 +75,91 @@ def used_call_ids(messages: Sequence[Message]) -> set[str]:
     }
 
 
-def _assistant(content: Sequence[Block]) -> Iterator[dict[str, Any]]:
+def _is_question(message: Message) -> bool:
+    kinds = {block["type"] for block in message["content"]}
+    return message["role"] == "user" and "tool_result" not in kinds
+
+
+def _assistant(content: Sequence[Block], dialect: Dialect, back: bool) -> Iterator[dict[str, Any]]:
     text = "".join(block["text"] for block in content if block["type"] == "text")
-    calls = [
-        {
-            "id": block["id"],
-            "type": "function",
-            "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
-        }
-        for block in content
-        if block["type"] == "tool_use"
-    ]
+    calls = [_call(block, dialect) for block in content if block["type"] == "tool_use"]
+    if calls and dialect.signatures and EXTRA not in calls[0]:
+        calls[0][EXTRA] = _UNSIGNED
     if calls:
-        yield {"role": "assistant", "content": text or None, "tool_calls": calls}
+        reasoning = _reasoning(content, text, dialect) if back else {}
+        yield {"role": "assistant", "content": text or None, "tool_calls": calls, **reasoning}
     elif text:
         yield {"role": "assistant", "content": text}
 
 
-def _user(content: Sequence[Block]) -> Iterator[dict[str, Any]]:
+def _call(block: Block, dialect: Dialect) -> dict[str, Any]:
+    call = {
+        "id": _id(block["id"], dialect),
+        "type": "function",
+        "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+    }
+    return {**call, EXTRA: block[EXTRA]} if EXTRA in block else call
+
+
+def _reasoning(content: Sequence[Block], text: str, dialect: Dialect) -> dict[str, Any]:
+    """The fields of a message that has its reasoning with it, under the name under which it came.
+
+    Where none may be missing, a blank stands for what another model thought: DeepSeek refuses an
+    empty text (NousResearch/hermes-agent, pull request 17341).
+    """
+    thoughts = [block for block in content if block["type"] == "thinking" and VIA in block]
+    thought = "".join(block["thinking"] for block in thoughts)
+    via = thoughts[0][VIA] if thoughts else ""
+    if via == "parts":
+        written = [{"type": "text", "text": text}] if text else []
+        thinking = {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
+        return {"content": [thinking, *written]}
+    if via in ("reasoning", "reasoning_content") and dialect.reasoning != "always":
+        return {via: thought}
+    if dialect.reasoning == "always":
+        return {via if via == "reasoning" else "reasoning_content": thought or " "}
+    return {}
+
+
+def _user(
+    content: Sequence[Block], dialect: Dialect, names: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
     """Tool messages take only text, and stand before anything else; so images follow them."""
     parts: list[dict[str, Any]] = []
+    answered = False
     for block in content:
         if block["type"] == "tool_result":
+            answered = True
+            name = names.get(block["tool_use_id"])
             yield {
                 "role": "tool",
-                "tool_call_id": block["tool_use_id"],
-                "content": _result_text(block),
+                "tool_call_id": _id(block["tool_use_id"], dialect),
+                **({"name": name} if name and dialect.tool_names else {}),
+                "content": _result_text(block, dialect),
             }
-            parts += [_image(part) for part in block["content"] if part["type"] == "image"]
+            if dialect.images:
+                parts += [_image(part) for part in block["content"] if part["type"] == "image"]
         elif block["type"] == "image":
-            parts.append(_image(block))
+            text = {"type": "text", "text": "[an image, which this model cannot see]"}
+            parts.append(_image(block) if dialect.images else text)
         elif block["type"] == "text":
             parts.append({"type": "text", "text": block["text"]})
+    if parts and answered and not dialect.user_after_tool:
+        yield {"role": "assistant", "content": "Noted."}
     if parts:
         yield {"role": "user", "content": parts}
 
 
-def _result_text(block: Block) -> str:
-    texts = [
-        part["text"] if part["type"] == "text" else "(image follows)" for part in block["content"]
-    ]
+def _id(call_id: str, dialect: Dialect) -> str:
+    """The id of a call as the service takes it; the same in each request."""
+    if not dialect.short_ids:
+        return call_id
+    return hashlib.sha256(call_id.encode()).hexdigest()[:9]
+
+
+def _result_text(block: Block, dialect: Dialect) -> str:
+    image = "(image follows)" if dialect.images else "(an image, which this model cannot see)"
+    texts = [part["text"] if part["type"] == "text" else image for part in block["content"]]
     prefix = "Error: " if block.get("is_error") else ""
     return prefix + "\n".join(texts)
 
@@ -109,20 +173,52 @@ def _image(block: Block) -> dict[str, Any]:
 # -- what is answered
 
 
+@dataclass(kw_only=True)
+class _Call:
+    """A call while it is written. It begins with its input: until then its name may grow."""
+
+    id: str | None
+    name: str = ""
+    extra: Any = None
+    """What the service wants back with the call, e.g. Gemini's signature of its thoughts."""
+    block: int | None = None
+    """Its index, once it began."""
+    input: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        """Whether its input is complete."""
+        try:
+            return isinstance(json.loads("".join(self.input)), dict)
+        except ValueError:
+            return False
+
+
+_LONGEST_NAME = 256
+_HEAD = 64
+"""Characters by which a text is known again that is repeated from its beginning."""
+
+
 class ChunkReader:
     """Makes the events of one reply out of chat completion chunks, as differently as servers write
-    them: calls without id, without index, all at the same index, input as an object."""
+    them: calls without id, without index, all at the same index, input as an object, text as parts,
+    reasoning under several names, one message in place of chunks."""
 
-    def __init__(self, used: Collection[str]) -> None:
+    def __init__(self, used: Collection[str], *, think_tags: bool = True) -> None:
         self._used = set(used)
+        self._tags = ThinkTags() if think_tags else None
         self._blocks = 0
         self._open: tuple[str, int] | None = None
         """The text or thinking that is being written: (kind, index)."""
-        self._calls: dict[int, tuple[str | None, int]] = {}
-        """By the server's index: (the server's id, our block)."""
-        self._call_blocks: list[int] = []
+        self._slots: dict[int, _Call] = {}
+        """By the server's index."""
+        self._calls: list[_Call] = []
         self._finish: str | None = None
+        self._done = False
         self._refusal = ""
+        self._head = ""
+        self._length = 0
+        """Of the text so far."""
         self._usage: dict[str, int] = {}
         self._started = False
 
@@ -131,26 +227,31 @@ class ChunkReader:
         if not self._started:
             self._started = True
             yield {"type": "message_start", "message": {"content": [], "usage": {}}}
-        self._count(chunk.get("usage"))
+        self._count(chunk.get("usage") or _mapping(chunk.get("x_groq")).get("usage"))
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # one answer was asked for; some servers omit the index
                 continue
             self._finish = choice.get("finish_reason") or self._finish
-            delta = choice.get("delta") or {}
-            yield from self._write("thinking", delta.get("reasoning_content"))
-            yield from self._write("thinking", delta.get("reasoning"))
-            yield from self._write("text", delta.get("content"))
-            self._refusal += delta.get("refusal") or ""
-            for position, call in enumerate(delta.get("tool_calls") or ()):
-                yield from self._call(call, position)
+            if "delta" in choice:
+                yield from self._delta(_mapping(choice["delta"]))
+            else:
+                yield from self._delta(self._rest_of(_mapping(choice.get("message"))))
+
+    def done(self) -> None:
+        """The server said that this was all."""
+        self._done = True
 
     def end(self) -> Iterator[ModelEvent]:
         """The events of the end; none where the server did not say that it is one."""
-        if self._finish is None:
+        if self._finish is None and not self._done:
             return
+        if not self._started:
+            yield from self.feed({})
+        yield from self._flush_tags()
         yield from self._close()
-        for index in self._call_blocks:
-            yield {"type": "content_block_stop", "index": index}
+        for call in self._calls:
+            yield from self._begin(call)
+            yield {"type": "content_block_stop", "index": call.block}
         yield {"type": "message_delta", "delta": self._ending(), "usage": self._usage}
         yield {"type": "message_stop"}
 
@@ -158,45 +259,96 @@ class ChunkReader:
         """Why it ended. A refusal comes in a field of its own, and `stop` as the reason."""
         if self._refusal:
             return {"stop_reason": "refusal", "stop_details": {"explanation": self._refusal}}
-        return {"stop_reason": _STOP_REASONS.get(self._finish or "", self._finish)}
+        finish = self._finish or ("tool_calls" if self._calls else "stop")
+        return {"stop_reason": _STOP_REASONS.get(finish, finish)}
 
-    def _write(self, kind: str, piece: Any) -> Iterator[ModelEvent]:
-        if not isinstance(piece, str) or not piece:
+    def _rest_of(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a message that came in place of a delta has more than what came before it: some
+        servers repeat all of it in each chunk, others write only what is new."""
+        content = message.get("content")
+        if isinstance(content, str) and len(content) >= self._length:
+            if content.startswith(self._head):
+                return {**message, "content": content[self._length :]}
+        return message
+
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        for via in ("reasoning_content", "reasoning"):
+            if isinstance(delta.get(via), str) and delta[via]:
+                yield from self._write("thinking", delta[via], via)
+                break
+        else:
+            for detail in delta.get("reasoning_details") or ():
+                thought = detail.get("text") or detail.get("summary") or ""
+                yield from self._write("thinking", thought, "reasoning")
+        yield from self._content(delta.get("content"))
+        self._refusal += delta.get("refusal") or ""
+        for position, call in enumerate(delta.get("tool_calls") or ()):
+            yield from self._call(call, position)
+        if isinstance(delta.get("function_call"), Mapping):
+            yield from self._call({"function": delta["function_call"]}, 0)
+
+    def _content(self, content: Any) -> Iterator[ModelEvent]:
+        if isinstance(content, str):
+            self._head = (self._head + content[:_HEAD])[:_HEAD]
+            self._length += len(content)
+            pieces = self._tags.feed(content) if self._tags else [("text", content)]
+            for kind, piece in pieces:
+                yield from self._write(kind, piece, "tags")
+            return
+        for part in content or ():
+            if part.get("type") == "text":
+                yield from self._content(part.get("text") or "")
+            elif part.get("type") == "thinking":
+                yield from self._write("thinking", _plain(part.get("thinking")), "parts")
+
+    def _write(self, kind: str, piece: str, via: str) -> Iterator[ModelEvent]:
+        if not piece:
             return
         if self._open is None or self._open[0] != kind:
             yield from self._close()
             index = self._next()
             self._open = (kind, index)
             block = {"type": kind, kind: ""}
+            if kind == "thinking":
+                block[VIA] = via
             yield {"type": "content_block_start", "index": index, "content_block": block}
         delta = {"type": f"{kind}_delta", kind: piece}
         yield {"type": "content_block_delta", "index": self._open[1], "delta": delta}
 
-    def _call(self, call: Mapping[str, Any], position: int) -> Iterator[ModelEvent]:
-        function = call.get("function") or {}
-        slot = call.get("index")
-        slot = position if slot is None else slot
-        their_id, block = self._calls.get(slot, (None, -1))
-        if block < 0 or (call.get("id") and call["id"] != their_id):
+    def _call(self, written: Mapping[str, Any], position: int) -> Iterator[ModelEvent]:
+        function = _mapping(written.get("function"))
+        index = written.get("index")
+        slot = index if isinstance(index, int) else position
+        call = self._slots.get(slot)
+        name = function.get("name") or ""
+        if call is None or _is_another(call, written.get("id"), name):
+            yield from self._flush_tags()
             yield from self._close()
-            block = self._next()
-            self._calls[slot] = (call.get("id"), block)
-            self._call_blocks.append(block)
-            yield {
-                "type": "content_block_start",
-                "index": block,
-                "content_block": {
-                    "type": "tool_use",
-                    "id": self._unique(call.get("id")),
-                    "name": function.get("name") or "",
-                    "input": {},
-                },
-            }
+            call = self._slots[slot] = _Call(id=written.get("id"))
+            self._calls.append(call)
+        if call.block is None and len(call.name) < _LONGEST_NAME:
+            call.name += name if name != call.name else ""
+        call.extra = written.get(EXTRA) or call.extra
         arguments = function.get("arguments")
         if arguments:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            call.input.append(text)
+            yield from self._begin(call)
             delta = {"type": "input_json_delta", "partial_json": text}
-            yield {"type": "content_block_delta", "index": block, "delta": delta}
+            yield {"type": "content_block_delta", "index": call.block, "delta": delta}
+
+    def _begin(self, call: _Call) -> Iterator[ModelEvent]:
+        if call.block is not None:
+            return
+        call.block = self._next()
+        made = {"type": "tool_use", "id": self._unique(call.id), "name": call.name, "input": {}}
+        if call.extra:
+            made[EXTRA] = call.extra
+        yield {"type": "content_block_start", "index": call.block, "content_block": made}
+
+    def _flush_tags(self) -> Iterator[ModelEvent]:
+        for kind, piece in self._tags.flush() if self._tags else ():
+            yield from self._write(kind, piece, "tags")
 
     def _close(self) -> Iterator[ModelEvent]:
         if self._open is not None:
@@ -216,9 +368,78 @@ class ChunkReader:
     def _count(self, usage: Any) -> None:
         if not isinstance(usage, Mapping):
             return
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        details = _mapping(usage.get("prompt_tokens_details"))
+        cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
         self._usage = {
             "input_tokens": (usage.get("prompt_tokens") or 0) - cached,
             "cache_read_input_tokens": cached,
             "output_tokens": usage.get("completion_tokens") or 0,
         }
+
+
+def _is_another(call: _Call, id: str | None, name: str) -> bool:
+    """Whether a piece at the place of a call begins another one."""
+    if id:
+        return id != call.id and (call.id is not None or call.block is not None)
+    return bool(name) and call.id is None and call.whole
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _plain(thinking: Any) -> str:
+    """The text of a part of thinking, which has parts of its own."""
+    if isinstance(thinking, str):
+        return thinking
+    return "".join(part.get("text") or "" for part in thinking or ())
+
+
+_BEGIN, _END = "<think>", "</think>"
+_BLANK_BEFORE = 1_000
+"""Blank characters that are held back at most, to see whether a tag follows."""
+
+
+class ThinkTags:
+    """Splits a text that begins with `<think>...</think>`, however its pieces are cut.
+
+    Only at the beginning: further on, an answer may be about such tags.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._state: Literal["begin", "thinking", "text"] = "begin"
+        self._thought = False
+
+    def feed(self, piece: str) -> Iterator[tuple[str, str]]:
+        """`text` or `thinking`, each with its part of what came."""
+        self._held += piece
+        if self._state == "begin":
+            begun = self._held.lstrip()
+            few = len(self._held) < _BLANK_BEFORE
+            if few and len(begun) < len(_BEGIN) and _BEGIN.startswith(begun):
+                return
+            if begun.startswith(_BEGIN):
+                self._state, self._held = "thinking", begun[len(_BEGIN) :]
+            else:  # blank lines after thinking belong to neither
+                self._state, self._held = "text", begun if self._thought else self._held
+        if self._state == "thinking":
+            thought, tag, rest = self._held.partition(_END)
+            if tag:
+                yield "thinking", thought
+                self._held, self._state, self._thought = "", "begin", True
+                yield from self.feed(rest)
+                return
+            kept = next((n for n in range(len(_END) - 1, 0, -1) if thought.endswith(_END[:n])), 0)
+            self._held = thought[len(thought) - kept :]
+            yield "thinking", thought[: len(thought) - kept]
+        else:
+            held, self._held = self._held, ""
+            yield "text", held
+
+    def flush(self) -> Iterator[tuple[str, str]]:
+        """What is held back, when nothing follows; a text may begin again after it."""
+        kind = "thinking" if self._state == "thinking" else "text"
+        held, self._held, self._state = self._held, "", "begin"
+        if held.strip():
+            yield kind, held

@@ -12,6 +12,16 @@ from urllib.parse import urlsplit
 from jupyter_agent.models.network import Network
 from jupyter_agent.models.options import Options
 
+_WINDOWS = (
+    "max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length",
+)  # fmt: skip
+"""Names of the window in `GET models`: Anthropic; OpenRouter, Together; vLLM; Groq; Mistral."""
+
+
+def _window(model: Mapping[str, Any]) -> int | None:
+    told = (model.get(name) for name in _WINDOWS)
+    return next((tokens for tokens in told if isinstance(tokens, int) and tokens > 0), None)
+
 
 class Endpoint(ABC):
     """A model's name at a service, and the way there.
@@ -49,6 +59,13 @@ class Endpoint(ABC):
         client = await self._connected()
         with self._own_errors():
             return [model.id async for model in client.models.list()]
+
+    async def windows(self) -> dict[str, int]:
+        """How many tokens models of the service can read, where it says so. Raises ModelError."""
+        client = await self._connected()
+        with self._own_errors():
+            listed = [model.model_dump() async for model in client.models.list()]
+        return {one["id"]: window for one in listed if (window := _window(one)) is not None}
 
     async def close(self) -> None:
         """Close the connections."""

@@ -20,6 +20,7 @@ _TOO_LONG = re.compile(
     r"|exceed_context|context_length_exceeded",
     re.IGNORECASE,
 )
+_LONG = "The conversation is too long for this model. Compact it or start a new one."
 _SPENT = re.compile(
     r"insufficient[_ ](quota|balance|funds)|current quota|\bcredits?\b|billing|\bspend"
     r"|usage[_ ]limit|\bmonthly\b.{0,30}\blimit",
@@ -68,13 +69,14 @@ def api_error(
     if status == 404:
         return fault(f"{service} has no model `{model}`. Choose another one.", "not_found")
     if status == 413 or (status in (400, 422) and _TOO_LONG.search(f"{kind} {said}")):
-        text = "The conversation is too long for this model. Compact it or start a new one."
-        return fault(text, "context_length")
+        return fault(_LONG, "context_length")
     if status == 402 or (status in (200, 400, 429) and _is_spent(error)):
         # The body decides: a time to wait comes with spent accounts too, and not with each burst.
         return fault(f"The account at {service} is at its limit.{detail}", "billing")
     if status == 429:
         return fault(f"{service} limits the rate of requests.{detail}", "rate_limit", True)
+    if kind == "tool_use_failed":  # Groq could not read the model's own call; the next may be right
+        return fault(f"{service} could not read the model's call.{detail}", "service", True)
     if kind == "overloaded_error" or status in (503, 529):
         return fault(f"{service} is overloaded.", "overloaded", True)
     if status in (408, 409) or status >= 500 or (status == 200 and kind in _TRANSIENT):
@@ -88,6 +90,8 @@ def broken_off(service: str, error: object, mask: Callable[[str], str]) -> Model
     detail = f" It said: {mask(said)}" if said else ""
     if _is_spent(error):
         return ModelError(f"The account at {service} is at its limit.{detail}", kind="billing")
+    if _TOO_LONG.search(said):
+        return ModelError(_LONG, kind="context_length")
     return ModelError(
         f"{service} gave up in the middle of its reply.{detail}", kind="service", retryable=True
     )
@@ -149,6 +153,8 @@ def unreadable(error: Exception) -> ModelError:
 
 def _read(error: object) -> tuple[str, str]:
     """Type and message of an error body; services agree on neither the nesting nor the names."""
+    if isinstance(error, list) and error:
+        return _read(error[0])
     if isinstance(error, Mapping):
         inner = error.get("error", error)
         if isinstance(inner, Mapping):

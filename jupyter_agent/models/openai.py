@@ -7,36 +7,36 @@ at this edge: the history stays Anthropic's.
 from __future__ import annotations
 
 import importlib
-import re
+import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelEvent, ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
+from jupyter_agent.models.dialect import Dialect, learned, preset
 from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
+from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.network import DIRECT, Network
-from jupyter_agent.models.options import LIMITS
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
 
-_UNKNOWN = re.compile(
-    r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not (permitted|allowed)"
-    r"|extra (inputs?|fields?)|additional propert",
-    re.IGNORECASE,
-)
+_TEACHES = (400, 404, 422)
+"""Statuses of refusals whose words may say which field was wrong; OpenRouter has 404 for images."""
+_LESSONS = 6
+"""How often one request is changed at most by what its refusals teach."""
 
 
 class OpenAIModel(Endpoint):
     """A model at an OpenAI-compatible service.
 
-    `options` are sent in every request and win over ours. `supports_tool_choice` is False for
-    servers that take no `tool_choice`: they get no tools where they must answer. `limits` has by
-    the model's id the name that its service takes for the limit of a reply, as far as it is known;
-    what this model learns is added to it.
+    `options` are sent in every request and win over ours. `dialect` is how the service differs from
+    others; by default that of its address or its provider's name. `dialects` has by the model's id
+    what was learned of it; what this model learns is added to it.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class OpenAIModel(Endpoint):
         base_url: str | None = None,
         options: Mapping[str, Any] | None = None,
         provider: str = "openai",
-        supports_tool_choice: bool = True,
+        dialect: Dialect | None = None,
         network: Network = DIRECT,
-        limits: dict[str, str] | None = None,
+        dialects: dict[str, Dialect] | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -61,62 +61,82 @@ class OpenAIModel(Endpoint):
             network=network,
         )
         self._provider = provider
-        self._supports_tool_choice = supports_tool_choice
-        self._limits = {} if limits is None else limits
-        self._configured_limit = self._options.take_limit()
+        self._dialects = {} if dialects is None else dialects
+        known = dialect or preset(None, provider=provider, base_url=base_url)
+        self._limit = self._options.take_limit()
+        """As configured: its name and value."""
+        if self._limit:
+            first = self._limit[0]
+            others = tuple(name for name in known.limits if name != first)
+            known = replace(known, limits=(first, *others))
+        self._known = known
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
         client = await self._connected()
-        reader = ChunkReader(used_call_ids(request.messages))
         with self._own_errors():
             stream = await self._open(client, request)
+            reader = ChunkReader(
+                used_call_ids(request.messages), think_tags=self._dialect.think_tags
+            )
             async with stream:
-                async for chunk in stream:
-                    for event in reader.feed(chunk.model_dump(mode="json", warnings=False)):
+                async for chunk in payloads(stream.response.aiter_bytes(), self.host):
+                    if chunk == DONE:
+                        reader.done()
+                        break
+                    self._check(chunk)
+                    for event in reader.feed(chunk):
                         yield event
             for event in reader.end():
                 yield event
 
+    def _check(self, chunk: Mapping[str, Any]) -> None:
+        """Raises ModelError for an error that came after status 200."""
+        error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
+        if error:
+            raise broken_off(self._provider, error, self._mask)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return self._dialects.get(self.id, self._known)
+
     async def _open(self, client: Any, request: ModelRequest) -> Any:
-        """The SDK's stream. The name of the limit is learned from a refusal, by asking once more
-        with the other one: some models take only the new name, some servers only the old.
-        """
+        """The SDK's stream. What a refusal teaches is tried at once, remembered if it helped."""
         import openai
 
-        name = self._limit_name()
-        try:
-            return await self._create(client, request, name)
-        except openai.APIStatusError as error:
-            if not _refuses(error, name):
-                raise
-            refused = error
-        (other,) = (each for each in LIMITS if each != name)
-        try:
-            stream = await self._create(client, request, other)
-        except openai.APIStatusError as error:
-            if _refuses(error, other):
-                raise refused from None
-            self._limits[self.id] = other
-            raise
-        self._limits[self.id] = other
-        return stream
+        dialect = self._dialect
+        first: APIStatusError | None = None
+        for _ in range(_LESSONS):
+            try:
+                stream = await self._create(client, request, dialect)
+            except openai.APIStatusError as error:
+                refused = error.status_code in _TEACHES
+                better = self._learned(dialect, _words(error)) if refused else None
+                if better is None or not self._fits(better):
+                    if not refused:  # it is about something else, so what was learned holds
+                        self._dialects[self.id] = dialect
+                    raise (first if first and refused else error) from None
+                first, dialect = first or error, better
+            else:
+                self._dialects[self.id] = dialect
+                return stream
+        assert first is not None
+        raise first
 
-    async def _create(self, client: Any, request: ModelRequest, limit_name: str) -> Any:
-        limit = self._configured_limit[1] if self._configured_limit else request.max_tokens
-        body = self._body(request)
-        if limit is not None:
-            body[limit_name] = limit
+    def _learned(self, dialect: Dialect, said: str) -> Dialect | None:
+        return learned(dialect, said)
+
+    def _fits(self, dialect: Dialect) -> bool:
+        """Whether what is configured can still be sent."""
+        return bool(dialect.limits) or self._limit is None or self._limit[1] is None
+
+    async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
+        body = self._body(request, dialect)
+        limit = self._limit[1] if self._limit else request.max_tokens
+        if limit is not None and dialect.limits:
+            body[dialect.limits[0]] = limit
         create: Any = client.chat.completions.create  # our JSON fits no overload of it
         return await create(stream=True, **self._options.over(body))
-
-    def _limit_name(self) -> str:
-        """What was learned, else what is configured, else what is likely."""
-        if self.id in self._limits:
-            return self._limits[self.id]
-        if self._configured_limit:
-            return self._configured_limit[0]
-        return "max_completion_tokens" if self._provider == "openai" else "max_tokens"
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -136,9 +156,7 @@ class OpenAIModel(Endpoint):
             ) from error
         except (openai.APIConnectionError, httpx2.TransportError) as error:
             raise network_error(self.host, error, self._mask) from error
-        except openai.APIError as error:  # told within a stream that began well
-            raise broken_off(self._provider, error.body or error.message, self._mask) from error
-        except (openai.OpenAIError, ValueError, AttributeError) as error:
+        except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
             raise unreadable(error) from error
 
     def _connect(self) -> AsyncOpenAI:
@@ -156,20 +174,21 @@ class OpenAIModel(Endpoint):
         )
         return client
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._name,
-            "messages": chat_messages(request),
-            "stream_options": {"include_usage": True},
+            "messages": chat_messages(request, dialect),
         }
-        if request.tools and (self._supports_tool_choice or request.tool_choice == "auto"):
+        if dialect.usage:
+            body["stream_options"] = {"include_usage": True}
+        if request.tools and (dialect.tool_choice or request.tool_choice == "auto"):
             body["tools"] = chat_tools(request.tools)
-            if self._supports_tool_choice:
+            if dialect.tool_choice:
                 body["tool_choice"] = request.tool_choice
         return body
 
 
-def _refuses(error: APIStatusError, name: str) -> bool:
-    """Whether the service does not take a field of that name, in whichever words it says so."""
-    said = str(error.body or error.message)
-    return error.status_code in (400, 422) and name in said and bool(_UNKNOWN.search(said))
+def _words(error: APIStatusError) -> str:
+    """All that a refusal says, the names of fields as they are."""
+    body = error.body
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)

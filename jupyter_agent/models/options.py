@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-LIMITS = ("max_tokens", "max_completion_tokens")
-"""The names under which services take the limit of a reply."""
+from jupyter_agent.models.dialect import LIMITS
+
 _OURS = ("model", "messages", "system", "tools", "stream")
 _OF_THE_SDK = ("extra_body", "extra_headers", "extra_query", "timeout")
 """What is no field of the request's JSON but an argument of both SDKs."""

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import os
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel, Cloud
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.demo import DemoModel
+from jupyter_agent.models.dialect import Dialect, preset
 from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.network import Network, Value, reveal
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.options import Options
+from jupyter_agent.models.responses import ResponsesModel
 
-Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "demo"]
+Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "openai-responses", "demo"]
 _PLACEHOLDER_KEY = "none"
 """For services that want no key: the SDK does want one."""
 
@@ -29,7 +35,8 @@ class Provider:
     """A service that has models."""
 
     kind: Kind
-    """The API it speaks; `bedrock` and `vertex` are Claude in a cloud."""
+    """The API it speaks: `openai` is chat completions, `openai-responses` the Responses API;
+    `bedrock` and `vertex` are Claude in a cloud."""
     account: Mapping[str, Any] = field(default_factory=dict)
     """For a cloud: `aws_region`, or `project_id` and `region`; credentials are the cloud's own."""
     models: Sequence[str] = ()
@@ -38,6 +45,9 @@ class Provider:
     needs_key: bool = True
     supports_tool_choice: bool = True
     """False for servers of kind `openai` that take no `tool_choice`."""
+    dialect: str | None = None
+    """For kind `openai`: as which service it behaves, e.g. `mistral`; by default as that of its
+    address or name."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of every request, e.g. `temperature`; they win over ours."""
     headers: Mapping[str, Value] = field(default_factory=dict)
@@ -48,6 +58,20 @@ class Provider:
     proxy_headers: Mapping[str, Value] = field(default_factory=dict)
     connect_seconds: float = Network.connect_seconds
     read_seconds: float = Network.read_seconds
+
+    @property
+    def window(self) -> int | None:
+        """What is sent to Ollama as its window, which is 4,096 tokens or so by default."""
+        wrapped = self.options.get("extra_body")
+        fields = {**self.options, **(wrapped if isinstance(wrapped, Mapping) else {})}
+        inner = fields.get("options")
+        told = fields.get("num_ctx") or (inner.get("num_ctx") if isinstance(inner, Mapping) else 0)
+        return told if isinstance(told, int) and told > 0 else None
+
+    def how(self, name: str, base_url: str | None) -> Dialect:
+        """How the service differs from others. Raises ValueError for a dialect that is none."""
+        known = preset(self.dialect, provider=name, base_url=base_url)
+        return replace(known, tool_choice=known.tool_choice and self.supports_tool_choice)
 
     def network(self, environment: Mapping[str, str]) -> Network:
         """The way to it. Raises ModelError where a value cannot be found."""
@@ -88,6 +112,8 @@ _KNOWN: Mapping[str, Provider] = {
 _WITH_KEY = "anthropic:claude-sonnet-5-5"
 _WITHOUT_KEY = "demo:tour"
 _MOST_NAMES = 1_000
+_LOOK_UP_SECONDS = 3.0
+"""For which a turn waits at most to learn how much its model can read."""
 _CLOUDS: Mapping[str, Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]] = {
     "bedrock": "AsyncAnthropicBedrock",
     "vertex": "AsyncAnthropicVertex",
@@ -121,15 +147,18 @@ class Models:
         for name, fields in configured.items():
             known = _KNOWN.get(name)
             self._providers[name] = Provider(**{**(vars(known) if known else {}), **fields})
-            _check_options(name, self._providers[name])
+            _check(name, self._providers[name])
         self._facts = facts or FactBook()
         self._configured_default = default
         self._allow_keys = allow_keys
         self._environment = environment
         self._made: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
         self._outdated: list[AnthropicModel | OpenAIModel] = []
-        self._limits: dict[str, str] = {}
+        self._dialects: dict[str, Dialect] = {}
         """What was learned of models of kind `openai`; it outlives their clients."""
+        self._windows: dict[str, int] = {}
+        """What services said of their models."""
+        self._looked_up: set[str] = set()
 
     @property
     def default(self) -> str:
@@ -184,8 +213,46 @@ class Models:
             await model.close()
 
     def facts(self, model: str) -> Facts:
-        """What is known of `provider:model`."""
-        return self._facts.of(model)
+        """What is known of `provider:model`; its window is told by the configuration, else by the
+        service, once it was looked up.
+        """
+        known = self._facts.of(model)
+        if known.window is not None:
+            return known
+        provider = self._providers.get(model.partition(":")[0])
+        window = (provider.window if provider else None) or self._windows.get(model)
+        return known.model_copy(update={"window": window})
+
+    async def look_up(self, model: str) -> None:
+        """Asks the model's service for the windows of its models: once, briefly, and where none is
+        known. A service that does not say leaves them unknown.
+        """
+        service = model.partition(":")[0]
+        if service in self._looked_up or self.facts(model).window is not None:
+            return
+        made = self._made.get(model)
+        if made is None:
+            return
+        self._looked_up.add(service)
+        with suppress(ModelError, TimeoutError):
+            async with asyncio.timeout(_LOOK_UP_SECONDS):
+                for name, window in (await made[1].windows()).items():
+                    self._windows[f"{service}:{name}"] = window
+
+    def warm(self) -> threading.Thread | None:
+        """Imports the SDK of the default model where it can be asked: it takes seconds, which the
+        first question need not wait for. In a thread for which the end of the server does not wait.
+        """
+        service = self.default.partition(":")[0]
+        provider = self._providers.get(service)
+        if provider is None or provider.kind == "demo":
+            return None
+        if provider.needs_key and provider.kind not in _CLOUDS and not self._has_key(service):
+            return None
+        sdk = "openai" if provider.kind.startswith("openai") else "anthropic"
+        thread = threading.Thread(target=_import, args=(sdk,), daemon=True)
+        thread.start()
+        return thread
 
     def describe(self) -> dict[str, Any]:
         """The answer of `GET models`; never the value of a key."""
@@ -267,15 +334,16 @@ class Models:
                 network=network,
                 cloud=Cloud(client=client, account=provider.account) if client else None,
             )
-        return OpenAIModel(
+        api = ResponsesModel if provider.kind == "openai-responses" else OpenAIModel
+        return api(
             model,
             api_key=key,
             base_url=base_url,
             options=provider.options,
             provider=service,
-            supports_tool_choice=provider.supports_tool_choice,
+            dialect=provider.how(service, base_url),
             network=network,
-            limits=self._limits,
+            dialects=self._dialects,
         )
 
     def _check_key_change(self, provider: str) -> None:
@@ -286,8 +354,23 @@ class Models:
             raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")
 
 
-def _check_options(name: str, provider: Provider) -> None:
-    """Raises ValueError with a sentence for options that cannot be sent."""
+def _import(sdk: str) -> None:
+    with suppress(ImportError):  # told where it is needed
+        importlib.import_module(sdk)
+
+
+def _check(name: str, provider: Provider) -> None:
+    """Raises ValueError with a sentence for a kind, a dialect or options that there cannot be."""
+    kinds = get_args(Kind)
+    if provider.kind not in kinds:
+        raise ValueError(
+            f"providers.{name}.kind: `{provider.kind}` is none. It is one of {', '.join(kinds)}; "
+            "most services speak `openai`."
+        )
+    try:
+        provider.how(name, provider.base_url)
+    except ValueError as error:
+        raise ValueError(f"providers.{name}.dialect: {error}") from None
     try:
         Options(provider.options)
         if provider.kind == "demo" and provider.options:

@@ -20,6 +20,7 @@ from tornado.http1connection import HTTP1Connection
 
 from jupyter_agent.agent.reply import printable
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
+from jupyter_agent.server.once import ONCE, Once, digest_of
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ STATUS = {
     "needs_approval": 403,
 }
 """The status that belongs to a ToolError's `reason`; 400 for all others."""
+
+_MAYBE_DONE = (500, 504)
+"""Statuses after which something may have been done."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
 MAX_DEPTH = 64
@@ -123,24 +127,21 @@ def operation(
         @web.authenticated
         @wraps(method)
         async def guarded(self: AgentHandler, *args: str) -> None:
+            async def do() -> None:
+                given = () if body is None else (self.read(body),)
+                await method(self, *args, *given)
+
             requests = self.requests
-            try:
+            with _refusing(self):
                 if requests.closed:
                     raise _stopping()
                 with requests.answering(self.give_up):
                     await self.require(action, resource)
                     await self.ready()
-                    given = () if body is None else (self.read(body),)
-                    await method(self, *args, *given)
-            except RequestError as error:
-                self.refuse(error.status, error.reason, error.message, **error.facts)
-            except ToolError as error:
-                status = STATUS.get(error.reason, 400)
-                self.refuse(status, error.reason, error.message, **error.facts)
-            except ModelError as error:
-                self.refuse(400, error.kind, error.message)
-            except StoreUnavailable as error:
-                self.refuse(503, "store_unavailable", error.message)
+                    if self.idempotency_key and not self.joins_repeated:
+                        await self.do_once(self.idempotency_key, do)
+                    else:
+                        await do()
 
         known = RouteOperation(
             action=action, resource=resource, body=body, query=query, answers=answers
@@ -149,6 +150,22 @@ def operation(
         return cast(Method, guarded)
 
     return wrap
+
+
+@contextmanager
+def _refusing(handler: AgentHandler) -> Iterator[None]:
+    """Answers with our errors."""
+    try:
+        yield
+    except RequestError as error:
+        handler.refuse(error.status, error.reason, error.message, **error.facts)
+    except ToolError as error:
+        status = STATUS.get(error.reason, 400)
+        handler.refuse(status, error.reason, error.message, **error.facts)
+    except ModelError as error:
+        handler.refuse(400, error.kind, error.message)
+    except StoreUnavailable as error:
+        handler.refuse(503, "store_unavailable", error.message)
 
 
 def _stopping() -> RequestError:
@@ -210,6 +227,10 @@ class AgentHandler(APIHandler):
     auth_resource = "agent"
     max_body_bytes = MEBIBYTE
     """The largest body that the route takes."""
+    joins_repeated = False
+    """Whether the route itself knows what to answer to a request that is repeated."""
+    _answered: tuple[int, str] | None = None
+    """Status and JSON, once the request was answered."""
 
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
         await super().prepare()
@@ -250,6 +271,41 @@ class AgentHandler(APIHandler):
             return
         error = _stopping()
         self.refuse(error.status, error.reason, error.message)
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """What says that a POST is to be done once, however often it is sent."""
+        key = self.request.headers.get("Idempotency-Key")
+        return key if key and self.request.method == "POST" else None
+
+    async def do_once(self, key: str, do: Callable[[], Awaitable[None]]) -> None:
+        """Does what is asked for, or repeats the answer that it had.
+
+        Raises RequestError 422 where the key was used for something else, 409 where nobody knows
+        what became of it.
+        """
+        once: Once = self.settings[ONCE]
+        digest = digest_of(self.request.method, self.request.uri, self._body.decode("latin-1"))
+        async with once.repeated(self.owner, key, digest) as earlier:
+            if earlier is None:
+                with _refusing(self):
+                    await do()
+                await self._keep_answer(once, key)
+            elif earlier.status is None:
+                message = (
+                    "The server stopped while it did this; whether it took effect is unknown. "
+                    "Look first, then send it with a new Idempotency-Key."
+                )
+                raise RequestError(409, "outcome_unknown", message)
+            else:
+                self._finish(earlier.status, earlier.answer)
+
+    async def _keep_answer(self, once: Once, key: str) -> None:
+        status, text = self._answered or (500, "")
+        if status < 400 or status in _MAYBE_DONE:
+            await once.store.end(self.owner, key, status, text)
+        else:
+            await once.store.forget(self.owner, key)
 
     @property
     def owner(self) -> str:
@@ -295,14 +351,20 @@ class AgentHandler(APIHandler):
 
     def answer(self, value: Any, status: int = 200) -> None:
         """Finishes the request with JSON."""
-        self.set_status(status)
-        self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps(value))
+        self._finish(status, json.dumps(value))
 
     def answer_nothing(self) -> None:
         """Finishes a request that was done and has nothing to tell: 204."""
-        self.set_status(204)
-        self.finish()
+        self._finish(204, "")
+
+    def _finish(self, status: int, text: str) -> None:
+        self._answered = (status, text)
+        self.set_status(status)
+        if not text:
+            self.finish()
+            return
+        self.set_header("Content-Type", "application/json")
+        self.finish(text)
 
     def refuse(self, status: int, reason: str, message: str, **facts: Any) -> None:
         """Finishes the request with an error in Jupyter's form."""

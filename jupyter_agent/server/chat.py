@@ -18,10 +18,11 @@ from jupyter_agent.conversations.live import TOGETHER, LiveTurn
 from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
-from jupyter_agent.errors import RequestError
+from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import MEBIBYTE, Authorizer, operation, page_of
+from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Services
@@ -133,28 +134,37 @@ class TurnAnswers(StreamHandler):
 class ChatHandler(TurnAnswers):
     """`POST chat`"""
 
+    joins_repeated = True
     max_body_bytes = 32 * MEBIBYTE  # pictures, and all of the conversation from a stock client
 
     @operation("write", body=ChatBody)
     async def post(self, body: ChatBody) -> None:
         """Ask something: starts a turn and answers with its event stream."""
-        conversation_id = body.id or new_id("c")
-        key = self.request.headers.get("Idempotency-Key")
-        async with self.runner.keyed(self.owner, key):
-            known = (
-                await self.runner.stores.conversations.turn_by_key(self.owner, key) if key else None
-            )
+        key = self.idempotency_key
+        if key is None:
+            turn, after = await self._start(body, None)
+            return await self._respond(turn, body, after)
+        turns, once = self.runner.stores.conversations, self.settings[ONCE]
+        digest = digest_of(body.model_dump(mode="json", exclude={"stream"}))
+        async with once.repeated(self.owner, key, digest) as earlier:
+            known = await turns.turn_by_key(self.owner, key)
+            if known is None and earlier is not None and earlier.answer:
+                known = await turns.turn(earlier.answer)
             if known is None:
-                turn, after = await self._start(body, conversation_id, key)
+                try:
+                    turn, after = await self._start(body, key)
+                except (RequestError, ModelError):  # nothing was started
+                    await once.store.forget(self.owner, key)
+                    raise
+                await once.store.end(self.owner, key, 200, turn.record.id)
         if known is None:
             await self._respond(turn, body, after)
         else:
             await self._join(known, body)
 
-    async def _start(
-        self, body: ChatBody, conversation_id: str, key: str | None
-    ) -> tuple[LiveTurn, int]:
+    async def _start(self, body: ChatBody, key: str | None) -> tuple[LiveTurn, int]:
         """The turn that this question starts or this answer lets go on, and its last old event."""
+        conversation_id = body.id or new_id("c")
         if body.trigger == "submit-message" and (replies := _stock_replies(body.messages)):
             return await self._answer_of_stock(conversation_id, replies)
         return await self.runner.start(await self._request(body, conversation_id, key)), 0

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jupyter_agent.models.base import VIA
+from jupyter_agent.models.chat import EXTRA
 from jupyter_agent.testing.script import signature
 
 _FIELDS = {
@@ -41,6 +43,10 @@ def check_request(body: Any, *, max_chars: int | None = None) -> None:
         raise Refused("max_tokens: Input should be greater than or equal to 1")
     _check_tools(body)
     check_messages(body["messages"])
+    for n, message in enumerate(body["messages"]):
+        for key in (VIA, EXTRA):
+            if any(key in block for block in _blocks(message)):
+                raise Refused(f"messages.{n}.content.{key}: Extra inputs are not permitted")
     _check_cache_marks(body)
     _check_length(body, max_chars)
 
@@ -121,6 +127,8 @@ def _check_block(where: str, block: Mapping[str, Any]) -> None:
                 raise Refused("messages: text content blocks must be non-empty")
             if not block["text"].strip():
                 raise Refused("messages: text content blocks must contain non-whitespace text")
+        case "thinking" if VIA in block:
+            pass  # never sent; see `check_request`
         case "thinking":
             if "cache_control" in block:
                 raise Refused(f"{where}.thinking.cache_control: Extra inputs are not permitted")

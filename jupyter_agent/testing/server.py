@@ -187,6 +187,8 @@ class _Messages(RequestHandler):
     async def _stream(self, reply: Scripted) -> None:
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
         self.set_header("request-id", f"req_{uuid4().hex}")
+        for name, value in reply.headers.items():
+            self.set_header(name, value)
         try:
             if reply.body is not None:
                 await self._send(reply.body, reply.piece)

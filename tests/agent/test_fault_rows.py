@@ -23,9 +23,9 @@ from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelEvent
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
+from jupyter_agent.testing.chat import ChatCompletions, serving
 from jupyter_agent.testing.script import FakeReply
 
-from ..chat_completions import ChatCompletions, serving
 from ..models.conftest import Chat
 from ..models.conftest import serving as sending
 from .conftest import Bench, with_limits
@@ -369,7 +369,6 @@ async def test_what_is_no_stream_is_a_typed_fault(bench: Bench, sent: bytes) -> 
     "events",
     [
         pytest.param(EVENTS[1:], id="no-start"),
-        pytest.param([EVENTS[0], *EVENTS], id="start-twice"),
         pytest.param([EVENTS[0], *EVENTS[2:]], id="delta-of-no-block"),
         pytest.param([*EVENTS[:2], *EVENTS[1:]], id="block-twice"),
         pytest.param([*EVENTS[:-2], EVENTS[-1]], id="no-message-delta"),
@@ -381,6 +380,22 @@ async def test_events_in_an_impossible_order_are_a_broken_stream(
     ending, _ = await converse(bench, [Scripted(body=body(events))] * 3)
     assert (ending.state, ending.stop_reason) == ("failed", "broken_stream")
     assert untouched(bench)
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["the-same", "another"])
+async def test_a_reply_that_begins_twice_is_taken_once(bench: Bench, other: bool) -> None:
+    def started(id: str, text: str) -> list[ModelEvent]:
+        start, *rest = Scripted(blocks=[says(text)]).events()
+        return [{**start, "message": {**start["message"], "id": id}}, *rest]
+
+    whole = started("n", "Hello.")
+    first = started("m", "Hel")[:3] if other else whole[:1]
+    sent = [Scripted(body=body([*first, *whole]))]
+    ending, _ = await converse(bench, sent)
+    assert ending.state == "done"
+    answers = [message["content"] for message in bench.stored if message["role"] == "assistant"]
+    assert answers[0] == [says("Hello.")]
+    assert kinds(bench) == []
 
 
 async def test_unknown_events_and_blocks_are_let_through(bench: Bench) -> None:

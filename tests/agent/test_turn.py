@@ -193,9 +193,19 @@ async def test_a_call_in_the_last_step_is_not_executed(bench: Bench) -> None:
     assert bench.told(CallInvalid)
 
 
-async def test_spent_tokens_force_the_answer_before_the_next_request(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": 501, "cache_read_input_tokens": 4_900, "output_tokens": 9},
+        {"input_tokens": 1, "cache_creation_input_tokens": 800, "output_tokens": 0},
+        {"input_tokens": 100, "cache_read_input_tokens": 4_900, "output_tokens": 0},
+    ],
+    ids=["read-costs-a-tenth", "written-costs-a-quarter-more", "five-times-as-many"],
+)
+async def test_spent_tokens_force_the_answer_before_the_next_request(
+    bench: Bench, usage: dict[str, int]
+) -> None:
     with_limits(bench, token_budget=1000)
-    usage = {"input_tokens": 1, "cache_read_input_tokens": 990, "output_tokens": 9}
     model = ScriptedModel(
         [Scripted(blocks=[calls("look", cell_id="a")], usage=usage), [says("x is 1.")]]
     )
@@ -204,6 +214,15 @@ async def test_spent_tokens_force_the_answer_before_the_next_request(bench: Benc
     assert isinstance(ending.event, TurnFinished)
     assert ending.event.budget_reached
     assert not ending.event.step_limit_reached
+
+
+async def test_what_is_read_from_the_cache_uses_up_little_of_a_budget(bench: Bench) -> None:
+    with_limits(bench, token_budget=1000)
+    usage = {"input_tokens": 1, "cache_read_input_tokens": 1_500, "output_tokens": 9}
+    step = Scripted(blocks=[calls("look", cell_id="a")], usage=usage)
+    model = ScriptedModel([step, step, [says("x is 1.")]])
+    await bench.run(model)
+    assert [request.tool_choice for request in model.requests] == ["auto"] * 3
 
 
 DEAR = Facts(price=Price(input=1000, output=10_000, cache_read=100))

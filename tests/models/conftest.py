@@ -52,6 +52,8 @@ class Chat:
         self.addresses: list[str] = []
         self.received: list[dict[str, str]] = []
         """The headers of each request."""
+        self.models: list[dict[str, Any]] = [{"id": "llama", "object": "model"}]
+        """What `GET models` lists."""
         self.url = ""
 
 
@@ -72,10 +74,11 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
     class Listed(RequestHandler):
         def get(self) -> None:
             chat.addresses.append(self.request.uri or "")
-            self.finish({"object": "list", "data": [{"id": "llama", "object": "model"}]})
+            self.finish({"object": "list", "data": chat.models})
 
     sockets = bind_sockets(0, "127.0.0.1")
-    routes = [("/v1/chat/completions", Completions), ("/v1/models", Listed)]
+    answers = [(f"/v1/{path}", Completions) for path in ("chat/completions", "responses")]
+    routes = [*answers, ("/v1/models", Listed)]
     server = HTTPServer(Application(routes))
     server.add_sockets(sockets)
     chat.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"

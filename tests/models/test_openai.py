@@ -12,12 +12,13 @@ from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages
+from jupyter_agent.models.dialect import Dialect
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import Scripted, says, thinks
+from jupyter_agent.testing.chat import ChatCompletions, Limit
+from jupyter_agent.testing.chat import serving as strictly
 
-from ..chat_completions import ChatCompletions, Limit
-from ..chat_completions import serving as strictly
 from .conftest import Chat, read, recording, request, serving
 
 KEY = "sk-openai-test-0123"
@@ -146,7 +147,7 @@ async def test_a_stream_cut_anywhere_is_never_complete(end: int) -> None:
     assert not complete
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>Log in</html>", b"data: 5\n\n", b"data: {oh\n\n"])
+@pytest.mark.parametrize("body", [b"", b"data: 5\n\n", b"data: {oh\n\n"])
 async def test_what_is_no_stream_is_a_fault_of_the_service(body: bytes) -> None:
     try:
         complete = (await ask(Chat(body))).complete
@@ -219,12 +220,17 @@ def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
         {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}},
         {"id": "2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
     ]
-    assert chat_messages(asked) == [
+    assert chat_messages(asked, Dialect()) == [
         {"role": "system", "content": "Be short."},
         {"role": "user", "content": [says("Please.")]},
         {"role": "assistant", "content": "I look.", "tool_calls": calls},
-        {"role": "tool", "tool_call_id": "1", "content": "seen\n(image follows)"},
-        {"role": "tool", "tool_call_id": "2", "content": "Error: No cell."},
+        {
+            "role": "tool",
+            "tool_call_id": "1",
+            "name": "look",
+            "content": "seen\n(image follows)",
+        },
+        {"role": "tool", "tool_call_id": "2", "name": "look", "content": "Error: No cell."},
         {"role": "user", "content": [url, says("Go on.")]},
         {"role": "assistant", "content": "Done."},
     ]
@@ -239,7 +245,7 @@ async def test_a_forced_answer_keeps_the_tools_where_the_server_knows_tool_choic
 
 async def test_a_forced_answer_has_no_tools_where_the_server_does_not() -> None:
     chat = Chat(TEXT)
-    await ask(chat, request(tool_choice="none"), supports_tool_choice=False)
+    await ask(chat, request(tool_choice="none"), dialect=Dialect(tool_choice=False))
     assert not {"tools", "tool_choice"} & chat.requests[0].keys()
 
 
@@ -326,8 +332,6 @@ async def test_a_name_is_refused_in_many_words(status: int, body: dict[str, Any]
 @pytest.mark.parametrize(
     ("status", "message"),
     [
-        (400, "max_tokens is too large: 16000. This model supports at most 4096 tokens."),
-        (400, "'max_tokens' or 'max_completion_tokens' is too large: 16000."),
         (400, "Unsupported parameter: 'temperature'."),
         (401, "Unsupported parameter: 'max_tokens'."),
         (500, "Unsupported parameter: 'max_tokens'."),
@@ -343,12 +347,48 @@ async def test_what_is_wrong_besides_is_not_asked_again(status: int, message: st
     assert len(api.requests) == 1
 
 
-async def test_a_service_that_takes_neither_name_is_told_with_its_first_words() -> None:
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 16000. This model supports at most 4096 tokens.",
+        "'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's maximum context "
+        "length is 8192 tokens and your request has 2000 input tokens",
+    ],
+)
+async def test_a_limit_that_is_too_high_for_a_model_is_left_to_the_service(message: str) -> None:
+    refused = Scripted(status=400, error=("invalid_request_error", message))
+    async with strictly(ChatCompletions([refused, [says("Hi.")], [says("Hi.")]])) as api:
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+        for _ in range(2):
+            assert (await read(model)).text == [says("Hi.")]
+        await model.close()
+    sent = [[name for name in LIMITS if name in body] for body in api.requests]
+    assert sent == [["max_tokens"], [], []]
+
+
+async def test_a_service_that_takes_neither_name_is_sent_no_limit() -> None:
+    refused = [
+        Scripted(status=400, error=("e", f"Unsupported parameter: {name}")) for name in LIMITS
+    ]
+    async with strictly(ChatCompletions([*refused, [says("Hi.")], [says("Hi.")]])) as api:
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+        for _ in range(2):
+            assert (await read(model)).text == [says("Hi.")]
+        await model.close()
+    sent = [[name for name in LIMITS if name in body] for body in api.requests]
+    assert sent == [["max_tokens"], ["max_completion_tokens"], [], []]
+
+
+async def test_a_configured_limit_that_is_taken_under_no_name_is_told_with_the_first_words() -> (
+    None
+):
     refused = [
         Scripted(status=400, error=("e", f"Unsupported parameter: {name}")) for name in LIMITS
     ]
     async with strictly(ChatCompletions([*refused, *refused])) as api:
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+        model = OpenAIModel(
+            "gpt", api_key=KEY, base_url=api.url, provider="lab", options={"max_tokens": 9}
+        )
         for _ in range(2):  # nothing is learned of it
             with pytest.raises(ModelError, match="Unsupported parameter: max_tokens"):
                 await read(model)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,12 @@ import pytest
 
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
 from jupyter_agent.workspace.visibility import Redactor
+
+from .conftest import Chat, serving
 
 
 def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any) -> Models:
@@ -175,3 +180,96 @@ def test_options_may_be_any_json(tmp_path: Path) -> None:
     options = {"temperature": 0, "stop": ("a", "b"), "x": {"y": [None, True]}, "timeout": 2.5}
     providers = {"lab": {"kind": "openai", "needs_key": False, "options": options}, "ollama": {}}
     assert models(tmp_path, providers=providers).get("lab:any").id == "lab:any"
+
+
+# -- how much a model can read
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length"],
+)
+async def test_a_window_is_asked_of_the_service_once(tmp_path: Path, name: str) -> None:
+    async with serving(Chat(b"")) as chat:
+        chat.models = [{"id": "llama", "object": "model", name: 32_768}]
+        lab = {"kind": "openai", "base_url": chat.url, "needs_key": False}
+        known = Models(
+            default=None, key_file=tmp_path / "keys", providers={"lab": lab}, environment={}
+        )
+        known.get("lab:llama")
+        for _ in range(2):
+            await known.look_up("lab:llama")
+        await known.close()
+    assert known.facts("lab:llama").window == 32_768
+    assert known.facts("lab:other").window is None
+    assert chat.addresses == ["/v1/models"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_ctx": 8192}, {"options": {"num_ctx": 8192}}, {"extra_body": {"num_ctx": 8192}}],
+)
+async def test_a_window_that_is_sent_or_configured_is_not_asked_for(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    async with serving(Chat(b"")) as chat:
+        lab = {"kind": "openai", "base_url": chat.url, "needs_key": False, "options": options}
+        known = Models(
+            default=None,
+            key_file=tmp_path / "keys",
+            providers={"lab": lab},
+            facts=FactBook({"lab:small": {"window": 4096}}),
+            environment={},
+        )
+        for name, window in (("lab:llama", 8192), ("lab:small", 4096)):
+            known.get(name)
+            await known.look_up(name)
+            assert known.facts(name).window == window
+        await known.close()
+    assert chat.addresses == []
+
+
+async def test_a_service_that_lists_no_models_leaves_the_window_unknown(tmp_path: Path) -> None:
+    lab = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "needs_key": False}
+    known = Models(default=None, key_file=tmp_path / "keys", providers={"lab": lab}, environment={})
+    known.get("lab:llama")
+    await known.look_up("lab:llama")
+    assert known.facts("lab:llama").window is None
+    await known.close()
+
+
+@pytest.mark.parametrize(
+    ("environment", "imported"), [({"ANTHROPIC_API_KEY": "k"}, True), ({}, False)]
+)
+def test_the_sdk_is_imported_beforehand_where_there_is_a_key(
+    tmp_path: Path, environment: dict[str, str], imported: bool
+) -> None:
+    program = (
+        "import sys; from pathlib import Path;"
+        "from jupyter_agent.models.registry import Models;"
+        f"known = Models(default=None, key_file=Path({str(tmp_path / 'keys')!r}),"
+        f" environment={environment!r});"
+        "assert 'anthropic' not in sys.modules; thread = known.warm(); thread and thread.join();"
+        "print('anthropic' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(imported)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"kind": "opnai"}, "providers.lab.kind: `opnai` is none"),
+        (
+            {"kind": "openai", "dialect": "klingon"},
+            "providers.lab.dialect: `klingon` is no dialect",
+        ),
+    ],
+)
+def test_a_kind_or_dialect_that_there_is_not_is_refused_at_once(
+    tmp_path: Path, fields: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        Models(default=None, key_file=tmp_path / "keys", providers={"lab": fields}, environment={})

@@ -12,9 +12,9 @@ import nbformat
 import pytest
 
 from jupyter_agent.testing import FakeAnthropic, calls, says, thinks
+from jupyter_agent.testing.chat import ChatCompletions, serving
 from jupyter_agent.testing.script import FakeReply
 
-from ..chat_completions import ChatCompletions, serving
 from .conftest import PATH, Call, ask
 
 TASK: list[FakeReply] = [

@@ -374,7 +374,7 @@ async def test_a_question_asked_again_is_no_answer_whatever_its_messages_say(
     assert again.body["message"]["parts"][-1]["text"] == "Second."
 
 
-async def test_an_answer_with_the_key_of_its_question_joins_that_turn(
+async def test_an_answer_that_is_sent_again_with_its_key_joins_the_turn(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
 ) -> None:
     replies += [[EDIT], [says("Done.")]]
@@ -385,11 +385,14 @@ async def test_an_answer_with_the_key_of_its_question_joins_that_turn(
     other = {**jp_auth_header, "Idempotency-Key": "k2"}
     done = (await call("POST", "chat", body=body, headers=other)).body
     assert (done["turn_id"], done["state"]) == (waiting["turn_id"], "done")
-    repeated = await call("POST", "chat", body=question, headers=keyed)
-    assert repeated.body["turn_id"] == done["turn_id"]
-    joined = await call("POST", "chat", body={**body, "stream": True}, headers=keyed)
+    for sent, headers in ((question, keyed), (body, other)):
+        repeated = await call("POST", "chat", body=sent, headers=headers)
+        assert repeated.body["turn_id"] == done["turn_id"]
+    joined = await call("POST", "chat", body={**body, "stream": True}, headers=other)
     assert frames(joined.text)[-1] == {"type": "[DONE]"}
-    assert (await call("POST", "chat", body=body, headers=other)).status == 409
+    swapped = await call("POST", "chat", body=body, headers=keyed)
+    assert (swapped.status, swapped.body["reason"]) == (422, "idempotency_key_reused")
+    assert (await call("POST", "chat", body=body)).status == 409
     assert len(fake.requests) == 2
 
 

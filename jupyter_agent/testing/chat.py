@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, TypeAlias
 
 from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
+from jupyter_agent.testing.dialects import DIALECTS, Dialect, written_as_documented
 from jupyter_agent.testing.script import FakeReply, Script, Scripted
 
 Limit: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
@@ -33,37 +36,63 @@ class ChatCompletions:
         *,
         limit: Limit | None = None,
         more_fields: Collection[str] = (),
+        dialect: str | None = None,
     ) -> None:
         """`limit`: the only name of the token limit that it takes; both where none is given.
-        `more_fields`: what it takes besides OpenAI's own fields.
+        `more_fields`: what it takes besides OpenAI's own fields. `dialect`: whose refusals and way
+        of writing it has, a name of DIALECTS.
         """
+        self.dialect = DIALECTS[dialect] if dialect else Dialect(writes=written_as_documented)
         self.script = Script(replies)
         self.limit = limit
         self.fields = _FIELDS.union(more_fields)
         self.requests: list[dict[str, Any]] = []
         self.refusals: list[str] = []
+        self.asked = asyncio.Event()
+        """Set when a request has come that is answered."""
+        self.left = asyncio.Event()
+        """Set when a client went away before its reply was complete."""
         self.url = ""
 
 
 @asynccontextmanager
 async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
     class Completions(RequestHandler):
-        def post(self) -> None:
+        async def post(self) -> None:
             body = json.loads(self.request.body)
             if wrong := _wrong_field(body, api) or _wrong(body["messages"]):
                 api.refusals.append(wrong)
                 self.fail(400, "invalid_request_error", wrong)
                 return
+            if refused := api.dialect.refuses(body):
+                status, said = refused
+                api.refusals.append(json.dumps(said))
+                self.fail(status, "", "", body=json.dumps(said).encode())
+                return
             api.requests.append(body)
+            api.asked.set()
             reply = api.script.next()
             assert reply is not None, "The script is over."
             if reply.status != 200:
                 self.fail(reply.status, *reply.error, headers=reply.headers, body=reply.body)
                 return
             self.set_header("Content-Type", "text/event-stream")
-            for chunk in _chunks(reply):
-                self.write(f"data: {json.dumps(chunk)}\n\n")
-            self.finish("data: [DONE]\n\n")
+            with suppress(StreamClosedError):  # the client went away, which `left` tells
+                await self.answer(reply)
+
+        async def answer(self, reply: Scripted) -> None:
+            raw = False
+            for position, chunk in enumerate(api.dialect.writes(reply)):
+                if position == reply.stop_after:
+                    assert reply.gate is not None, "A reply is only ever held at a gate."
+                    await reply.gate.wait()
+                raw = isinstance(chunk, str)
+                self.write(chunk if raw else f"data: {json.dumps(chunk)}\n\n")
+                await self.flush()
+            await self.finish("" if raw else "data: [DONE]\n\n")
+
+        def on_connection_close(self) -> None:
+            api.left.set()
 
         def fail(
             self,
@@ -126,29 +155,3 @@ def _wrong(messages: Sequence[Mapping[str, Any]]) -> str | None:
         for call in message.get("tool_calls", ()):
             json.loads(call["function"]["arguments"])
     return f"tool_calls without tool messages: {open_calls}" if open_calls else None
-
-
-def _chunks(reply: Scripted) -> Iterator[dict[str, Any]]:
-    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": dict(delta), "finish_reason": finish}
-        return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
-                "choices": [choice]}  # fmt: skip
-
-    slot = 0
-    for block in reply.blocks:
-        match block["type"]:
-            case "thinking":
-                yield chunk({"reasoning_content": block["thinking"]})
-            case "text":
-                yield chunk({"content": block["text"]})
-            case "tool_use":
-                text = json.dumps(block["input"])
-                first = {"name": block["name"], "arguments": text[:5]}
-                call = {"index": slot, "id": block["id"], "type": "function", "function": first}
-                yield chunk({"tool_calls": [call]})
-                rest = {"index": slot, "function": {"arguments": text[5:]}}
-                yield chunk({"tool_calls": [rest]})
-                slot += 1
-    yield chunk({}, "tool_calls" if slot else "stop")
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    yield {**chunk({}), "choices": [], "usage": usage}

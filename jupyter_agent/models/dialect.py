@@ -1,0 +1,188 @@
+"""How a service of chat completions differs from the others, in one record.
+
+It is filled by the preset of the service and by what the configuration says; what a service
+refuses with a 400 is learned from its words and remembered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+LIMITS = ("max_tokens", "max_completion_tokens")
+"""The names under which services take the limit of a reply."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """What a service takes, and how it writes."""
+
+    limits: tuple[str, ...] = LIMITS
+    """Names of the limit of a reply that it may take, the likely one first; empty: it is sent none.
+    """
+    reasoning: Literal["never", "turn", "always"] = "turn"
+    """When it is sent its reasoning back, with the message whose calls came of it: not at all,
+    within a turn, or in all later requests, where nothing may stand without."""
+    short_ids: bool = False
+    """Whether ids of calls have exactly nine letters and digits."""
+    tool_choice: bool = True
+    tool_names: bool = True
+    """Whether the answer to a call names the tool."""
+    usage: bool = True
+    """Whether it is asked to report tokens in its stream; some do so unasked."""
+    images: bool = True
+    user_after_tool: bool = True
+    """Whether a person may speak right after a tool."""
+    signatures: bool = False
+    """Whether each message with calls must have a signature of the thoughts before them."""
+    without: frozenset[str] = frozenset()
+    """Fields that a service of the Responses API does not take."""
+    think_tags: bool = True
+    """Whether a text that begins with `<think>` begins with reasoning."""
+
+
+_NEW_NAME = (LIMITS[1], LIMITS[0])
+PRESETS: Mapping[str, Dialect] = {
+    "openai": Dialect(limits=_NEW_NAME, reasoning="never", think_tags=False),
+    "azure": Dialect(limits=_NEW_NAME, reasoning="never"),
+    "mistral": Dialect(short_ids=True, usage=False, user_after_tool=False),
+    "deepseek": Dialect(reasoning="always"),
+    "kimi": Dialect(reasoning="always"),
+    "minimax": Dialect(reasoning="always"),
+    "groq": Dialect(),
+    "ollama": Dialect(),
+    "vllm": Dialect(),
+    "openrouter": Dialect(),
+    "gemini": Dialect(signatures=True, think_tags=False),
+    "together": Dialect(),
+    "xai": Dialect(think_tags=False),
+    "lm-studio": Dialect(),
+    "litellm": Dialect(),
+}
+"""By the name of a service.
+
+Sources: https://docs.mistral.ai/api, https://api-docs.deepseek.com/guides/thinking_mode,
+https://platform.openai.com/docs/api-reference/chat/create, public issues of each.
+"""
+_HOSTS = {
+    "api.openai.com": "openai",
+    "openai.azure.com": "azure",
+    "services.ai.azure.com": "azure",
+    "api.mistral.ai": "mistral",
+    "codestral.mistral.ai": "mistral",
+    "api.deepseek.com": "deepseek",
+    "api.moonshot.ai": "kimi",
+    "api.moonshot.cn": "kimi",
+    "api.minimax.io": "minimax",
+    "api.groq.com": "groq",
+    "openrouter.ai": "openrouter",
+    "generativelanguage.googleapis.com": "gemini",
+    "api.together.xyz": "together",
+    "api.x.ai": "xai",
+}
+
+
+def preset(name: str | None, *, provider: str, base_url: str | None) -> Dialect:
+    """The dialect of that name, else of the address, else of the provider's name.
+
+    Raises ValueError for a name of none.
+    """
+    if name is not None:
+        if name not in PRESETS:
+            raise ValueError(f"`{name}` is no dialect. There are: {', '.join(sorted(PRESETS))}.")
+        return PRESETS[name]
+    host = urlsplit(base_url or "").hostname or ""
+    for known, service in _HOSTS.items():
+        if host == known or host.endswith(f".{known}"):
+            return PRESETS[service]
+    return PRESETS.get(provider, Dialect())
+
+
+# -- what a refusal teaches
+
+Lesson: TypeAlias = Callable[[Dialect, str], Dialect]
+"""What follows from the words of a 400; the same dialect where it is about something else."""
+
+REFUSED = re.compile(
+    r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not (permitted|allowed)"
+    r"|extra (inputs?|fields?)|extra_forbidden|additional propert|does not support",
+    re.IGNORECASE,
+)
+"""Words with which services refuse what they do not know."""
+_TOO_MUCH = re.compile(r"too (large|high|many|big)|at most|maximum|exceed|less than", re.IGNORECASE)
+_WANTS_REASONING = re.compile(
+    r"reasoning_content.{0,80}(must be passed back|is missing|is required)"
+    r"|must include.{0,20}reasoning_content",
+    re.IGNORECASE | re.DOTALL,
+)
+_SHORT_IDS = re.compile(r"tool call id was .* with a length of 9", re.IGNORECASE)
+_SIGNATURES = re.compile(r"missing a .?thought_signature", re.IGNORECASE)
+_ORDER = re.compile(r"unexpected role .?user.? after role .?tool", re.IGNORECASE)
+_NO_IMAGES = re.compile(
+    r"image.{0,40}(not supported|unsupported|not allowed)|not support.{0,40}(image|vision)"
+    r"|not a (multimodal|vision) model|unknown variant .?image_url",
+    re.IGNORECASE,
+)
+
+
+def learned(dialect: Dialect, said: str) -> Dialect | None:
+    """The dialect after a request was refused with these words; None where they teach nothing."""
+    for lesson in _LESSONS:
+        better = lesson(dialect, said)
+        if better != dialect:
+            return better
+    return None
+
+
+def _limit(dialect: Dialect, said: str) -> Dialect:
+    if not dialect.limits or dialect.limits[0] not in said:
+        return dialect
+    if REFUSED.search(said):
+        return replace(dialect, limits=dialect.limits[1:])
+    return replace(dialect, limits=()) if _TOO_MUCH.search(said) else dialect
+
+
+def _reasoning(dialect: Dialect, said: str) -> Dialect:
+    if _WANTS_REASONING.search(said):
+        return replace(dialect, reasoning="always")
+    refused = re.search(r"\breasoning(_content)?\b", said) and REFUSED.search(said)
+    return replace(dialect, reasoning="never") if refused else dialect
+
+
+def _ids(dialect: Dialect, said: str) -> Dialect:
+    return replace(dialect, short_ids=True) if _SHORT_IDS.search(said) else dialect
+
+
+def _signatures(dialect: Dialect, said: str) -> Dialect:
+    return replace(dialect, signatures=True) if _SIGNATURES.search(said) else dialect
+
+
+def _order(dialect: Dialect, said: str) -> Dialect:
+    return replace(dialect, user_after_tool=False) if _ORDER.search(said) else dialect
+
+
+def _usage(dialect: Dialect, said: str) -> Dialect:
+    refused = "stream_options" in said and REFUSED.search(said)
+    return replace(dialect, usage=False) if refused else dialect
+
+
+def _tool_choice(dialect: Dialect, said: str) -> Dialect:
+    refused = "tool_choice" in said and REFUSED.search(said)
+    return replace(dialect, tool_choice=False) if refused else dialect
+
+
+def _tool_names(dialect: Dialect, said: str) -> Dialect:
+    refused = re.search(r"""["'`.]name\b""", said) and REFUSED.search(said)
+    return replace(dialect, tool_names=False) if refused else dialect
+
+
+def _images(dialect: Dialect, said: str) -> Dialect:
+    return replace(dialect, images=False) if _NO_IMAGES.search(said) else dialect
+
+
+_LESSONS: tuple[Lesson, ...] = (
+    _limit, _ids, _signatures, _order, _usage, _tool_choice, _images, _reasoning, _tool_names,
+)  # fmt: skip

@@ -1,0 +1,288 @@
+"""Models behind OpenAI's Responses API, some of which are to be had nowhere else.
+
+Nothing is stored at the service: the history is ours, and reasoning goes back encrypted, by the id
+of its item. Source: https://platform.openai.com/docs/api-reference/responses.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest
+from jupyter_agent.models.dialect import REFUSED, Dialect
+from jupyter_agent.models.lines import payloads
+from jupyter_agent.models.openai import OpenAIModel
+
+_ITEM = "item"
+"""What VIA says of reasoning whose signature is its whole item."""
+_OPTIONAL = ("include", "max_output_tokens", "store", "tool_choice")
+"""Fields that can be left out where a service refuses them."""
+
+
+class ResponsesModel(OpenAIModel):
+    """A model at a service that speaks the Responses API."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The reply's events. Raises ModelError."""
+        client = await self._connected()
+        reader = ItemReader()
+        with self._own_errors():
+            stream = await self._open(client, request)
+            async with stream:
+                async for event in payloads(stream.response.aiter_bytes(), self.host):
+                    self._check(_failure(event))
+                    for made in reader.feed(event):
+                        yield made
+
+    async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
+        body = self._items_body(request)
+        kept = {name: value for name, value in body.items() if name not in dialect.without}
+        create: Any = client.responses.create  # our JSON fits no overload of it
+        return await create(stream=True, **self._options.over(kept))
+
+    def _learned(self, dialect: Dialect, said: str) -> Dialect | None:
+        if not REFUSED.search(said):
+            return None
+        told = said.replace("encrypted content", "include").replace("encrypted_content", "include")
+        for name in _OPTIONAL:
+            if name in told.lower() and name not in dialect.without:
+                return replace(dialect, without=dialect.without | {name})
+        return None
+
+    def _items_body(self, request: ModelRequest) -> dict[str, Any]:
+        limit = self._limit[1] if self._limit else request.max_tokens
+        body: dict[str, Any] = {
+            "model": self._name,
+            "instructions": request.system,
+            "input": list(items(request)),
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            **({} if limit is None else {"max_output_tokens": limit}),
+        }
+        if request.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "name": tool["name"],
+                    "description": tool["description"],
+                    "parameters": tool["input_schema"],
+                    "strict": False,
+                }
+                for tool in request.tools
+            ]
+            body["tool_choice"] = request.tool_choice
+        return body
+
+
+def _failure(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An event as one of its own with an `error`, where it tells one."""
+    if event.get("type") == "error":
+        return {"error": event.get("error") or event}
+    response = event.get("response") or {}
+    if event.get("type") == "response.failed" or response.get("status") == "failed":
+        return {"error": response.get("error") or {"message": "It failed without a reason."}}
+    return {"error": event["error"]} if event.get("error") else {}
+
+
+# -- what is asked
+
+
+def items(request: ModelRequest) -> Iterator[dict[str, Any]]:
+    """The history as items, in their order."""
+    for message in request.messages:
+        if message["role"] == "assistant":
+            for block in message["content"]:
+                yield from _said(block)
+        else:
+            yield from _asked(message["content"])
+
+
+def _said(block: Block) -> Iterator[dict[str, Any]]:
+    match block["type"]:
+        case "text":
+            content = [{"type": "output_text", "text": block["text"]}]
+            yield {"type": "message", "role": "assistant", "content": content}
+        case "thinking" if block.get(VIA) == _ITEM:
+            yield json.loads(block["signature"])
+        case "tool_use":
+            yield {
+                "type": "function_call",
+                "call_id": block["id"],
+                "name": block["name"],
+                "arguments": json.dumps(block["input"]),
+            }
+
+
+def _asked(content: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    parts = []
+    for block in content:
+        if block["type"] == "tool_result":
+            yield {
+                "type": "function_call_output",
+                "call_id": block["tool_use_id"],
+                "output": _output(block),
+            }
+        elif part := _part(block):
+            parts.append(part)
+    if parts:
+        yield {"type": "message", "role": "user", "content": parts}
+
+
+def _output(result: Block) -> str | list[dict[str, Any]]:
+    prefix = "Error: " if result.get("is_error") else ""
+    if all(part["type"] == "text" for part in result["content"]):
+        return prefix + "\n".join(part["text"] for part in result["content"])
+    return [part for part in map(_part, result["content"]) if part]
+
+
+def _part(block: Block) -> dict[str, Any] | None:
+    match block["type"]:
+        case "text":
+            return {"type": "input_text", "text": block["text"]}
+        case "image":
+            source = block["source"]
+            url = f"data:{source['media_type']};base64,{source['data']}"
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return None
+
+
+# -- what is answered
+
+
+@dataclass
+class _Open:
+    """An item that is being written."""
+
+    block: int
+    written: bool = False
+    parts: int = 0
+    """Parts of a summary that began."""
+
+
+class ItemReader:
+    """Makes the events of one reply out of those of a response.
+
+    Items are told apart by their place: proxies give them other ids in each event.
+    """
+
+    def __init__(self) -> None:
+        self._started = False
+        self._blocks = 0
+        self._open: dict[int, _Open] = {}
+        self._calls = False
+        self._refusal = ""
+
+    def feed(self, event: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        """The events of one event of the service."""
+        if not self._started:
+            self._started = True
+            yield {"type": "message_start", "message": {"content": [], "usage": {}}}
+        place = event.get("output_index") or 0
+        match event.get("type"):
+            case "response.output_item.added":
+                yield from self._begin(place, event["item"])
+            case "response.output_text.delta":
+                yield from self._write(place, "text", event["delta"])
+            case "response.refusal.delta":
+                self._refusal += event["delta"]
+            case "response.reasoning_summary_part.added":
+                yield from self._next_part(place)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                yield from self._write(place, "thinking", event["delta"])
+            case "response.function_call_arguments.delta":
+                yield from self._write(place, "input", event["delta"])
+            case "response.output_item.done":
+                yield from self._end(place, event["item"])
+            case "response.completed" | "response.incomplete":
+                yield from self._close(event["response"])
+            case None if event.get("object") == "response":  # it does not stream
+                for n, item in enumerate(event.get("output") or ()):
+                    yield from self._end(n, item)
+                yield from self._close(event)
+
+    def _begin(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        block: dict[str, Any]
+        match item["type"]:
+            case "message":
+                block = {"type": "text", "text": ""}
+            case "reasoning":
+                block = {"type": "thinking", "thinking": "", VIA: _ITEM}
+            case "function_call":
+                self._calls = True
+                block = {
+                    "type": "tool_use",
+                    "id": item.get("call_id") or item["id"],
+                    "name": item["name"],
+                    "input": {},
+                }
+            case _:  # what the service does itself
+                return
+        self._open[place] = _Open(self._blocks)
+        yield {"type": "content_block_start", "index": self._blocks, "content_block": block}
+        self._blocks += 1
+
+    def _write(self, place: int, kind: str, piece: str) -> Iterator[ModelEvent]:
+        item = self._open.get(place)
+        if item is None or not piece:
+            return
+        item.written = True
+        delta = {"type": f"{kind}_delta", kind: piece}
+        if kind == "input":
+            delta = {"type": "input_json_delta", "partial_json": piece}
+        yield {"type": "content_block_delta", "index": item.block, "delta": delta}
+
+    def _next_part(self, place: int) -> Iterator[ModelEvent]:
+        item = self._open.get(place)
+        if item is not None:
+            item.parts += 1
+            if item.parts > 1:
+                yield from self._write(place, "thinking", "\n\n")
+
+    def _end(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        if place not in self._open:
+            yield from self._begin(place, item)
+        if place not in self._open:
+            return
+        if not self._open[place].written:
+            yield from self._write(place, *_whole(item))
+        ended = self._open.pop(place)
+        if item["type"] == "reasoning":
+            kept = ("type", "id", "summary", "content", "encrypted_content")
+            signed = json.dumps({name: item[name] for name in kept if item.get(name) is not None})
+            delta = {"type": "signature_delta", "signature": signed}
+            yield {"type": "content_block_delta", "index": ended.block, "delta": delta}
+        yield {"type": "content_block_stop", "index": ended.block}
+
+    def _close(self, response: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        for item in self._open.values():
+            yield {"type": "content_block_stop", "index": item.block}
+        ending: dict[str, Any] = {"stop_reason": "tool_use" if self._calls else "end_turn"}
+        why = (response.get("incomplete_details") or {}).get("reason")
+        if self._refusal or why == "content_filter":
+            ending = {"stop_reason": "refusal", "stop_details": {"explanation": self._refusal}}
+        elif why:
+            ending = {"stop_reason": "max_tokens"}
+        used = response.get("usage") or {}
+        cached = (used.get("input_tokens_details") or {}).get("cached_tokens") or 0
+        usage = {
+            "input_tokens": (used.get("input_tokens") or 0) - cached,
+            "cache_read_input_tokens": cached,
+            "output_tokens": used.get("output_tokens") or 0,
+        }
+        yield {"type": "message_delta", "delta": ending, "usage": usage}
+        yield {"type": "message_stop"}
+
+
+def _whole(item: Mapping[str, Any]) -> tuple[str, str]:
+    """What an item has that came in one piece: what it is written as, and its text."""
+    match item["type"]:
+        case "message":
+            return "text", "".join(part.get("text") or "" for part in item["content"])
+        case "reasoning":
+            summary = [part["text"] for part in item.get("summary") or ()]
+            content = [part.get("text") or "" for part in item.get("content") or ()]
+            return "thinking", "\n\n".join(summary) or "".join(content)
+    return "input", item.get("arguments") or ""

@@ -1,0 +1,144 @@
+"""OpenAI's Responses API on a real socket: strict about items, answering from Anthropic blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from jupyter_agent.testing.script import FakeReply, Script, Scripted
+
+_FIELDS = {
+    "model", "input", "instructions", "stream", "store", "include", "tools", "tool_choice",
+    "max_output_tokens", "reasoning", "temperature", "text", "truncation",
+}  # fmt: skip
+
+
+class Responses:
+    """Refuses requests that the real API refuses, and else sends the next scripted reply."""
+
+    def __init__(self, replies: Iterable[FakeReply], *, without: Collection[str] = ()) -> None:
+        """`without`: fields that it does not take, as servers that speak the API in part."""
+        self.script = Script(replies)
+        self.fields = _FIELDS.difference(without)
+        self.requests: list[dict[str, Any]] = []
+        self.refusals: list[str] = []
+        self.asked = asyncio.Event()
+        """Set when a request has come that is answered."""
+        self.url = ""
+
+
+@asynccontextmanager
+async def serving(api: Responses) -> AsyncIterator[Responses]:
+    """Serves it at `api.url`."""
+
+    class Create(RequestHandler):
+        async def post(self) -> None:
+            body = json.loads(self.request.body)
+            if wrong := _wrong(body, api.fields):
+                api.refusals.append(wrong)
+                self.set_status(400)
+                self.finish({"error": {"message": wrong, "type": "invalid_request_error"}})
+                return
+            api.requests.append(body)
+            api.asked.set()
+            reply = api.script.next()
+            assert reply is not None, "The script is over."
+            self.set_header("Content-Type", "text/event-stream")
+            with suppress(StreamClosedError):
+                for position, event in enumerate(_events(reply)):
+                    if position == reply.stop_after and reply.gate is not None:
+                        await reply.gate.wait()
+                    self.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n")
+                    await self.flush()
+                await self.finish()
+
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Application([("/v1/responses", Create)]))
+    server.add_sockets(sockets)
+    api.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
+    try:
+        yield api
+    finally:
+        server.stop()
+        await server.close_all_connections()
+
+
+def _sealed(id: str, thought: str) -> str:
+    return hashlib.sha256(f"{id} {thought}".encode()).hexdigest()
+
+
+def _wrong(body: Mapping[str, Any], fields: Collection[str]) -> str | None:
+    """What the real API says of a request that it does not take."""
+    for field in body:
+        if field not in fields:
+            return f"Unsupported parameter: '{field}' is not supported with this model."
+    if body.get("store") is not False:
+        return "Zero data retention: store must be false."
+    open_calls: list[str] = []
+    thought: str | None = None
+    for n, item in enumerate(body["input"]):
+        kind = item.get("type")
+        if thought is not None and kind not in ("function_call", "message"):
+            return f"Item '{thought}' of type 'reasoning' was provided without its following item."
+        thought = None
+        if kind == "reasoning":
+            text = "".join(part["text"] for part in item["summary"])
+            if item.get("encrypted_content") != _sealed(item["id"], text):
+                return f"The encrypted content for item {item['id']} could not be verified."
+            thought = item["id"]
+        elif kind == "function_call":
+            json.loads(item["arguments"])
+            open_calls.append(item["call_id"])
+        elif kind == "function_call_output":
+            if item["call_id"] not in open_calls:
+                return (
+                    f"No tool call found for function call output with call_id {item['call_id']}."
+                )
+            open_calls.remove(item["call_id"])
+        elif item.get("role") == "user" and open_calls:
+            return f"No tool output found for function call {open_calls[0]}."
+        elif kind != "message":
+            return f"Invalid value: 'input[{n}].type'."
+    return f"No tool output found for function call {open_calls[0]}." if open_calls else None
+
+
+def _events(reply: Scripted) -> Iterator[dict[str, Any]]:
+    yield {"type": "response.created", "response": {"status": "in_progress", "output": []}}
+    for place, block in enumerate(reply.blocks):
+        match block["type"]:
+            case "thinking":
+                id = f"rs_{len(block['thinking'])}"
+                item = {"type": "reasoning", "id": id, "summary": []}
+                part = {"type": "summary_text", "text": block["thinking"]}
+                sealed = _sealed(id, block["thinking"])
+                done = {**item, "summary": [part], "encrypted_content": sealed}
+                kind, text = "reasoning_summary_text", block["thinking"]
+            case "text":
+                item = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
+                done = {**item, "content": [{"type": "output_text", "text": block["text"]}]}
+                kind, text = "output_text", block["text"]
+            case _:
+                call = {"call_id": block["id"], "name": block["name"]}
+                item = {"type": "function_call", "id": "fc_1", "arguments": "", **call}
+                kind, text = "function_call_arguments", json.dumps(block["input"])
+                done = {**item, "arguments": text}
+        yield {"type": "response.output_item.added", "output_index": place, "item": item}
+        for at in range(0, len(text), 7):
+            piece = {"output_index": place, "delta": text[at : at + 7]}
+            yield {"type": f"response.{kind}.delta", **piece}
+        yield {"type": "response.output_item.done", "output_index": place, "item": done}
+    usage = {
+        "input_tokens": 100,
+        "output_tokens": 10,
+        "input_tokens_details": {"cached_tokens": 40},
+    }
+    yield {"type": "response.completed", "response": {"status": "completed", "usage": usage}}

@@ -1,0 +1,533 @@
+"""Odd replies of services that people really use: each is understood, or told as what it is.
+
+From the contract's list of dialects, the documents of the APIs and public issues. The services'
+own strictness (what they refuse) is in `jupyter_agent.testing.dialects`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from jupyter_agent.agent.limits import Limits, Window
+from jupyter_agent.agent.reply import Reply
+from jupyter_agent.agent.retries import pause_before_retry
+from jupyter_agent.errors import ModelError
+from jupyter_agent.events import Usage
+from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.openai import OpenAIModel
+from jupyter_agent.testing import FakeAnthropic, Scripted, says
+from jupyter_agent.testing.dialects import PORTAL
+from jupyter_agent.testing.server import API_KEY
+
+from .conftest import Chat, read, request, serving
+
+Json = dict[str, Any]
+DONE = b"data: [DONE]\n\n"
+
+
+def sse(*written: Any, done: bytes = DONE) -> bytes:
+    return b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in written) + done
+
+
+def delta(finish: str | None = None, **fields: Any) -> Json:
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def call(*made: Json, finish: str | None = None) -> Json:
+    return delta(finish, tool_calls=list(made))
+
+
+def of(name: str | None = None, arguments: Any = ..., **more: Any) -> Json:
+    function = {} if name is None else {"name": name}
+    if arguments is not ...:
+        function["arguments"] = arguments
+    return {**more, "function": function}
+
+
+def whole(finish: str | None = "stop", **message: Any) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    usage = {"prompt_tokens": 7, "completion_tokens": 2}
+    return json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}).encode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Understood:
+    """What is made of a reply."""
+
+    text: str = ""
+    thinking: str = ""
+    calls: Sequence[tuple[str, Json]] = ()
+    stop: str = ""
+    usage: tuple[int, int, int] | None = None
+    """Input, cached, output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is told of it."""
+
+    kind: str
+    retryable: bool = False
+    words: str = ""
+    wait: float | None = None
+
+
+@dataclass(frozen=True)
+class Quirk:
+    id: str
+    body: bytes
+    means: Understood | Fault
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+HI = Understood(text="Hi.", stop="end_turn")
+ONE = ("look", {"n": 1})
+TWO = ("look", {"n": 2})
+CALL = Understood(calls=[ONE], stop="tool_use")
+CALLS = Understood(calls=[ONE, TWO])
+STOP = delta("stop")
+BROKEN = Fault(kind="broken_stream", retryable=True)
+A = {"index": 0, "id": "a", "type": "function"}
+B = {"index": 1, "id": "b", "type": "function"}
+PLAIN = sse(delta(content="Hi."), STOP)
+UMLAUT = sse(delta(content="Grüße 🚀."), STOP).replace(b"\\u00fc", "ü".encode()).replace(
+    b"\\u00df", "ß".encode()
+)  # fmt: skip
+
+STREAMS = [
+    # How it ends
+    Quirk("done-without-a-reason", sse(delta(content="Hi.")), HI),
+    Quirk("done-without-a-reason-after-a-call", sse(call(of("look", '{"n": 1}', **A))), CALL),
+    Quirk(
+        "stop-though-there-are-calls",
+        sse(call(of("look", '{"n": 1}', **A)), STOP),
+        Understood(calls=[ONE]),
+    ),
+    Quirk("a-reason-and-no-done", sse(delta(content="Hi."), STOP, done=b""), HI),
+    Quirk("neither-reason-nor-done", sse(delta(content="Hi."), done=b""), BROKEN),
+    Quirk("nothing-but-done", sse(), Understood(stop="end_turn")),
+    Quirk("more-after-done", PLAIN + sse(delta(content="Again.")), HI),
+    Quirk("an-empty-body", b"", BROKEN),
+    Quirk("random-bytes", bytes(range(128, 256)) * 9, BROKEN),
+    # What a chunk has
+    Quirk(
+        "usage-in-a-chunk-without-choices",
+        sse(
+            delta(content="Hi."), STOP, {"choices": [], "usage": {"prompt_tokens": 7,
+            "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 5}}},
+        ),
+        Understood(text="Hi.", stop="end_turn", usage=(2, 5, 2)),
+    ),
+    Quirk(
+        "a-first-chunk-without-choices",
+        sse({"choices": [], "prompt_filter_results": []}, delta(content="Hi."), STOP),
+        HI,
+    ),
+    Quirk("choices-are-null", sse({"choices": None}, delta(content="Hi."), STOP), HI),
+    Quirk("content-is-null", sse(delta(content=None), delta(content="Hi."), STOP), HI),
+    Quirk(
+        "a-delta-that-is-null",
+        sse({"choices": [{"index": 0, "delta": None}]}, delta(content="Hi."), STOP),
+        HI,
+    ),
+    Quirk(
+        "usage-of-groq",
+        sse(
+            delta(content="Hi."),
+            {**STOP, "x_groq": {"usage": {"prompt_tokens": 7, "completion_tokens": 2}}},
+        ),
+        Understood(text="Hi.", usage=(7, 0, 2)),
+    ),
+    Quirk(
+        "cached-tokens-of-deepseek",
+        sse(
+            delta(content="Hi."),
+            {**STOP, "usage": {"prompt_tokens": 7, "completion_tokens": 2,
+            "prompt_cache_hit_tokens": 5, "prompt_cache_miss_tokens": 2}},
+        ),
+        Understood(text="Hi.", usage=(2, 5, 2)),
+    ),
+    # Calls
+    Quirk(
+        "a-name-in-the-second-chunk",
+        sse(call(of(None, "", **A)), call(of("look", '{"n": 1}', index=0)), STOP),
+        Understood(calls=[ONE]),
+    ),
+    Quirk(
+        "a-name-in-two-pieces",
+        sse(call(of("lo", **A)), call(of("ok", index=0)), call(of(None, '{"n": 1}', index=0))),
+        Understood(calls=[ONE]),
+    ),
+    Quirk(
+        "a-name-in-each-chunk",
+        sse(
+            call(of("look", "", **A)), call(of("look", '{"n"', **A)),
+            call(of("look", ": 1}", **A)), STOP,
+        ),
+        Understood(calls=[ONE]),
+    ),
+    Quirk(
+        "an-id-in-each-chunk",
+        sse(call(of("look", '{"n"', **A)), call(of(None, ": 1}", **A)), STOP),
+        Understood(calls=[ONE]),
+    ),
+    Quirk(
+        "a-call-without-a-name",
+        sse(call(of(None, '{"n": 1}', **A)), STOP),
+        Understood(calls=[("", {"n": 1})]),
+    ),
+    Quirk(
+        "input-as-an-object", sse(call(of("look", {"n": 1}, **A)), STOP), Understood(calls=[ONE])
+    ),
+    Quirk(
+        "input-is-an-empty-text",
+        sse(call(of("look", "", **A)), STOP),
+        Understood(calls=[("look", {})]),
+    ),
+    Quirk(
+        "input-is-null", sse(call(of("look", None, **A)), STOP), Understood(calls=[("look", {})])
+    ),
+    Quirk("input-is-missing", sse(call(of("look", **A)), STOP), Understood(calls=[("look", {})])),
+    Quirk(
+        "no-index",
+        sse(call(of("look", '{"n": 1}', id="a"), of("look", '{"n": 2}', id="b")), STOP),
+        CALLS,
+    ),
+    Quirk(
+        "no-index-in-chunk-after-chunk",
+        sse(
+            call(of("look", '{"n"', id="a")), call(of(None, ": 1}")),
+            call(of("look", '{"n"', id="b")), call(of(None, ": 2}")), STOP,
+        ),
+        CALLS,
+    ),
+    Quirk(
+        "always-index-0",
+        sse(
+            call(of("look", '{"n": 1}', **A)),
+            call(of("look", '{"n": 2}', **{**B, "index": 0})), STOP,
+        ),
+        CALLS,
+    ),
+    Quirk(
+        "parallel-calls-in-turns",
+        sse(
+            call(of("look", '{"n"', **A)), call(of("look", '{"n"', **B)),
+            call(of(None, ": 1}", index=0)), call(of(None, ": 2}", index=1)), STOP,
+        ),
+        CALLS,
+    ),
+    Quirk(
+        "no-ids",
+        sse(call(of("look", '{"n": 1}', index=0)), call(of("look", '{"n": 2}', index=1)), STOP),
+        CALLS,
+    ),
+    Quirk(
+        "the-same-id-twice",
+        sse(
+            call(of("look", '{"n": 1}', **A)),
+            call(of("look", '{"n": 2}', **{**A, "index": 1})), STOP,
+        ),
+        CALLS,
+    ),
+    Quirk(
+        "an-empty-id-in-later-chunks",
+        sse(call(of("look", '{"n"', **A)), call(of(None, ": 1}", index=0, id="")), STOP),
+        Understood(calls=[ONE]),
+    ),
+    Quirk(
+        "the-function-call-of-old-servers",
+        sse(
+            delta(function_call={"name": "look", "arguments": '{"n"'}),
+            delta(function_call={"arguments": ": 1}"}), delta("function_call"),
+        ),
+        CALL,
+    ),
+    # No stream
+    Quirk("one-json", whole(content="Hi."), Understood(text="Hi.", usage=(7, 0, 2))),
+    Quirk(
+        "one-json-with-calls",
+        whole("tool_calls", content=None, tool_calls=[of("look", '{"n": 1}', id="a")]),
+        CALL,
+    ),
+    Quirk("one-json-without-a-reason", whole(None, content="Hi."), HI),
+    Quirk(
+        "a-message-in-place-of-deltas",
+        sse({"choices": [{"index": 0, "message": {"content": "Hi."}, "finish_reason": "stop"}]}),
+        HI,
+    ),
+    Quirk(
+        "a-message-besides-deltas",
+        sse(
+            {"choices": [{"delta": {"content": "Hi"}, "message": {"content": "Hi"}}]},
+            {"choices": [{"delta": {"content": "."}, "message": {"content": "Hi."}}]},
+            {"choices": [{"delta": {}, "message": {"content": "Hi."}, "finish_reason": "stop"}]},
+        ),
+        HI,
+    ),
+    Quirk(
+        "a-web-page",
+        PORTAL,
+        Fault(kind="not_a_model_service", words="a web page came"),
+        headers={"Content-Type": "text/html"},
+    ),
+    Quirk(
+        "a-web-page-that-says-it-is-a-stream",
+        b"\n" + PORTAL,
+        Fault(kind="not_a_model_service", words="a web page came"),
+    ),
+    # Thinking
+    Quirk(
+        "reasoning-content",
+        sse(delta(reasoning_content="Hm."), delta(content="Hi."), STOP),
+        Understood(text="Hi.", thinking="Hm."),
+    ),
+    Quirk(
+        "reasoning",
+        sse(delta(reasoning="Hm."), delta(content="Hi."), STOP),
+        Understood(text="Hi.", thinking="Hm."),
+    ),
+    Quirk(
+        "reasoning-under-both-names",
+        sse(delta(reasoning="Hm.", reasoning_content="Hm."), delta(content="Hi."), STOP),
+        Understood(text="Hi.", thinking="Hm."),
+    ),
+    Quirk(
+        "reasoning-details-only",
+        sse(
+            delta(reasoning_details=[{"type": "reasoning.text", "text": "Hm."}]),
+            delta(content="Hi."), STOP,
+        ),
+        Understood(text="Hi.", thinking="Hm."),
+    ),
+    Quirk(
+        "thinking-in-tags",
+        sse(delta(content="<think>\nHm.\n</think>\n\nHi."), STOP),
+        Understood(text="Hi.", thinking="Hm."),
+    ),
+    Quirk(
+        "thinking-in-tags-letter-by-letter",
+        sse(*(delta(content=letter) for letter in "\n<think>Hm. 1 < 2</think>\nHi."), STOP),
+        Understood(text="Hi.", thinking="Hm. 1 < 2"),
+    ),
+    Quirk(
+        "thinking-in-tags-before-a-call",
+        sse(delta(content="<think>Hm.</think>"), call(of("look", '{"n": 1}', **A)), STOP),
+        Understood(thinking="Hm.", calls=[ONE]),
+    ),
+    Quirk(
+        "tags-that-are-spoken-of",
+        sse(delta(content="Use <think>a</think>"), delta(content=" and <b."), STOP),
+        Understood(text="Use <think>a</think> and <b."),
+    ),
+    Quirk(
+        "a-text-that-begins-like-a-tag", sse(delta(content="<thin"), STOP), Understood(text="<thin")
+    ),
+    Quirk(
+        "parts-of-mistral",
+        sse(
+            delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]),
+            delta(content=[{"type": "text", "text": "Hi."}]), STOP,
+        ),
+        Understood(text="Hi.", thinking="Hm."),
+    ),
+    Quirk(
+        "parts-in-one-json",
+        whole(content=[{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hi."}]),
+        Understood(text="Hi.", thinking="Hm."),
+    ),
+    # Bytes
+    Quirk("lines-that-end-in-cr-lf", PLAIN.replace(b"\n", b"\r\n"), HI),
+    Quirk("lines-that-end-in-cr", PLAIN.replace(b"\n", b"\r"), HI),
+    Quirk("a-byte-order-mark", b"\xef\xbb\xbf" + PLAIN, HI),
+    Quirk("no-space-after-the-colon", PLAIN.replace(b"data: ", b"data:"), HI),
+    Quirk("comments", b": PROCESSING\n\n" + PLAIN.replace(b"\n\n", b"\n\n: ping\n\n"), HI),
+    Quirk("names-of-events-and-ids", PLAIN.replace(b"data: {", b"event: x\nid: 1\ndata: {"), HI),
+    Quirk("letters-of-several-bytes", UMLAUT, Understood(text="Grüße 🚀.")),
+    Quirk(
+        "a-line-separator-within-a-text",
+        sse(delta(content="a-b"), STOP).replace(b"a-b", "a\u2028b".encode()),
+        Understood(text="a\u2028b"),
+    ),
+    # Errors
+    Quirk(
+        "an-error-within-the-stream",
+        sse(delta(content="Hi"), {"error": {"message": "Died.", "type": "server_error"}}),
+        Fault(kind="service", retryable=True, words="Died"),
+    ),
+    Quirk(
+        "an-error-in-place-of-a-stream",
+        json.dumps({"error": {"message": "Died.", "code": 500}}).encode(),
+        Fault(kind="service", retryable=True, words="Died"),
+    ),
+    Quirk(
+        "an-error-of-mistral-in-a-stream",
+        sse({"object": "error", "message": "Died.", "type": "internal_server_error"}),
+        Fault(kind="service", retryable=True, words="Died"),
+    ),
+    Quirk(
+        "a-full-window-told-in-a-stream",
+        sse({"error": {"message": "The number of tokens to keep from the initial prompt is "
+                       "greater than the context length"}}),
+        Fault(kind="context_length"),
+    ),
+    Quirk(
+        "an-account-that-is-spent-told-with-a-wait",
+        json.dumps({"error": {"message": "You exceeded your current quota.", "type":
+                              "insufficient_quota", "code": "insufficient_quota"}}).encode(),
+        Fault(kind="billing"), 429, {"Retry-After": "5"},
+    ),
+    Quirk(
+        "a-burst-without-a-wait",
+        b'{"message":"Rate limit exceeded","type":"rate_limited","code":"1300"}',
+        Fault(kind="rate_limit", retryable=True, wait=2.0), 429,
+    ),
+    Quirk(
+        "a-wait-in-milliseconds", b'{"error": {"message": "Slow down."}}',
+        Fault(kind="rate_limit", retryable=True, wait=0.8), 429, {"retry-after-ms": "800"},
+    ),
+    Quirk(
+        "a-wait-as-a-date", b'{"error": {"message": "Slow down."}}',
+        Fault(kind="rate_limit", retryable=True, wait=30.0), 429,
+        {"Retry-After": "Sun, 22 Nov 2026 10:00:30 GMT", "Date": "Sun, 22 Nov 2026 10:00:00 GMT"},
+    ),
+    Quirk(
+        "a-call-that-groq-could-not-read",
+        b'{"error": {"message": "Failed to call a function.", "type": "invalid_request_error", '
+        b'"code": "tool_use_failed", "failed_generation": "<function=look>"}}',
+        Fault(kind="service", retryable=True, words="Failed to call"), 400,
+    ),
+    Quirk(
+        "an-error-of-gemini-in-a-list",
+        b'[{"error": {"code": 400, "message": "API key expired.", "status": "INVALID"}}]',
+        Fault(kind="invalid_request", words="API key expired"), 400,
+    ),
+]  # fmt: skip
+
+
+def understood(reply: Reply) -> Json:
+    usage = reply.usage
+    kinds = ("text", "thinking")
+    written = {
+        kind: "".join(block[kind] for block in reply.content if block["type"] == kind).strip()
+        for kind in kinds
+    }
+    return {
+        **written,
+        "calls": [(made.name, dict(made.input)) for made in reply.calls],
+        "stop": reply.stop_reason,
+        "usage": (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens),
+    }
+
+
+def check(made: Reply | ModelError, means: Understood | Fault) -> None:
+    if isinstance(means, Fault):
+        if isinstance(made, Reply):
+            assert not made.complete
+            assert means == BROKEN
+            return
+        assert (made.kind, made.retryable) == (means.kind, means.retryable), made.message
+        assert means.words in made.message
+        if means.wait is not None:
+            assert pause_before_retry(made, 1, Limits()) == pytest.approx(means.wait)
+        return
+    assert isinstance(made, Reply), made
+    assert made.complete
+    assert len({one.id for one in made.calls}) == len(made.calls)
+    wanted = {name: value for name, value in vars(means).items() if value or name in WORDS}
+    got = understood(made)
+    assert {name: got[name] for name in wanted} == wanted
+
+
+WORDS = ("text", "thinking")
+
+
+async def made_of(model: OpenAIModel | AnthropicModel) -> Reply | ModelError:
+    try:
+        return await read(model)
+    except ModelError as error:
+        return error
+    finally:
+        await model.close()
+
+
+@pytest.mark.parametrize("quirk", STREAMS, ids=lambda quirk: quirk.id)
+async def test_a_reply_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None:
+    async with serving(Chat(quirk.body, status=quirk.status, headers=dict(quirk.headers))) as chat:
+        model = OpenAIModel("m", api_key="sk-x", base_url=chat.url, provider="lab")
+        check(await made_of(model), quirk.means)
+
+
+# -- of Anthropic
+
+
+def events(*written: Json) -> bytes:
+    return b"".join(
+        f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in written
+    )
+
+
+def start(id: str) -> Json:
+    usage = {"input_tokens": 7, "output_tokens": 1}
+    message = {"id": id, "type": "message", "role": "assistant", "content": [], "model": "m"}
+    return {"type": "message_start", "message": {**message, "stop_reason": None, "usage": usage}}
+
+
+def said(text: str) -> list[Json]:
+    begun = {"type": "content_block_start", "index": 0, "content_block": says("")}
+    piece = {"type": "text_delta", "text": text}
+    return [begun, {"type": "content_block_delta", "index": 0, "delta": piece}]
+
+
+END: list[Json] = [
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
+    {"type": "message_stop"},
+]
+MESSAGE = {**start("m")["message"], "content": [says("Hi.")], "stop_reason": "end_turn"}
+
+MESSAGES = [
+    Quirk("the-same-start-twice", events(start("m"), start("m"), *said("Hi."), *END), HI),
+    Quirk(
+        "another-reply-starts-in-the-middle",
+        events(start("m"), *said("Ho"), start("n"), *said("Hi."), *END),
+        HI,
+    ),
+    Quirk(
+        "one-message-as-json",
+        json.dumps(MESSAGE).encode(),
+        HI,
+        headers={"Content-Type": "application/json"},
+    ),
+    Quirk(
+        "a-web-page",
+        PORTAL,
+        Fault(kind="not_a_model_service", words="a web page came"),
+        headers={"Content-Type": "text/html"},
+    ),
+]
+
+
+@pytest.mark.parametrize("quirk", MESSAGES, ids=lambda quirk: quirk.id)
+async def test_a_message_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None:
+    reply = Scripted(body=quirk.body, headers=quirk.headers)
+    async with FakeAnthropic([reply]) as api:
+        model = AnthropicModel("m", api_key=API_KEY, base_url=api.url)
+        check(await made_of(model), quirk.means)
+
+
+def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless() -> None:
+    window = Window(1_000)
+    asked = request({"role": "user", "content": [says("word " * 2_000)]})
+    window.learn(asked, Usage(input_tokens=1))
+    assert window.is_full(asked)
+
+
+def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
+    assert len(STREAMS) + len(MESSAGES) + 1 == 74

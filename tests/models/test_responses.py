@@ -1,0 +1,159 @@
+"""The Responses API, as OpenAI and servers that speak it in part write it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.agent.reply import Reply
+from jupyter_agent.errors import ModelError
+from jupyter_agent.models.registry import Models
+from jupyter_agent.models.responses import ResponsesModel
+from jupyter_agent.testing import Scripted, calls, says, thinks
+from jupyter_agent.testing.responses import Responses
+from jupyter_agent.testing.responses import serving as strictly
+from jupyter_agent.testing.script import FakeReply
+
+from ..agent.conftest import Bench, bench
+from .conftest import Chat, read, serving
+
+__all__ = ["bench"]
+
+Json = dict[str, Any]
+
+
+def sse(*events: Json) -> bytes:
+    return b"".join(
+        f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in events
+    )
+
+
+def done(**response: Any) -> Json:
+    return {"type": "response.completed", "response": {"status": "completed", **response}}
+
+
+async def made_of(body: bytes) -> Reply:
+    async with serving(Chat(body)) as chat:
+        model = ResponsesModel("o9", api_key="sk-x", base_url=chat.url, provider="lab")
+        try:
+            return await read(model)
+        finally:
+            await model.close()
+
+
+@pytest.mark.parametrize("without", [(), ("include",), ("max_output_tokens", "tool_choice")])
+async def test_reasoning_goes_back_by_its_item_from_step_to_step(
+    bench: Bench, without: tuple[str, ...], tmp_path: Path
+) -> None:
+    gate = asyncio.Event()
+    replies: list[FakeReply] = [
+        [thinks("First."), calls("look", cell_id="a")],
+        [thinks("Then both."), calls("look", cell_id="a"), calls("look", cell_id="b")],
+        [thinks("So."), says("Done.")],
+        Scripted(blocks=[thinks("Long."), says("Half a word.")], stop_after=3, gate=gate),
+        [calls("look", cell_id="b")],
+        [says("Again.")],
+    ]
+    async with strictly(Responses(replies, without=without)) as api:
+        lab = {"kind": "openai-responses", "base_url": api.url, "needs_key": False}
+        models = Models(
+            default=None, key_file=tmp_path / "keys", providers={"lab": lab}, environment={}
+        )
+        model = models.get("lab:o9")
+        assert (await bench.run(model)).state == "done"
+        api.asked.clear()
+        running = asyncio.create_task(bench.run(model, "Go on."))
+        await api.asked.wait()
+        running.cancel()
+        assert (await running).state == "stopped"
+        gate.set()
+        ending = await bench.run(model, "And now?")
+        await models.close()
+    assert ending.state == "done", api.refusals
+    assert bench.desk.log == ["look a", "look a", "look b", "look b"]
+    assert len(api.refusals) == len(without), "each is learned once"
+    third = [item["type"] for item in api.requests[2]["input"]]
+    assert third == [
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "reasoning",
+        "function_call",
+        "function_call",
+        "function_call_output",
+        "function_call_output",
+    ]
+    assert api.requests[2]["input"][1]["id"] == "rs_6"
+
+
+async def test_what_a_change_of_model_brings_is_taken(bench: Bench) -> None:
+    bench.history = [
+        {"role": "user", "content": [says("Before.")]},
+        {
+            "role": "assistant",
+            "model": "anthropic:claude",
+            "content": [thinks("Hm."), says("It is 1.")],
+        },
+    ]
+    async with strictly(Responses([[says("Yes.")]])) as api:
+        model = ResponsesModel("o9", api_key="sk-x", base_url=api.url, provider="lab")
+        assert (await bench.run(model)).state == "done"
+        await model.close()
+    assert "Hm." not in json.dumps(api.requests)
+
+
+async def test_an_answer_in_one_piece_is_read() -> None:
+    message = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"n": 1}'}
+    usage = {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}}
+    whole = {"object": "response", "status": "completed", "output": [message, call], "usage": usage}
+    for body in (
+        json.dumps(whole).encode(),
+        sse(
+            {"type": "response.output_item.done", "output_index": 0, "item": message},
+            {"type": "response.output_item.done", "output_index": 1, "item": call},
+            done(usage=usage),
+        ),
+    ):
+        reply = await made_of(body)
+        assert reply.complete
+        assert reply.text == [says("Hi.")]
+        assert [(made.name, dict(made.input)) for made in reply.calls] == [("look", {"n": 1})]
+        assert reply.stop_reason == "tool_use"
+        assert (reply.usage.input_tokens, reply.usage.cache_read_tokens) == (5, 4)
+
+
+@pytest.mark.parametrize(("why", "reason"), [("max_output_tokens", "max_tokens"),
+                                             ("content_filter", "refusal")])  # fmt: skip
+async def test_what_is_incomplete_says_why(why: str, reason: str) -> None:
+    response = {"status": "incomplete", "incomplete_details": {"reason": why}}
+    reply = await made_of(sse({"type": "response.incomplete", "response": response}))
+    assert (reply.complete, reply.stop_reason) == (True, reason)
+
+
+async def test_a_stream_that_was_cut_is_not_complete() -> None:
+    item = {"type": "message", "content": []}
+    begun = {"type": "response.output_item.added", "output_index": 0, "item": item}
+    assert not (await made_of(sse(begun))).complete
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        ({"type": "error", "error": {"code": "insufficient_quota", "message": "-"}}, "billing"),
+        ({"type": "error", "code": "server_error", "message": "Died."}, "service"),
+        (
+            {"type": "response.failed", "response": {"error": {"message": "Died."}}},
+            "service",
+        ),
+    ],
+)
+async def test_a_failure_within_the_stream_is_told(event: Json, kind: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        await made_of(sse(event))
+    assert caught.value.kind == kind

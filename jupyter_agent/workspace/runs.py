@@ -21,7 +21,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
-from jupyter_agent.workspace.run_outputs import IntoCell
+from jupyter_agent.workspace.run_outputs import IntoCell, IntoNothing
 from jupyter_agent.workspace.saves import Saves
 
 RunStatus: TypeAlias = Literal[
@@ -40,13 +40,13 @@ _KEPT = 100
 
 
 class Run:
-    """One run of one cell. It continues when nobody waits for it."""
+    """One run of one cell, or of code that is in none. It continues when nobody waits for it."""
 
     def __init__(
         self,
         notebook: Notebook,
         kernel: Kernel,
-        cell: Cell,
+        cell: Cell | str,
         *,
         owner: str,
         turn_id: str | None,
@@ -59,8 +59,9 @@ class Run:
         self.id = secrets.token_hex(16)
         self.notebook = notebook
         self.kernel = kernel
-        self.cell_id = cell.id
-        self.code = cell.source
+        self.cell_id = None if isinstance(cell, str) else cell.id
+        """None for code that is in no cell."""
+        self.code = cell if isinstance(cell, str) else cell.source
         self.owner = owner
         self.turn_id = turn_id
         self.ended: datetime | None = None
@@ -75,8 +76,13 @@ class Run:
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
         self._over = asyncio.Event()
-        self._cell = IntoCell(notebook, cell.id, limit=limit, save=self._save)
-        self._execution = kernel.execute(cell.source, self._cell, timeout=timeout)
+        self._cell: IntoCell | IntoNothing = IntoNothing(limit=limit)
+        if self.cell_id is not None:
+            self._cell = IntoCell(notebook, self.cell_id, limit=limit, save=self._save)
+        in_cell = self.cell_id is not None  # other code does not count: cells keep their numbers
+        self._execution = kernel.execute(
+            self.code, self._cell, store_history=in_cell, timeout=timeout
+        )
         self._task = asyncio.create_task(self._drive())
 
     @property
@@ -105,8 +111,8 @@ class Run:
 
     @property
     def execution_count(self) -> int | None:
-        """The number at the cell; None until the end."""
-        return self._reply.execution_count if self._reply else None
+        """The number at the cell; None until the end, and for code that is in no cell."""
+        return self._reply.execution_count if self._reply and self.cell_id is not None else None
 
     @property
     def seconds(self) -> float:
@@ -214,7 +220,8 @@ class Run:
             return {}
         runs = [run for run in ahead if run.status == "running"]
         if runs:
-            blocked_by, cells, busy = runs[0].id, [runs[0].cell_id], runs[0].seconds
+            blocked_by, busy = runs[0].id, runs[0].seconds
+            cells = [runs[0].cell_id] if runs[0].cell_id is not None else []
         else:
             ours = {run.cell_id for run in ahead}
             cells = [cell.id for cell in self.notebook.cells() if cell.running]
@@ -250,8 +257,9 @@ class Run:
             "execution_count": self.execution_count,
             "outputs": self.outputs(),
             "seconds": round(self.seconds, 3),
-            "saved": "pending" if self.pending else self.saved.saved,
         }
+        if self.cell_id is not None:
+            value["saved"] = "pending" if self.pending else self.saved.saved
         if self.note:
             value["note"] = self.note
         return {**value, **self.blocked()}
@@ -283,7 +291,7 @@ class Run:
             died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
             self._cell.display({"output_type": "error", **died})
         after = self._cell.finish(reply.execution_count)
-        if self._cell.before is not None and after is not None:
+        if self.cell_id is not None and self._cell.before is not None and after is not None:
             self.change = Change(
                 notebook=self.notebook_path,
                 cell_id=self.cell_id,
@@ -295,7 +303,7 @@ class Run:
     async def _attend(self) -> None:
         """What continues beside the run: trust once the old outputs are gone, and saving."""
         await _first(self._cell.began, self._over)
-        if self._trust and self.started is not None:
+        if self._trust and self.started is not None and self.cell_id is not None:
             with suppress(ToolError):  # outputs are then shown without their scripts, no more
                 await self.notebook.trust(self.cell_id)
         while not self._over.is_set():
@@ -360,7 +368,36 @@ class Runs:
                 raise Busy(message, run_id=run.id)
         if cell.running and kernel.state == "busy":
             raise Busy(f"Cell `{cell.id}` runs already; the person started it. Try again later.")
-        ahead = [run for run in active if run.kernel is kernel]
+        return self._start(
+            notebook, kernel, cell, owner=owner, turn_id=turn_id, timeout=timeout, trust=trust
+        )
+
+    def start_code(
+        self,
+        notebook: Notebook,
+        kernel: Kernel,
+        code: str,
+        *,
+        owner: str,
+        turn_id: str | None = None,
+    ) -> Run:
+        """Queue code that is in no cell; nothing of it is in the notebook afterwards."""
+        return self._start(
+            notebook, kernel, code, owner=owner, turn_id=turn_id, timeout=None, trust=False
+        )
+
+    def _start(
+        self,
+        notebook: Notebook,
+        kernel: Kernel,
+        cell: Cell | str,
+        *,
+        owner: str,
+        turn_id: str | None,
+        timeout: float | None,
+        trust: bool,
+    ) -> Run:
+        active = [run for run in self._runs.values() if run.ended is None]
         run = Run(
             notebook,
             kernel,
@@ -369,7 +406,7 @@ class Runs:
             turn_id=turn_id,
             timeout=timeout,
             trust=trust,
-            ahead=ahead,
+            ahead=[run for run in active if run.kernel is kernel],
             limit=self.output_limit,
             saves=self._saves.setdefault(notebook, Saves(notebook)),
         )

@@ -98,7 +98,25 @@ class JupyterAgent(ExtensionApp):
     max_tokens = Int(16_000, min=1, config=True, help="Tokens of one reply of the model.")
     most_tokens = Int(64_000, min=1, config=True, help="The most `max_tokens` of a request.")
     token_budget = Int(
-        300_000, min=1, config=True, help="Tokens of a turn, cached ones too; then it must answer."
+        300_000,
+        min=1,
+        config=True,
+        help="Tokens of a turn by their price (read from a cache 0.1, written to it 1.25); then it "
+        "must answer.",
+    )
+    token_cap = Int(
+        3_000_000,
+        min=1,
+        config=True,
+        help="Tokens of a turn, each counted as one whatever it costs; then it must answer.",
+    )
+    read_retries = Dict(
+        value_trait=Int(min=0),
+        key_trait=Unicode(),
+        default_value={"*": 2},
+        config=True,
+        help="How often a call that only reads is tried again where the tab or the kernel is busy, "
+        "by name of the tool, `*` for all others: after 0.5, 1, 2, ... seconds.",
     )
     most_token_budget = Int(
         3_000_000, min=1, config=True, help="The most `token_budget` a request may ask for."
@@ -229,7 +247,9 @@ class JupyterAgent(ExtensionApp):
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
-        self.dispatcher = Dispatcher(self.toolbox, record=_audit_into(stores.audit))
+        self.dispatcher = Dispatcher(
+            self.toolbox, record=_audit_into(stores.audit), retries=self.read_retries
+        )
         self.runner = TurnRunner(
             stores,
             self.models,
@@ -302,6 +322,7 @@ class JupyterAgent(ExtensionApp):
             max_steps=self.max_steps,
             max_tokens=self.max_tokens,
             token_budget=self.token_budget,
+            token_cap=self.token_cap,
             cost_budget=self.cost_budget,
             approval_seconds=self.approval_seconds,
         )

@@ -22,7 +22,10 @@ class Limits:
     max_tokens: int = 16_000
     """Tokens of one reply."""
     token_budget: int = 300_000
-    """Tokens of all steps together, cached ones too; once spent, the next step must answer."""
+    """Tokens of all steps together, weighed by what they cost (`weighed`); once spent, the next
+    step must answer."""
+    token_cap: int = 3_000_000
+    """The same, each token counted as one."""
     cost_budget: float | None = None
     """What all steps together may cost, where the price is known; then the next must answer."""
     attempts: int = 3
@@ -42,6 +45,21 @@ class Limits:
     """Tool calls of one reply; more ends the turn."""
     result_chars: int = 30_000
     """Characters of one tool result; more is cut in the middle."""
+
+
+_CACHE_READ, _CACHE_WRITE = 0.1, 1.25
+"""What cached tokens cost of what others do, as the services' price lists have it:
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing."""
+
+
+def weighed(usage: Usage) -> float:
+    """Tokens by what they cost: one read from the cache is a tenth of another."""
+    return (
+        usage.input_tokens
+        + usage.output_tokens
+        + _CACHE_READ * usage.cache_read_tokens
+        + _CACHE_WRITE * usage.cache_write_tokens
+    )
 
 
 class Meter:
@@ -80,13 +98,28 @@ class Meter:
         if self.limit is not None:
             return None
         cost, cost_budget = self.usage.cost, self._limits.cost_budget
-        if self.usage.total >= self._limits.token_budget:
+        if weighed(self.usage) >= self._limits.token_budget:
+            self.limit = "tokens"
+        elif self.usage.total >= self._limits.token_cap:
             self.limit = "tokens"
         elif cost is not None and cost_budget is not None and cost >= cost_budget:
             self.limit = "cost"
         elif self.steps >= self._limits.max_steps:
             self.limit = "steps"
         return self.limit
+
+    @property
+    def spent(self) -> str:
+        """What was used so far, as the end of a sentence."""
+        usage, limits = self.usage, self._limits
+        counted = f"{weighed(usage):,.0f} of {limits.token_budget:,} tokens"
+        if weighed(usage) < limits.token_budget <= limits.token_cap <= usage.total:
+            counted = f"{usage.total:,} of at most {limits.token_cap:,} tokens"
+        elif usage.cache_read_tokens or usage.cache_write_tokens:
+            counted += f", weighed by their price; {usage.total:,} with cached ones in full"
+        cost = "" if usage.cost is None else f", at a cost of {usage.cost:.4g}"
+        steps = f"{self.steps} model call{'s' if self.steps > 1 else ''}"
+        return f"{steps}, {counted}{cost}"
 
     def spend(self, usage: Usage) -> None:
         """Count the tokens of one reply, and what they cost."""

@@ -29,7 +29,8 @@ class ReadTool(Tool):
 class GetNotebookState(ReadTool):
     """The notebook as it is now, unsaved typing included: a line per cell and, as many as fit, full
     cells near the focus with outputs. Seldom needed: each question comes with the notebook or its
-    outline, and changes by others are told with results. Use it for another notebook, or when lost; for a few cells use read_cells."""
+    outline, and changes by others are told with results. Use it for another notebook, or when lost;
+    for a few cells use read_cells."""
 
     name: ClassVar[str] = "get_notebook_state"
 
@@ -57,7 +58,11 @@ class GetNotebookState(ReadTool):
         kernel = await nb.kernel()
         state = f"{quoted(kernel.name)}, {kernel.state}" if kernel else "none running"
         head = f"{quoted(nb.path)}: {len(cells)} cells, kernel {state}"
-        facts: dict[str, Any] = {"notebook": nb.path, "cells": len(cells)}
+        facts: dict[str, Any] = {
+            "notebook": nb.path,
+            "cells": len(cells),
+            "lines_only": shown.lines_only,
+        }
         return Result(text=f"{head}\n\n{shown.text}", facts=facts)
 
 

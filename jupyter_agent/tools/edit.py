@@ -90,7 +90,7 @@ class CreateCells(EditTool):
     first error: a section in one call and one question to the person. Prefer it to create_cell and
     run_cell whenever new code is to run, even one cell. All are inserted or none; ids and outputs
     come back. A cell that failed is there: mend it with edit_cells. Example: {"cells": [{"type":
-    "markdown", "source": "## Sales"}, {"source": "df.head()"}], "run": true}."""
+    "markdown", "source": "## Units"}, {"source": "df.head()"}], "run": true}."""
 
     name: ClassVar[str] = "create_cells"
 

@@ -109,6 +109,10 @@ def moved_on(step: Step, made: int) -> Step:
     return list(json.loads(text))
 
 
+LOAD = (
+    "import csv\nrows = [{'region': r['region'], 'price': float(r['price']), "
+    "'units': int(r['units'])} for r in csv.DictReader(open('sales.csv'))]"
+)
 LOADED = "The table has 6 rows and 3 columns: region, price and units; no value is missing."
 PLOT = (
     "totals = [sum(r['units'] for r in rows if r['region'] == name) for name in ('N', 'S')]\n"
@@ -280,7 +284,7 @@ WAYS: dict[str, tuple[str, tuple[list[Step], list[Step]]]] = {
         then(
             only(*READ, answer=""),
             new(
-                "import csv\nrows = [{'region': r['region'], 'price': float(r['price']), 'units': int(r['units'])} for r in csv.DictReader(open('sales.csv'))]",
+                LOAD,
                 SUM,
                 PLOT,
                 answer="",
@@ -296,11 +300,7 @@ def write_notebooks(folder: Path) -> None:
     """The notebooks of the tasks, and their data."""
     lines = ["region,price,units", *(f"{'NS'[n % 2]},{n + 0.0},{n + 1}" for n in range(6))]
     (folder / "sales.csv").write_text("\n".join(lines))
-    load = (
-        "import csv\n"
-        "rows = [{'region': r['region'], 'price': float(r['price']), 'units': int(r['units'])}"
-        " for r in csv.DictReader(open('sales.csv'))]\nlen(rows)"
-    )
+    load = f"{LOAD}\nlen(rows)"
     intro = new_markdown_cell("# Sales\nUnits by region and month, from the till.", id="intro")
     books = {
         "empty": [],

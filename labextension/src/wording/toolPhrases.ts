@@ -163,7 +163,7 @@ function plainPhrase(tool: string, trans: TranslationBundle): Phrase {
 
 /** "Added 3 cells and ran them". */
 function severalCells({ cells = [], run }: IInput, trans: TranslationBundle): Phrase {
-  const count = cells.length;
+  const count = Array.isArray(cells) ? cells.length : 0;
   return run
     ? [
         trans._n('Add a cell and run it', 'Add %1 cells and run them', count),
@@ -183,7 +183,8 @@ function severalEdits(
   locate: Locate,
   trans: TranslationBundle
 ): Phrase {
-  const ids = new Set(edits.flatMap(({ cell_id }) => cell_id ?? []));
+  const given = Array.isArray(edits) ? edits : []; // a model may write anything
+  const ids = new Set(given.flatMap(edit => edit?.cell_id ?? []));
   const cells = listOf([...ids], locate, trans);
   return run
     ? [

@@ -106,8 +106,22 @@ class JupyterAgent(ExtensionApp):
         300_000,
         min=1,
         config=True,
-        help="Tokens of a turn, then it must answer. What is read from the cache counts a tenth, "
-        "what is written to it 1.25; five times as many unweighed end it too.",
+        help="Tokens of a turn by their price (read from a cache 0.1, written to it 1.25); then it "
+        "must answer.",
+    )
+    token_cap = Int(
+        3_000_000,
+        min=1,
+        config=True,
+        help="Tokens of a turn, each counted as one whatever it costs; then it must answer.",
+    )
+    read_retries = Dict(
+        value_trait=Int(min=0),
+        key_trait=Unicode(),
+        default_value={"*": 2},
+        config=True,
+        help="How often a call that only reads is tried again where the tab or the kernel is busy, "
+        "by name of the tool, `*` for all others: after 0.5, 1, 2, ... seconds.",
     )
     most_token_budget = Int(
         3_000_000, min=1, config=True, help="The most `token_budget` a request may ask for."
@@ -244,7 +258,9 @@ class JupyterAgent(ExtensionApp):
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
-        self.dispatcher = Dispatcher(self.toolbox, record=_audit_into(stores.audit))
+        self.dispatcher = Dispatcher(
+            self.toolbox, record=_audit_into(stores.audit), retries=self.read_retries
+        )
         self.runner = TurnRunner(
             stores,
             self.models,
@@ -329,6 +345,7 @@ class JupyterAgent(ExtensionApp):
             max_steps=self.max_steps,
             max_tokens=self.max_tokens,
             token_budget=self.token_budget,
+            token_cap=self.token_cap,
             cost_budget=self.cost_budget,
             approval_seconds=self.approval_seconds,
         )

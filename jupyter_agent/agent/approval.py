@@ -52,6 +52,11 @@ class Approval:
             described["cells"] = [
                 {"cell_id": cell_id, "code": code} for cell_id, code in self.question.codes.items()
             ]
+        if self.question.edits:
+            described["edits"] = [
+                {"cell_id": each.cell_id, "cell_type": each.cell_type, "diff": each.diff}
+                for each in self.question.edits
+            ]
         if self.question.diff is not None:
             described["diff"] = self.question.diff
         if self.question.cell_type is not None:

@@ -90,7 +90,7 @@ class _Pending:
 
     @property
     def runs(self) -> bool:
-        return self.prepared.tool.effect == "run"
+        return self.prepared.tool.effect == "run" or self.prepared.tool.executes
 
 
 class _Step:
@@ -280,7 +280,7 @@ class _Step:
             input=item.call.input,
             question=question,
             notebook=item.prepared.act.notebook,
-            kernel=question.kernel if item.prepared.tool.in_kernel else None,
+            kernel=question.kernel if item.prepared.tool.executes else None,
             rests_on=frozenset(asking.rests_on(question)),
             group=asking.add(item.call.id, item.prepared, question),
             binding=item.prepared.binding(question),

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -14,6 +23,7 @@ from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.document import remote
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import (
+    Busy,
     Conflict,
     NeedsApproval,
     NotConfirmed,
@@ -98,6 +108,9 @@ async def _unrecorded(audit: Audit) -> None:
     """For callers that keep no audit."""
 
 
+NO_RETRIES: Mapping[str, int] = {}
+_FIRST_PAUSE_S = 0.5
+"""Before a call is tried again; twice as long each further time."""
 NOBODY_TO_ASK = (
     "Only a person, or the administrator, lets an edit load from elsewhere: in mode `auto` with "
     "`c.JupyterAgent.allow_remote_content = True`."
@@ -116,13 +129,29 @@ class Dispatcher:
     Whatever it returns, raises, records or shows of a run is what a model may be told.
     """
 
-    def __init__(self, toolbox: Toolbox, *, record: Record = _unrecorded) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        *,
+        record: Record = _unrecorded,
+        retries: Mapping[str, int] = NO_RETRIES,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`retries`: how often calls that only read are tried again, by name of the tool, `*` for
+        all others.
+        """
         self._toolbox = toolbox
         self._record = record
+        self._retries = retries
+        self._sleep = sleep
 
     def recording(self, record: Record) -> Dispatcher:
         """The same door with another record, which runs to its end also if a call is cancelled."""
-        return Dispatcher(self._toolbox, record=record)
+        return Dispatcher(self._toolbox, record=record, retries=self._retries, sleep=self._sleep)
+
+    def unrecorded(self) -> Dispatcher:
+        """The same door for what the server itself looks at."""
+        return self.recording(_unrecorded)
 
     def specs(self) -> list[dict[str, Any]]:
         """What a model is offered."""
@@ -139,7 +168,8 @@ class Dispatcher:
         """One call where nobody can be asked. Raises ToolError, NeedsApproval among them."""
         prepared = await self.prepare(name, input, work, policy)
         if prepared.decision.verdict == "ask":
-            how = f'name it in `allow` (["{name}"]) or choose a freer `mode`.'
+            named = [names[0] for names in prepared.act.powers] or [name]
+            how = f"name it in `allow` ({json.dumps(named)}) or choose a freer `mode`."
             if prepared.act.loads:
                 how = f"leave that out. {NOBODY_TO_ASK}"
             why = f"{prepared.decision.reason} Nobody can be asked here: {how}"
@@ -162,7 +192,7 @@ class Dispatcher:
             act = await _act(tool, tool.action, work, policy)
         try:
             with _telling(work, input):
-                async with work.lease(tool.target, *tool.needs) as nb:
+                async with work.lease(tool.target, *tool.needed) as nb:
                     act = replace(act, action=await tool.acts(nb))
                     await work.refuse_outside(tool.paths.values())
                     decision = decide(act, policy)
@@ -184,7 +214,7 @@ class Dispatcher:
         """The call, decided again: an answer may have allowed more than what it was given for."""
         act = prepared.act
         with suppress(ToolError):  # the call fails for it, too
-            async with work.lease(prepared.tool.target, *prepared.tool.needs) as nb:
+            async with work.lease(prepared.tool.target, *prepared.tool.needed) as nb:
                 act = await _seen(act, prepared.tool, nb, policy)
         return replace(prepared, act=act, decision=decide(act, policy))
 
@@ -211,22 +241,22 @@ class Dispatcher:
         approved: Question | None = None,
     ) -> Result:
         """Act. Raises ToolError; Conflict where what a person saw and approved is no longer so."""
-        tool = prepared.tool
-        try:
-            async with self._leased(prepared, work) as nb:
-                await self._refuse_if_other(prepared, nb, policy)
-                if prepared.decision.verdict == "ask":
-                    await self._approve(prepared, nb, policy, approved)
-                await nb.refuse_hidden(tool.acts_on)
-                result = await tool.run(nb, progress and _masking(progress, work))
-                if tool.in_kernel and (kernel := await nb.kernel()) is not None:
-                    policy.started(prepared.act, kernel.life)
-        except ToolError as error:
-            await self._note_failure(prepared, work, error)
-            raise
-        except asyncio.CancelledError:
-            await self._note_surely(prepared.audit(work, "stopped", _STOPPED))
-            raise
+        made: list[Change] = []
+        attempt = 0
+        while True:
+            try:
+                if attempt:
+                    await self._sleep(_FIRST_PAUSE_S * 2 ** (attempt - 1))
+                result = await self._run(prepared, work, policy, progress, approved, made)
+                break
+            except ToolError as error:
+                if not self._may_pass(prepared, error, attempt):
+                    await self._note_failure(prepared, work, error, made)
+                    raise
+                attempt += 1
+            except asyncio.CancelledError:
+                await self._note_surely(prepared.audit(work, "stopped", _STOPPED, changes=made))
+                raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
         redactor = work.services.redactor
@@ -236,11 +266,42 @@ class Dispatcher:
         await self._note_surely(prepared.audit(work, "done", result=result))
         return result
 
+    async def _run(
+        self,
+        prepared: Prepared,
+        work: Workspace,
+        policy: Policy,
+        progress: Progress | None,
+        approved: Question | None,
+        made: list[Change],
+    ) -> Result:
+        """Acts once; `made` gets what was done to cells, also where that is not the end of it."""
+        tool = prepared.tool
+        async with self._leased(prepared, work) as nb:
+            try:
+                await self._refuse_if_other(prepared, nb, policy)
+                if prepared.decision.verdict == "ask":
+                    await self._approve(prepared, nb, policy, approved)
+                await nb.refuse_hidden(tool.acts_on)
+                result = await tool.run(nb, progress and _masking(progress, work))
+                if tool.executes and (kernel := await nb.kernel()) is not None:
+                    policy.started(prepared.act, kernel.life)
+                return result
+            finally:
+                made += nb.changes
+
+    def _may_pass(self, prepared: Prepared, error: ToolError, attempt: int) -> bool:
+        """Whether what failed is worth another try: nothing was done, and the tab or the kernel
+        may answer soon.
+        """
+        most = self._retries.get(prepared.tool.name, self._retries.get("*", 0))
+        return prepared.reads and isinstance(error, Busy) and attempt < most
+
     @asynccontextmanager
     async def _leased(self, prepared: Prepared, work: Workspace) -> AsyncIterator[Lease]:
         """The call's notebook; an error leaves of itself what a model may be told."""
         with _telling(work, prepared.input):
-            async with work.lease(prepared.tool.target, *prepared.tool.needs) as nb:
+            async with work.lease(prepared.tool.target, *prepared.tool.needed) as nb:
                 try:
                     yield nb
                 except ToolError as error:
@@ -288,9 +349,15 @@ class Dispatcher:
         question = await prepared.tool.question(nb)
         return replace(question, loads=await _loads(prepared.tool, nb))
 
-    async def _note_failure(self, prepared: Prepared, work: Workspace, error: ToolError) -> None:
+    async def _note_failure(
+        self,
+        prepared: Prepared,
+        work: Workspace,
+        error: ToolError,
+        made: Sequence[Change] = (),
+    ) -> None:
         outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
-        changes = error.changes if isinstance(error, NotConfirmed) else ()
+        changes = [*made, *(error.changes if isinstance(error, NotConfirmed) else ())]
         await surely(self._record(prepared.audit(work, outcome, error.message, changes=changes)))
 
     async def _note_surely(self, audit: Audit) -> None:
@@ -328,7 +395,7 @@ async def _act(tool: Tool, action: Action, work: Workspace, policy: Policy) -> A
     """What the call does now, as far as permission depends on it."""
     there = await work.identity(tool.target)
     if there is None:
-        return Act(tool=tool.name, action=action, notebook=None)
+        return Act(tool=tool.name, action=action, notebook=None, like=tool.like, powers=tool.powers)
     home = await work.identity(None)
     near = policy.touched if home is None else {home.name, *policy.touched}
     return Act(
@@ -338,23 +405,26 @@ async def _act(tool: Tool, action: Action, work: Workspace, policy: Policy) -> A
         path=there.path,
         folds_case=there.folds_case,
         elsewhere=there.name not in near,
+        writes=tool.effect == "edit",
+        like=tool.like,
+        powers=tool.powers,
     )
 
 
 async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
     """The act with what permission depends on in the notebook itself."""
     if tool.effect == "edit":
-        return replace(act, loads=await _loads(tool, nb))
-    if not policy.grants or tool.effect != "run":
+        act = replace(act, loads=await _loads(tool, nb))
+    if not policy.grants or not (tool.executes or tool.effect == "run"):
         return act  # nothing else depends on what runs, and where
-    kernel = await nb.kernel() if tool.in_kernel else None
+    kernel = await nb.kernel() if tool.executes else None
     try:
         codes = [cell.source for cell in await tool.runs(nb)]
     except ToolError:  # the call fails for it, too
         codes = []
     return replace(
         act,
-        kernel=None if not tool.in_kernel else kernel.life if kernel else "",
+        kernel=None if not tool.executes else kernel.life if kernel else "",
         leaves_language=any(map(leaves_language, codes)),
     )
 

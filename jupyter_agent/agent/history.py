@@ -3,8 +3,9 @@
 Messages are Anthropic's JSON. One of the assistant may carry one key more, `model`, which says who
 wrote it; one with `keeps` is a summary that stands for all messages before it but for so many of
 the last; one with `leads` holds what comes before the question of a turn, in the same message;
-one with `instructs` begins with the instructions of the project, and the key is their digest. Such
-keys are taken off before sending.
+one with `instructs` begins with the instructions of the project, and the key is their digest; one
+with `shows` has the notebook of that path; one with `plan` ends a summary with that plan. Such keys
+are taken off before sending.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from jupyter_agent.agent.reply import INVALID_INPUT
 from jupyter_agent.models.base import VIA, Block, Message
 from jupyter_agent.models.chat import EXTRA
 
+PLAN = "write_plan"
+"""The tool whose last input outlives a summary."""
+_PLAN_MARKS = {"done": "x", "doing": ">"}
 _IMAGES_SENT = 20
 """The API refuses images above 2,000 pixels in a request that has more of them than this."""
 _ELIDED_FROM = 500
@@ -44,13 +48,21 @@ class Transcript:
             message["model"] = model
         return self._add(message)
 
-    def situate(self, facts: str) -> tuple[Message, ...]:
-        """Tell what holds while the last question is answered.
+    def situate(self, facts: str, *, shows: str | None = None) -> tuple[Message, ...]:
+        """Tell what holds while the last question is answered; `shows` is the notebook that is in
+        it, as a whole or in outline.
 
         It stays in the history: in the system prompt it would make every turn pay for the whole
         conversation again, since what is cached is a prefix.
         """
-        return self._add({"role": "user", "content": [_text(facts)], "leads": True})
+        message: dict[str, Any] = {"role": "user", "content": [_text(facts)], "leads": True}
+        if shows is not None:
+            message["shows"] = shows
+        return self._add(message)
+
+    def shows(self, notebook: str) -> bool:
+        """Whether the notebook was put before a question that no summary has replaced."""
+        return any(message.get("shows") == notebook for message in self.messages)
 
     def instruct(self, text: str, digest: str) -> tuple[Message, ...]:
         """Put the instructions of the project before the last question; they outlive a summary."""
@@ -84,9 +96,13 @@ class Transcript:
     def replace_older(self, summary: str) -> tuple[Message, ...]:
         """From now on the summary stands for what is older; the store keeps all of it."""
         content = [_text(f"[Summary of the conversation so far]\n{summary}")]
+        if plan := self._plan():
+            content.append(_text(plan))
         if self._open > 1:  # within a turn: what is asked is not left to the summary
             content += [_text("[The question of this turn]"), *self._question()]
         message: dict[str, Any] = {"role": "user", "content": content, "keeps": self._open}
+        if plan:
+            message["plan"] = plan
         kept = self.messages[len(self.messages) - self._open :]
         instructing = next(self._instructing(), None)
         if instructing is not None and instructing not in kept:
@@ -112,6 +128,17 @@ class Transcript:
         changed = shorter != self.messages
         self.messages = shorter
         return changed
+
+    def _plan(self) -> str:
+        """The plan as it was last written down, for a summary that stands for where it was."""
+        for message in reversed(self.messages):
+            for block in reversed(message["content"]):
+                if block["type"] == "tool_use" and block["name"] == PLAN:
+                    if lines := list(_plan_lines(block["input"])):
+                        return "\n".join(["[Your plan]", *lines])
+            if "plan" in message:
+                return str(message["plan"])
+        return ""
 
     @property
     def _open(self) -> int:
@@ -139,11 +166,21 @@ class Transcript:
             question = self.messages[-1]
             content = [*message["content"], *question["content"]]
             merged = {**question, "content": content}
-            if "instructs" in message:
-                merged["instructs"] = message["instructs"]
+            for key in ("instructs", "shows"):
+                if key in message:
+                    merged[key] = message[key]
             self.messages[-1] = merged
         else:
             self.messages.append(message)
+
+
+def _plan_lines(input: Mapping[str, Any]) -> Iterator[str]:
+    """What was written down, as it stood; nothing of what was no plan."""
+    steps = input.get("steps")
+    for step in steps if isinstance(steps, list) else ():
+        if isinstance(step, Mapping):
+            mark = _PLAN_MARKS.get(str(step.get("state")), " ")
+            yield f"- [{mark}] {step.get('text', '')}"
 
 
 def _answers(message: Message) -> bool:

@@ -23,7 +23,9 @@ class Limits:
     """Tokens of one reply."""
     token_budget: int = 300_000
     """Tokens of all steps together, weighed as they are paid for (`Usage.weighed`); once spent, the
-    next step must answer. So it must where all tokens, unweighed, are five times as many."""
+    next step must answer."""
+    token_cap: int = 3_000_000
+    """The same, each token counted as one."""
     cost_budget: float | None = None
     """What all steps together may cost, where the price is known; then the next must answer."""
     attempts: int = 3
@@ -43,10 +45,6 @@ class Limits:
     """Tool calls of one reply; more ends the turn."""
     result_chars: int = 30_000
     """Characters of one tool result; more is cut in the middle."""
-
-
-_MOST_TIMES = 5
-"""How many times its budget a turn may process, however little of it is paid for."""
 
 
 class Meter:
@@ -85,14 +83,28 @@ class Meter:
         if self.limit is not None:
             return None
         cost, cost_budget = self.usage.cost, self._limits.cost_budget
-        budget = self._limits.token_budget
-        if self.usage.weighed >= budget or self.usage.total >= _MOST_TIMES * budget:
+        if self.usage.weighed >= self._limits.token_budget:
+            self.limit = "tokens"
+        elif self.usage.total >= self._limits.token_cap:
             self.limit = "tokens"
         elif cost is not None and cost_budget is not None and cost >= cost_budget:
             self.limit = "cost"
         elif self.steps >= self._limits.max_steps:
             self.limit = "steps"
         return self.limit
+
+    @property
+    def spent(self) -> str:
+        """What was used so far, as the end of a sentence."""
+        usage, limits = self.usage, self._limits
+        counted = f"{usage.weighed:,.0f} of {limits.token_budget:,} tokens"
+        if usage.weighed < limits.token_budget <= limits.token_cap <= usage.total:
+            counted = f"{usage.total:,} of at most {limits.token_cap:,} tokens"
+        elif usage.cache_read_tokens or usage.cache_write_tokens:
+            counted += f", weighed by their price; {usage.total:,} with cached ones in full"
+        cost = "" if usage.cost is None else f", at a cost of {usage.cost:.4g}"
+        steps = f"{self.steps} model call{'s' if self.steps > 1 else ''}"
+        return f"{steps}, {counted}{cost}"
 
     def spend(self, usage: Usage) -> None:
         """Count the tokens of one reply, and what they cost."""

@@ -32,9 +32,9 @@ __all__ = ["Ending", "Moment", "Turn", "run_turn"]
 log = logging.getLogger(__name__)
 
 _LIMIT_NOTICES = {
-    "steps": ("step-limit", "The step limit of this turn is reached; this is the last answer."),
-    "tokens": ("budget", "The token budget of this turn is used up; this is the last answer."),
-    "cost": ("budget", "The budget of this turn is spent; this is the last answer."),
+    "steps": ("step-limit", "The step limit of this turn is reached"),
+    "tokens": ("budget", "The token budget of this turn is used up"),
+    "cost": ("budget", "The budget of this turn is spent"),
 }
 
 _PAUSES = 5
@@ -130,7 +130,8 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
     attempt = 1
     while True:
         if limit := meter.reach():
-            kind, text = _LIMIT_NOTICES[limit]
+            kind, reached = _LIMIT_NOTICES[limit]
+            text = f"{reached} ({meter.spent}); this is the last answer."
             outbox.hold(Moment(events=(Notice(kind=kind, text=text),)))
         request = await _roomy_request(turn, outbox, meter)
         await outbox.flush()

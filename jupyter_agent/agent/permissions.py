@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Literal, TypeAlias, get_args
 from unicodedata import normalize
 
@@ -62,12 +63,24 @@ class Act:
     None for what runs nothing there."""
     leaves_language: bool = False
     """Whether the code that would run has `!` or `%`, which reach beyond the kernel's language."""
+    writes: bool = False
+    """Whether it changes cells, whatever else it does."""
+    like: frozenset[str] = frozenset()
+    """Other tools that do the same: what forbids them, or asks before them, holds for it, too."""
+    powers: tuple[tuple[str, ...], ...] = ()
+    """Where it does the work of several tools: the names of each, of which one must be allowed."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """By which tools' rules it is forbidden, or asked about."""
+        return frozenset({self.tool, *self.like, *chain.from_iterable(self.powers)})
 
     @property
     def instructs(self) -> bool:
         """Whether it writes what later turns follow (Jupytext makes a notebook of any Markdown)."""
         name = posixpath.basename(self.notebook or "").lower()
-        return self.action in ("edit", "delete") and name in _INSTRUCTING
+        writes = self.writes or self.action in ("edit", "delete")
+        return writes and name in _INSTRUCTING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +95,13 @@ class Rule:
     tool: str = "*"
     notebook: str = "*"
 
-    def matches(self, act: Act) -> bool:
-        if not fnmatchcase(act.tool, self.tool):
+    def matches(self, act: Act, names: Collection[str] | None = None) -> bool:
+        """Whether it is about the call: by the name of its tool, or one of `names` instead."""
+        tools = act.names if names is None else names
+        if not any(fnmatchcase(tool, self.tool) for tool in tools):
             return False
-        names = {act.notebook, act.notebook if self.verdict == "allow" else act.path}
-        return any(self._covers(name or "", act.folds_case) for name in names)
+        places = {act.notebook, act.notebook if self.verdict == "allow" else act.path}
+        return any(self._covers(place or "", act.folds_case) for place in places)
 
     def _covers(self, name: str, folds_case: bool) -> bool:
         pattern = normalize("NFC", self.notebook).removeprefix("./").removeprefix("/")
@@ -183,7 +198,7 @@ def decide(act: Act, policy: Policy) -> Decision:
             reason=f"The administrator limits this server to mode `{policy.max_mode}`, "
             f"which forbids `{act.tool}`.",
         )
-    named = {rule.verdict for rule in policy.rules if rule.matches(act)}
+    named = {rule.verdict for rule in policy.rules if rule.matches(act)} - {"allow"}
     if "deny" in named:
         return Decision(verdict="deny", reason=f"A rule forbids `{act.tool}` here.")
     if "ask" in named:
@@ -196,7 +211,7 @@ def decide(act: Act, policy: Policy) -> Decision:
     if act.loads and _by_mode(act, mode) != "deny":
         if mode != "auto" or not policy.allow_remote_content:
             return Decision(verdict="ask", reason=_loading(act.loads))
-    if "allow" in named or act.tool in policy.allow:
+    if all(_allowed(names, act, policy) for names in act.powers or ({act.tool},)):
         return Decision(verdict="run", reason=f"`{act.tool}` was allowed beforehand.")
     verdict = _by_mode(act, mode)
     if verdict == "ask" and any(grant.covers(act) for grant in policy.grants):
@@ -204,6 +219,13 @@ def decide(act: Act, policy: Policy) -> Decision:
     if verdict == "ask" and mode == "auto" and act.action in policy.granted:
         return Decision(verdict="run", reason=f"`{act.action}` was approved in this turn.")
     return Decision(verdict=verdict, reason=_REASONS[verdict].format(mode=mode, tool=act.tool))
+
+
+def _allowed(names: Collection[str], act: Act, policy: Policy) -> bool:
+    """Whether one of these tools was allowed beforehand where the call is made."""
+    if not policy.allow.isdisjoint(names):
+        return True
+    return any(rule.verdict == "allow" and rule.matches(act, names) for rule in policy.rules)
 
 
 def _loading(addresses: Sequence[str]) -> str:

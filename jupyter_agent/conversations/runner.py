@@ -28,7 +28,7 @@ from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
 from jupyter_agent.conversations.liveness import Interrupted, Presence, started
 from jupyter_agent.conversations.recorded_model import RecordedModel, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
-from jupyter_agent.conversations.situation import situation
+from jupyter_agent.conversations.situation import Look, situation
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, StoreUnavailable
@@ -306,8 +306,18 @@ class TurnRunner:
         policy.grants = list(opening.grants)
         live.under(policy)
         transcript = Transcript(opening.history)
-        facts = await situation(work, request, record.request["share"], opening.verdicts)
-        leading = [*transcript.situate(facts), *_instruct(transcript, begun)]
+        now = await situation(
+            work,
+            request,
+            record.request["share"],
+            opening.verdicts,
+            look=Look(self._dispatcher, work, policy),
+            shown_before=transcript.shows,
+        )
+        leading = [
+            *transcript.situate(now.text, shows=now.shows),
+            *_instruct(transcript, begun),
+        ]
         said = await notices(self.stores.requests, opening, model, begun.project.notice())
         await live.append(Moment(events=tuple(said), messages=tuple(leading)))
         await self._models.look_up(model.id)

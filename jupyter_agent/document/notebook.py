@@ -30,8 +30,30 @@ from jupyter_agent.tasks import surely
 _NEIGHBOURS = 5
 """Of a cell on each side that the journal knows: people may delete some before an undo."""
 
+Operation = Callable[[SharedCells], Coroutine[Any, Any, EditOutcome]]
+"""One edit of one cell within a transaction."""
+
 ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
 """Where the document of a path is now, given where it was last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewCell:
+    """A cell that is to be inserted."""
+
+    source: str
+    type: CellType = "code"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewrite:
+    """The text that an edit gives a cell, and the text that it was made for."""
+
+    cell_id: str
+    source: str
+    base: str
+    expect: str | None = None
+    """The version that the cell must have; None for any that the edit merges with."""
 
 
 @dataclass(frozen=True)
@@ -166,18 +188,64 @@ class Notebook:
         index: int | None = None,
     ) -> Edit:
         """Insert a cell after or before another or at an index; at the end if none is given."""
+        (edit,) = await self.insert_all(
+            [NewCell(source=source, type=type)], after=after, before=before, index=index
+        )
+        return edit
 
-        async def operation(cells: SharedCells) -> EditOutcome:
-            edits.refuse_half_characters(source)
-            at = edits.place(cells, after=after, before=before, index=index)
-            cell_id = new_id()
-            state = CellState(
-                type=type, source=source, metadata={}, index=at, outputs=(), execution_count=None
-            )
-            cells.insert(at, cell_id, state)
-            return EditOutcome(cell_id, "insert")
+    async def insert_all(
+        self,
+        new: Sequence[NewCell],
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+    ) -> list[Edit]:
+        """Insert cells one below the other, the first of them as `insert` does; all or none."""
+        first = 0
 
-        return await self._edit(operation)
+        def insertion(nth: int, cell: NewCell) -> Operation:
+            async def operation(cells: SharedCells) -> EditOutcome:
+                nonlocal first
+                edits.refuse_half_characters(cell.source)
+                if nth == 0:
+                    first = edits.place(cells, after=after, before=before, index=index)
+                cell_id = new_id()
+                state = CellState(
+                    type=cell.type,
+                    source=cell.source,
+                    metadata={},
+                    index=first + nth,
+                    outputs=(),
+                    execution_count=None,
+                )
+                cells.insert(first + nth, cell_id, state)
+                return EditOutcome(cell_id, "insert")
+
+            return operation
+
+        return await self._edit_all([insertion(nth, cell) for nth, cell in enumerate(new)])
+
+    async def rewrite_all(self, rewrites: Sequence[Rewrite]) -> list[Edit]:
+        """Give several cells other texts, each merged with what was typed since its base; all or
+        none. Raises what `update` raises; nothing is changed then.
+        """
+
+        def rewriting(wanted: Rewrite) -> Operation:
+            async def operation(cells: SharedCells) -> EditOutcome:
+                cell = edits.expected(cells, wanted.cell_id, wanted.expect)
+                text = edits.proposed(
+                    cell, source=wanted.source, base=wanted.base, old_string=None, new_string=None
+                )
+                edits.refuse_half_characters(text)
+                if text != cell.source:
+                    edits.refuse_locked(cell)
+                    cells.write_source(cell.id, text)
+                return EditOutcome(cell.id, "update", before=cell, source=text)
+
+            return operation
+
+        return await self._edit_all([rewriting(wanted) for wanted in rewrites])
 
     async def update(
         self,
@@ -345,28 +413,42 @@ class Notebook:
             await carrier.cells.catch_up()
             yield carrier
 
-    async def _edit(
-        self,
-        operation: Callable[[SharedCells], Coroutine[Any, Any, EditOutcome]],
-        *,
-        removes: bool = False,
-    ) -> Edit:
+    async def _edit(self, operation: Operation, *, removes: bool = False) -> Edit:
+        (edit,) = await self._edit_all([operation], removes=removes)
+        return edit
+
+    async def _edit_all(
+        self, operations: Sequence[Operation], *, removes: bool = False
+    ) -> list[Edit]:
+        """Edits of different cells as one: all are confirmed, or none is made."""
         async with self._operation() as carrier:
-            outcome: EditOutcome | None = None
+            outcomes: list[EditOutcome] = []
+            made: list[list[Change]] = []
 
             async def change(cells: SharedCells) -> Sequence[Change]:
-                nonlocal outcome
-                path, order = carrier.path, list(cells.ids())
-                outcome = await operation(cells)
-                return [
-                    _with_neighbours(each, order) if _needs_neighbours(each, cells) else each
-                    for each in outcome.changes(path, cells)
-                ]
+                for operation in operations:
+                    order = list(cells.ids())
+                    outcomes.append(await operation(cells))
+                    made.append(
+                        [
+                            _with_neighbours(each, order)
+                            if _needs_neighbours(each, cells)
+                            else each
+                            for each in outcomes[-1].changes(carrier.path, cells)
+                        ]
+                    )
+                return [each for changes in made for each in changes]
 
-            changes, saved = await self._carry_out(carrier, change, removes=removes)
-            assert outcome is not None
-            cell = None if outcome.kind == "delete" else carrier.cells.get(outcome.cell_id)
-            return Edit(cell, list(changes), saved, outcome.merged)
+            _, saved = await self._carry_out(carrier, change, removes=removes)
+            return [
+                Edit(
+                    None if outcome.kind == "delete" else carrier.cells.get(outcome.cell_id),
+                    changes,
+                    saved,
+                    outcome.merged,
+                )
+                for outcome, changes in zip(outcomes, made, strict=True)
+            ]
 
     async def _carry_out(
         self,

@@ -133,7 +133,8 @@ class AnthropicModel(Endpoint):
             "messages": _with_cache_marks([*map(_own, request.messages)]),
         }
         if request.tools:
-            body["tools"] = list(request.tools)
+            *others, last = request.tools  # a mark of their own: they stay when the system changes
+            body["tools"] = [*others, {**last, **_CACHED}]
             body["tool_choice"] = {"type": request.tool_choice}
         return body
 

@@ -12,7 +12,7 @@ from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
-from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.tools.base import Toolbox, did_you_mean
 from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Services, Workspace
 
@@ -64,7 +64,8 @@ class ToolHandler(CallHandler):
     async def post(self, name: str, body: ToolBody) -> None:
         """Calls a tool; what would ask is refused, unless `allow` names it."""
         if name not in self.toolbox:
-            raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.")
+            near = did_you_mean(name, self.toolbox)
+            raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{near}")
         # Without a conversation, a user's calls by this entry share what was read.
         conversation = body.conversation_id or "tools"
         work = Workspace(

@@ -34,6 +34,10 @@ class Fence:
         """Data between `<mark>` and `</mark>`, on lines of their own."""
         return f"<{self.mark}>\n{self.inside(data)}\n</{self.mark}>" if self.mark else data
 
+    def enclosed(self, text: str) -> str:
+        """A text with lines of ours in it, which were marked when it was made, between marks."""
+        return f"<{self.mark}>\n{text}\n</{self.mark}>" if self.mark else text
+
     def inside(self, data: str) -> str:
         """Data as it stands where marked lines are around it: without the mark itself, should the
         model have written it there.

@@ -64,6 +64,8 @@ class Rendered:
 
     text: str
     full: frozenset[str]
+    lines_only: int = 0
+    """How many cells have no more than their line, though more could be shown."""
 
 
 def hidden(cell: Cell) -> bool:
@@ -120,6 +122,7 @@ def render(
             if left < 0:
                 far.add(cell.id)
     full: set[str] = set()
+    shortened = {cell.id for cell in cells if not hidden(cell)}
     left = budget - sum(len(line) + 1 for line in sections.collapsed(shown, far))
     for cell in () if outline else outward:
         if left < _LEAST:
@@ -130,10 +133,11 @@ def render(
             continue
         left -= cost
         shown[cell.id] = text
+        shortened.discard(cell.id)
         if is_whole:
             full.add(cell.id)
     lines = [*sections.collapsed(shown, far), *([_FAR] if far else [])]
-    return Rendered(text="\n".join(lines), full=frozenset(full))
+    return Rendered(text="\n".join(lines), full=frozenset(full), lines_only=len(shortened))
 
 
 def render_cells(

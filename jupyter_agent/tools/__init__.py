@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jupyter_agent.tools.base import Tool
-from jupyter_agent.tools.edit import CreateCell, CreateNotebook, DeleteCell, MoveCell, UpdateCell
+from jupyter_agent.tools.edit import (
+    CreateCell,
+    CreateCells,
+    CreateNotebook,
+    DeleteCell,
+    EditCells,
+    MoveCell,
+    UpdateCell,
+)
 from jupyter_agent.tools.files import ListFiles, ReadFile
 from jupyter_agent.tools.inspect import InspectVariables
+from jupyter_agent.tools.plan import WritePlan
 from jupyter_agent.tools.read import GetNotebookState, ReadCells, SearchNotebook
-from jupyter_agent.tools.run import InterruptKernel, RestartKernel, RunCell, RunCells, WaitForRun
+from jupyter_agent.tools.run import (
+    InterruptKernel,
+    RestartKernel,
+    RunCell,
+    RunCells,
+    RunCode,
+    WaitForRun,
+)
 from jupyter_agent.tools.verify import VerifyNotebook
 
 ALL: Sequence[type[Tool]] = (
@@ -17,12 +33,15 @@ ALL: Sequence[type[Tool]] = (
     ReadCells,
     SearchNotebook,
     CreateCell,
+    CreateCells,
     UpdateCell,
+    EditCells,
     DeleteCell,
     MoveCell,
     CreateNotebook,
     RunCell,
     RunCells,
+    RunCode,
     WaitForRun,
     InterruptKernel,
     RestartKernel,
@@ -30,4 +49,5 @@ ALL: Sequence[type[Tool]] = (
     InspectVariables,
     ListFiles,
     ReadFile,
+    WritePlan,
 )

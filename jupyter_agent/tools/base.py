@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.errors import InvalidInput
@@ -49,6 +51,16 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CellDiff:
+    """One of several cells that a call would write."""
+
+    cell_id: str | None
+    """None for a new one."""
+    cell_type: CellType
+    diff: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """What a person has to see before they allow a call."""
 
@@ -72,7 +84,8 @@ class Question:
     """Of a cell that would be written, afterwards; of one that would be deleted, now."""
     loads: tuple[str, ...] = ()
     """Addresses of other servers that a page would ask as soon as it shows what this leaves."""
-
+    edits: Sequence[CellDiff] = ()
+    """Where several cells would be written: each by itself, in order; `diff` has them all."""
     clusters: tuple[str, ...] = ()
     """Systems such as Dask or Spark on which the code may start work."""
 
@@ -94,8 +107,28 @@ class Tool(BaseModel, ABC):
     needs: ClassVar[Sequence[Need]]
     in_kernel: ClassVar[bool] = False
     """Whether it runs code of the notebook in the notebook's own kernel."""
+    like: ClassVar[frozenset[str]] = frozenset()
+    """Tools that do the same: rules that forbid them, or ask before them, hold for it, too."""
 
     notebook: str | None = None
+    """Path of another one"""
+
+    @property
+    def executes(self) -> bool:
+        """Whether this call runs code in the notebook's own kernel."""
+        return self.in_kernel
+
+    @property
+    def needed(self) -> Sequence[Need]:
+        """What Jupyter's authorizer is asked for this call."""
+        return self.needs
+
+    @property
+    def powers(self) -> tuple[tuple[str, ...], ...]:
+        """Where this call does the work of several tools: the names of each, of which one has to be
+        allowed.
+        """
+        return ()
 
     @property
     def target(self) -> str | None:
@@ -144,7 +177,9 @@ class Tool(BaseModel, ABC):
     @classmethod
     def spec(cls) -> dict[str, Any]:
         """Name, description and input schema as the model API takes them."""
-        schema = _compact(cls.model_json_schema())
+        schema = cls.model_json_schema()
+        parts = schema.pop("$defs", {})
+        schema = _compact(schema, parts)
         schema.pop("description", None)
         return {
             "name": cls.name,
@@ -174,15 +209,22 @@ class Toolbox:
     def __contains__(self, name: str) -> bool:
         return name in self._tools
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
     def parse(self, name: str, input: Mapping[str, Any]) -> Tool:
         """The call, checked against the schema. Raises InvalidInput that names what is wrong."""
         tool = self._tools.get(name)
         if tool is None:
-            raise InvalidInput(f"Unknown tool `{name}`. Available: {', '.join(self._tools)}.")
+            raise InvalidInput(
+                f"Unknown tool `{name}`.{did_you_mean(name, self._tools)} "
+                f"Available: {', '.join(self._tools)}."
+            )
         try:
             return tool.model_validate(dict(input), strict=True)
         except ValidationError as error:
-            raise InvalidInput(f"Input of `{name}` does not fit: {_problems(error)}.") from None
+            problems = _problems(error, tool)
+            raise InvalidInput(f"Input of `{name}` does not fit: {problems}.") from None
 
 
 def told_stale(cell_ids: Sequence[str]) -> str:
@@ -194,27 +236,44 @@ def told_stale(cell_ids: Sequence[str]) -> str:
     return f"Now stale: {named}{more}."
 
 
-def _problems(error: ValidationError) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """` Did you mean ...?` for a name that is nearly one of the known ones, else nothing."""
+    near = get_close_matches(name, list(known), n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def _problems(error: ValidationError, tool: type[Tool]) -> str:
     return "; ".join(
-        f"{'.'.join(map(str, problem['loc'])) or 'input'}: {problem['msg']}"
+        f"{'.'.join(map(str, problem['loc'])) or 'input'}: {problem['msg']}{_meant(problem, tool)}"
         for problem in error.errors(include_url=False)
     )
 
 
-def _compact(schema: Any) -> Any:
-    """A JSON schema without what no model needs: titles, null defaults, `or null`."""
+def _meant(problem: ErrorDetails, tool: type[Tool]) -> str:
+    """The field that an unknown one of the input was meant to be."""
+    if problem["type"] != "extra_forbidden" or len(problem["loc"]) != 1:
+        return ""
+    known = [field.alias or name for name, field in tool.model_fields.items()]
+    return f".{near}" if (near := did_you_mean(str(problem["loc"][0]), known)) else ""
+
+
+def _compact(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """A JSON schema without what no model needs: titles, null defaults, `or null`, references."""
     if isinstance(schema, list):
-        return [_compact(item) for item in schema]
+        return [_compact(item, parts) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if "$ref" in schema:
+        part = parts[schema["$ref"].rpartition("/")[2]]
+        return _compact({key: part[key] for key in part if key != "description"}, parts)
     options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
     if len(options) == 1:
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
-        return _compact({**cast("dict[str, Any]", options[0]), **rest})
+        return _compact({**cast("dict[str, Any]", options[0]), **rest}, parts)
     kept = {
-        key: {name: _compact(field) for name, field in value.items()}
+        key: {name: _compact(field, parts) for name, field in value.items()}
         if key == "properties"
-        else _compact(value)
+        else _compact(value, parts)
         for key, value in schema.items()
         if key != "title" and not (key == "default" and value is None)
     }

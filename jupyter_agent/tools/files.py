@@ -24,13 +24,16 @@ class FileTool(ReadTool):
 
 
 class ListFiles(FileTool):
-    """Names and sizes in a folder."""
+    """Names and sizes in a folder below Jupyter's root. Use it to find data and notebooks before
+    you write a path into code. Subfolders are named, not listed. Code finds the same files relative
+    to the notebook's own folder."""
 
     name: ClassVar[str] = "list_files"
 
     path: str = ""
+    """The folder; default: the root"""
     pattern: str | None = None
-    """e.g. *.csv"""
+    """Only names like this, e.g. *.csv"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         entries = await nb.work.services.files.list(self.path, self.pattern)
@@ -42,13 +45,16 @@ class ListFiles(FileTool):
 
 
 class ReadFile(FileTool):
-    """Lines of a text file."""
+    """Lines of a text file below Jupyter's root, or the cells of another notebook. For code,
+    settings, notes and the first lines of data whose columns you do not know. Not for whole tables:
+    load those with code. You are told where to read on."""
 
     name: ClassVar[str] = "read_file"
 
     path: str
+    """The file, below the root"""
     offset: int = 0
-    """First line, from 0"""
+    """First line, counted from 0"""
     limit: int = 200
     """Most lines"""
 

@@ -11,12 +11,15 @@ from jupyter_agent.workspace.workspace import Lease
 
 
 class InspectVariables(ReadTool):
-    """Name, type, shape, size and head of the kernel's variables (default: all)."""
+    """Type, shape, size and first values of the kernel's variables (default: all), without code of
+    yours. Use it before you work with data that is loaded already. It tells what is in memory,
+    which need not be what the cells say. For nulls, distinct values or statistics use run_code."""
 
     name: ClassVar[str] = "inspect_variables"
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
 
     names: list[str] | None = None
+    """Only these"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         text = await nb.variables(self.names)

@@ -27,17 +27,19 @@ class ReadTool(Tool):
 
 
 class GetNotebookState(ReadTool):
-    """The notebook as it is now, unsaved typing included: outline, then full cells near the focus
-    with outputs, and the kernel's state. Each cell has a line [position type id In[n] stale?]."""
+    """The notebook as it is now, unsaved typing included: a line per cell and, as many as fit, full
+    cells near the focus with outputs. Seldom needed: each question comes with the notebook or its
+    outline, and changes by others are told with results. Use it for another notebook, or when lost;
+    for a few cells use read_cells."""
 
     name: ClassVar[str] = "get_notebook_state"
 
     focus: str | None = None
-    """Cell id to show first"""
+    """Id of the cell in the middle"""
     budget: int | None = None
     """Most characters"""
     outline: bool | None = None
-    """A line per cell only, by headings"""
+    """A line per cell only"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         every, stale = await nb.read(), await nb.stale()
@@ -56,22 +58,30 @@ class GetNotebookState(ReadTool):
         kernel = await nb.kernel()
         state = f"{quoted(kernel.name)}, {kernel.state}" if kernel else "none running"
         head = f"{quoted(nb.path)}: {len(cells)} cells, kernel {state}"
-        facts: dict[str, Any] = {"notebook": nb.path, "cells": len(cells)}
+        facts: dict[str, Any] = {
+            "notebook": nb.path,
+            "cells": len(cells),
+            "lines_only": shown.lines_only,
+        }
         return Result(text=f"{head}\n\n{shown.text}", facts=facts)
 
 
 class ReadCells(ReadTool):
-    """Cells in full, with outputs."""
+    """Cells in full, with outputs, and with `images` also pictures. For cells of which you have
+    only a line, before you rewrite them, and to look at plots. Name all that you need in one call.
+    Of long outputs you get beginning and end: read on with `output_from` instead of running the
+    cell again."""
 
     name: ClassVar[str] = "read_cells"
 
     cell_ids: list[str]
+    """Which cells"""
     output_from: int | None = None
-    """Skip that many characters of each output"""
+    """Characters of each output to skip"""
     output_chars: int | None = None
     """Most characters of each output"""
     images: bool | None = None
-    """Show pictures too"""
+    """Show pictures"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         chosen = _chosen(await nb.read(), self.cell_ids)
@@ -93,12 +103,16 @@ class ReadCells(ReadTool):
 
 
 class SearchNotebook(ReadTool):
-    """Lines of sources and outputs that contain the query, with their cells."""
+    """Find the lines of sources and outputs that contain a text, with their cells. Use it in long
+    notebooks, to learn where a name is set or used before you change it. It looks into no files and
+    no variables. Lines are not cells: read those before you edit them."""
 
     name: ClassVar[str] = "search_notebook"
 
     query: str
+    """Text to find, as it stands there"""
     regex: bool | None = None
+    """The query is a regular expression"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         cells = await nb.read()

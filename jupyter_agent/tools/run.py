@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.document.edits import refuse_half_characters
 from jupyter_agent.document.outputs import LIMIT, within
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import quoted_id
@@ -45,14 +46,18 @@ class RunTool(Tool):
 
 
 class RunCell(RunTool):
-    """Run a code cell and return its outputs. After `wait` seconds it returns a run_id while the
-    cell goes on."""
+    """Run one code cell as it stands and return its outputs, pictures and errors. To run what you
+    are about to write use `run` of create_cells or edit_cells; for a look that needs no cell
+    run_code. A cell that takes longer than `wait` goes on by itself, and you get a run_id for
+    wait_for_run. Do not run it again only to see outputs that you were shown."""
 
     name: ClassVar[str] = "run_cell"
     in_kernel: ClassVar[bool] = True
 
     cell_id: str
+    """Which cell"""
     wait: float = DEFAULT_WAIT_S
+    """Seconds"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -73,14 +78,60 @@ class RunCell(RunTool):
         return (await result_of(run, nb.work)).with_stale(await nb.became_stale())
 
 
+class RunCode(RunTool):
+    """Run code in the notebook's kernel without a cell: you and the person see the outputs, the
+    notebook stays as it is. Use it to look: shapes, dtypes, nulls, a few rows, a quick check. What
+    belongs to the work (loading, results, plots to keep) goes into cells. Its variables stay in the
+    kernel: overwrite none of the person's, and print summaries, not whole frames."""
+
+    name: ClassVar[str] = "run_code"
+    in_kernel: ClassVar[bool] = True
+    like: ClassVar[frozenset[str]] = frozenset({"run_cell", "run_cells"})
+
+    code: str
+    """In the kernel's language, e.g. df.isna().sum()"""
+    wait: float = DEFAULT_WAIT_S
+    """Seconds"""
+
+    async def runs(self, nb: Lease) -> Sequence[Cell]:
+        return [Cell(id="", index=-1, type="code", source=self.code)]
+
+    async def question(self, nb: Lease) -> Question:
+        self._refuse_nothing()
+        await nb.read()
+        kernel = await nb.kernel()
+        return Question(
+            notebook=nb.path,
+            code=self.code,
+            kernel=kernel.life if kernel else "",
+            clusters=await nb.clusters([self.code]),
+        )
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        self._refuse_nothing()
+        run = await nb.run_code(self.code)
+        await follow(run, self.wait, progress)
+        return await result_of(run, nb.work)
+
+    def _refuse_nothing(self) -> None:
+        if not self.code.strip():
+            raise InvalidInput("`code` is empty: there is nothing to run.")
+        refuse_half_characters(self.code)
+
+
 class RunCells(RunTool):
-    """Run code cells in order (default: all), by default up to the first error."""
+    """Run several code cells in the given order (default: all from the top) and return each one's
+    outputs. Use it to bring stale cells up to date, or to run all. It stops at the first error, and
+    what comes after has not run then. The kernel keeps what is left in it: whether the notebook
+    works from scratch verify_notebook tells."""
 
     name: ClassVar[str] = "run_cells"
     in_kernel: ClassVar[bool] = True
 
     cell_ids: list[str] | None = None
+    """In the order to run"""
     stop_on_error: bool = True
+    """Or run the rest, too"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -112,27 +163,16 @@ class RunCells(RunTool):
                 break
         if not runs:
             raise InvalidInput(_NOTHING)
-        await saved(runs)
-        limits = shares([_length(run) for run in runs], nb.work.services.runs.result_chars)
-        results = [
-            await result_of(run, nb.work, limit) for run, limit in zip(runs, limits, strict=True)
-        ]
         kept_back = ", ".join(map(quoted_id, left_out))
         note = f"Not run, as they are hidden from you: {kept_back}." if left_out else ""
-        pictured = [image for result in results for image in result.images]
-        if len(pictured) > _PICTURES_OF_ALL:
-            last = f"Of these cells' pictures, the last {_PICTURES_OF_ALL} are attached."
-            note = f"{note} {last}".strip()
-        return Result(
-            text="\n\n".join(filter(None, [*(result.text for result in results), note])),
-            facts={"cells": [dict(result.facts) for result in results]},
-            images=pictured[-_PICTURES_OF_ALL:],
-            changes=[change for result in results for change in result.changes],
-        ).with_stale(await nb.became_stale())
+        return (await results_of(runs, nb.work, note)).with_stale(await nb.became_stale())
 
 
 class WaitForRun(Tool):
-    """Wait for a run that goes on and return its outputs so far."""
+    """Wait for a run that still went on when its call returned, and return its outputs so far. Only
+    where you need its end to go on; else answer, and say that it runs. It returns after `wait`
+    seconds at the latest, ended or not. For work of minutes choose a long `wait` rather than many
+    calls."""
 
     name: ClassVar[str] = "wait_for_run"
     effect: ClassVar[Effect] = "read"
@@ -140,7 +180,9 @@ class WaitForRun(Tool):
     needs: ClassVar[Sequence[Need]] = (("read", "contents"),)
 
     run_id: str
+    """As you were told it"""
     wait: float = DEFAULT_WAIT_S
+    """Seconds"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         run = await nb.work.services.runs.find(self.run_id, nb.work.user)
@@ -152,7 +194,9 @@ class WaitForRun(Tool):
 
 
 class InterruptKernel(RunTool):
-    """Interrupt what the kernel runs now."""
+    """Interrupt what the kernel runs now, as Ctrl-C does: variables stay. For a run of yours that
+    hangs or is not wanted; the person is asked where it is not yours. You get how the runs ended.
+    Code that does not react goes on; only restart_kernel ends it."""
 
     name: ClassVar[str] = "interrupt_kernel"
     action: ClassVar[Action] = "interrupt"
@@ -189,7 +233,9 @@ class InterruptKernel(RunTool):
 
 
 class RestartKernel(RunTool):
-    """Restart the kernel: all variables are lost."""
+    """Restart the kernel: all variables are lost and cells have to run again. For a kernel that
+    hangs, or a package to be loaded afresh; not to tidy up, and not to test from scratch, which
+    verify_notebook does. The person is asked. It returns when the new kernel is ready."""
 
     name: ClassVar[str] = "restart_kernel"
     action: ClassVar[Action] = "restart"
@@ -237,6 +283,45 @@ async def follow(
         return
     async for _ in run.news(left):
         await progress({"text": "", **_told(run, MAX_PROGRESS_CHARS)})
+
+
+async def run_written(
+    nb: Lease, versions: Mapping[str, str], progress: Progress | None
+) -> tuple[list[Run], str]:
+    """Runs cells that were just written, in this order, up to the first that fails; each in that
+    version and no other. Gives the runs, and why others did not start; never raises ToolError,
+    since what was written stays.
+    """
+    runs: list[Run] = []
+    for cell_id, version in versions.items():
+        try:
+            run = await nb.run(cell_id, expect=version)
+        except ToolError as error:
+            told = nb.work.told_error((await nb.visible()).error(error), cell_id)
+            return runs, f"Not run: {told.message}"
+        runs.append(run)
+        await follow(run, DEFAULT_WAIT_S, progress)
+        if run.ended is None or run.status != "ok":
+            break
+    left = len(versions) - len(runs)
+    return runs, f"Not run, as they come after it: {left} more." if left else ""
+
+
+async def results_of(runs: Sequence[Run], work: Workspace, note: str = "") -> Result:
+    """What is told of several runs; together they get the room of one."""
+    await saved(runs)
+    limits = shares([_length(run) for run in runs], work.services.runs.result_chars)
+    results = [await result_of(run, work, limit) for run, limit in zip(runs, limits, strict=True)]
+    pictured = [image for result in results for image in result.images]
+    if len(pictured) > _PICTURES_OF_ALL:
+        last = f"Of these cells' pictures, the last {_PICTURES_OF_ALL} are attached."
+        note = f"{note} {last}".strip()
+    return Result(
+        text="\n\n".join(filter(None, [*(result.text for result in results), note])),
+        facts={"cells": [dict(result.facts) for result in results]},
+        images=pictured[-_PICTURES_OF_ALL:],
+        changes=[change for result in results for change in result.changes],
+    )
 
 
 async def saved(runs: Sequence[Run]) -> None:
@@ -299,19 +384,20 @@ def _newest(outputs: Sequence[Output], most: int) -> list[Output]:
 
 
 def _head(run: Run) -> str:
-    cell = quoted_id(run.cell_id)
+    cell = f"Cell `{quoted_id(run.cell_id)}`" if run.cell_id is not None else "The code"
     number = f"[{run.execution_count}]" if run.execution_count is not None else ""
     note = f" {run.note}" if run.note else ""
     if run.ended is not None:
-        return f"Cell `{cell}` {number}: {run.status}, {run.seconds:.1f} s.{note}"
+        count = f" {number}" if number or run.cell_id is not None else ""
+        return f"{cell}{count}: {run.status}, {run.seconds:.1f} s.{note}"
     if run.status == "queued":
         return (
-            f"Cell `{cell}` is queued, run_id `{run.id}`.{_waits_for(run)} It"
+            f"{cell} is queued, run_id `{run.id}`.{_waits_for(run)} It"
             " starts by itself, and nothing is interrupted for it: answer, read or edit meanwhile,"
             f" or ask again with wait_for_run.{note}"
         )
     return (
-        f"Cell `{cell}` is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It goes"
+        f"{cell} is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It goes"
         " on by itself: answer, read or edit meanwhile, ask again with wait_for_run, or stop it"
         f" with interrupt_kernel.{note} Outputs so far:"
     )

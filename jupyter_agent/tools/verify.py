@@ -23,9 +23,10 @@ MAX_LISTED_CELLS = 20
 
 
 class VerifyNotebook(Tool):
-    """Run a copy of the whole notebook in a fresh kernel and compare with its outputs; twice where
-    they differ, to learn what each run makes anew. Neither the notebook nor its kernel is touched;
-    the code's other effects (files, network) are real."""
+    """Run a copy of the notebook from the top in a fresh kernel and compare with its outputs; twice
+    where they differ, to learn what each run makes anew. Use it before you say that it runs from
+    top to bottom, and after a clean-up; not for one cell. Notebook and kernel stay as they are, but
+    other effects (files, network) are real. You get a verdict per cell."""
 
     name: ClassVar[str] = "verify_notebook"
     effect: ClassVar[Effect] = "run"

@@ -12,6 +12,7 @@ from typing import Any
 from jupyter_agent.document.cell import CellState, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import CellOutputs
+from jupyter_agent.document.outputs import OutputList
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import CellNotFound, NotebookNotFound, ToolError
 
@@ -161,6 +162,78 @@ class IntoCell:
     def _changed(self) -> None:
         self.unsaved = True
         if self._telling is None and self.followers:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(_TELL_EVERY, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = None
+        for follower in list(self.followers):
+            follower()
+
+
+class IntoNothing:
+    """The sink of code that is in no cell: what it shows is kept for whoever asks for the run."""
+
+    gone = False
+    taken = False
+    unsaved = False
+    before: CellState | None = None
+
+    def __init__(self, *, limit: int) -> None:
+        self.began = asyncio.Event()
+        self.began_at: datetime | None = None
+        self.followers: list[Callable[[], None]] = []
+        self._outputs = OutputList(limit)
+        self._finished = False
+        self._telling: asyncio.TimerHandle | None = None
+
+    async def wanted(self) -> bool:
+        return True
+
+    def started(self) -> None:
+        self.began_at = datetime.now(UTC)
+        self.began.set()
+
+    def stream(self, name: str, text: str) -> None:
+        self._outputs.stream(name, text)
+        self._changed()
+
+    def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
+        self._outputs.display(output, display_id)
+        self._changed()
+
+    def update_display(
+        self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
+    ) -> None:
+        self._outputs.update(display_id, data, metadata)
+        self._changed()
+
+    def clear(self, wait: bool) -> None:
+        self._outputs.clear(wait)
+        self._changed()
+
+    async def settle(self) -> None:
+        """All is there already."""
+
+    def finish(self, execution_count: int | None) -> CellState | None:
+        """It no longer runs; there is no cell."""
+        self._finished = True
+        if self._telling is not None:
+            self._telling.cancel()
+        return None
+
+    def dismiss(self) -> None:
+        """The code never started: nothing will be shown."""
+
+    async def close(self) -> None:
+        """Nothing is saved anywhere."""
+
+    def so_far(self) -> list[Output]:
+        entries = self._outputs.entries(complete=True)
+        return [dict(entry.output) for entry in entries]
+
+    def _changed(self) -> None:
+        if self._telling is None and self.followers and not self._finished:
             loop = asyncio.get_running_loop()
             self._telling = loop.call_later(_TELL_EVERY, self._tell)
 

@@ -28,7 +28,7 @@ from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.workspace.reattach import Returning
 from jupyter_agent.workspace.run_metadata import after_run
-from jupyter_agent.workspace.run_outputs import IntoCell
+from jupyter_agent.workspace.run_outputs import IntoCell, IntoNothing
 from jupyter_agent.workspace.run_records import NoRecords, RunRecord, RunRecords
 from jupyter_agent.workspace.saves import Saves
 
@@ -67,12 +67,12 @@ class RunExecution(Protocol):
 
 
 class Run:
-    """One run of one cell. It continues when nobody waits for it."""
+    """One run of one cell, or of code that is in none. It continues when nobody waits for it."""
 
     def __init__(
         self,
         notebook: Notebook,
-        cell_id: str,
+        cell_id: str | None,
         execute: Callable[[Run, OutputSink], RunExecution],
         *,
         owner: str,
@@ -91,6 +91,7 @@ class Run:
         self.kernel = kernel
         """None only of a run of an earlier server, whose kernel is gone or still looked for."""
         self.cell_id = cell_id
+        """None for code that is in no cell."""
         self.owner = owner
         self.turn_id = turn_id
         self._timeout = timeout
@@ -108,14 +109,16 @@ class Run:
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
         self._over = asyncio.Event()
-        self._cell = IntoCell(
-            notebook,
-            cell_id,
-            limit=runs.output_limit,
-            save=self._save,
-            resumes=returns is not None,
-            former_count=former_count,
-        )
+        self._cell: IntoCell | IntoNothing = IntoNothing(limit=runs.output_limit)
+        if cell_id is not None:
+            self._cell = IntoCell(
+                notebook,
+                cell_id,
+                limit=runs.output_limit,
+                save=self._save,
+                resumes=returns is not None,
+                former_count=former_count,
+            )
         if returns is not None and returns.began:
             self._cell.began_at = datetime.fromisoformat(returns.began)
         self._execution = execute(self, self._cell)
@@ -150,8 +153,8 @@ class Run:
 
     @property
     def execution_count(self) -> int | None:
-        """The number at the cell; None until the end."""
-        return self._reply.execution_count if self._reply else None
+        """The number at the cell; None until the end, and for code that is in no cell."""
+        return self._reply.execution_count if self._reply and self.cell_id is not None else None
 
     @property
     def seconds(self) -> float:
@@ -259,7 +262,8 @@ class Run:
             return {}
         runs = [run for run in ahead if run.status == "running"]
         if runs:
-            blocked_by, cells, busy = runs[0].id, [runs[0].cell_id], runs[0].seconds
+            blocked_by, busy = runs[0].id, runs[0].seconds
+            cells = [runs[0].cell_id] if runs[0].cell_id is not None else []
         else:
             ours = {run.cell_id for run in ahead}
             cells = [cell.id for cell in self.notebook.cells() if cell.running]
@@ -295,8 +299,9 @@ class Run:
             "execution_count": self.execution_count,
             "outputs": self.outputs(),
             "seconds": round(self.seconds, 3),
-            "saved": "pending" if self.pending else self.saved.saved,
         }
+        if self.cell_id is not None:
+            value["saved"] = "pending" if self.pending else self.saved.saved
         if self.note:
             value["note"] = self.note
         return {**value, **self.blocked()}
@@ -329,11 +334,11 @@ class Run:
             died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
             self._cell.display({"output_type": "error", **died})
         after = self._cell.finish(reply.execution_count)
-        if self.kernel is not None:
+        if self.kernel is not None and self.cell_id is not None:
             stores = self._runs.widget_state
             items = after_run(self.notebook, self.kernel, widget_state=stores)
             self.notebook.write_metadata(items)
-        if self._cell.before is not None and after is not None:
+        if self.cell_id is not None and self._cell.before is not None and after is not None:
             self.change = Change(
                 notebook=self.notebook_path,
                 cell_id=self.cell_id,
@@ -346,7 +351,7 @@ class Run:
         """What continues beside the run: trust once the old outputs are gone, and saving."""
         await _first(self._cell.began, self._over)
         self._keep_record()
-        if self._trust and self.started is not None:
+        if self._trust and self.started is not None and self.cell_id is not None:
             with suppress(ToolError):  # outputs are then shown without their scripts, no more
                 await self.notebook.trust(self.cell_id)
         while not self._over.is_set():
@@ -367,7 +372,7 @@ class Run:
 
     def _keep_record(self) -> None:
         """Have the next server know of it, should this one end before it does."""
-        if self.kernel is None or self._over.is_set():
+        if self.kernel is None or self.cell_id is None or self._over.is_set():
             return
         began = self.started
         self._runs.records.keep(
@@ -456,19 +461,58 @@ class Runs:
                 raise Busy(message, run_id=run.id)
         if cell.running and kernel.state == "busy":
             raise Busy(f"Cell `{cell.id}` runs already; the person started it. Try again later.")
-        ahead = [run for run in active if run.kernel is kernel]
+        return self._start(
+            notebook, kernel, cell, owner=owner, turn_id=turn_id, timeout=timeout, trust=trust
+        )
+
+    def start_code(
+        self,
+        notebook: Notebook,
+        kernel: Kernel,
+        code: str,
+        *,
+        owner: str,
+        turn_id: str | None = None,
+    ) -> Run:
+        """Queue code that is in no cell; nothing of it is in the notebook afterwards."""
+        return self._start(
+            notebook, kernel, code, owner=owner, turn_id=turn_id, timeout=None, trust=False
+        )
+
+    def _start(
+        self,
+        notebook: Notebook,
+        kernel: Kernel,
+        cell: Cell | str,
+        *,
+        owner: str,
+        turn_id: str | None,
+        timeout: float | None,
+        trust: bool,
+    ) -> Run:
+        active = [run for run in self._runs.values() if run.ended is None]
+        if isinstance(cell, str):
+            code, cell_id, former_count = cell, None, None
+        else:
+            code, cell_id, former_count = cell.source, cell.id, cell.execution_count
+
+        def execute(_: Run, sink: OutputSink) -> RunExecution:
+            # Code in no cell does not count: cells keep their numbers.
+            in_cell = cell_id is not None
+            return kernel.execute(code, sink, store_history=in_cell, timeout=timeout)
+
         run = Run(
             notebook,
-            cell.id,
-            lambda _, sink: kernel.execute(cell.source, sink, timeout=timeout),
+            cell_id,
+            execute,
             owner=owner,
             turn_id=turn_id,
             runs=self,
             kernel=kernel,
             timeout=timeout,
             trust=trust,
-            ahead=ahead,
-            former_count=cell.execution_count,
+            ahead=[run for run in active if run.kernel is kernel],
+            former_count=former_count,
         )
         self._runs[run.id] = run
         self._forget_old()

@@ -17,8 +17,8 @@ from jupyter_agent.analysis.jobs import clusters
 from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks, WhileAway
 from jupyter_agent.document.carrier import Place
-from jupyter_agent.document.cell import Cell, CellType, metadata_text
-from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.cell import Cell, CellType, Change, metadata_text
+from jupyter_agent.document.notebook import Edit, NewCell, Notebook, Rewrite
 from jupyter_agent.errors import (
     CellNotFound,
     Conflict,
@@ -56,6 +56,18 @@ Need: TypeAlias = tuple[str, str]
 """What Jupyter's authorizer is asked: (action, resource), e.g. ("write", "contents")."""
 READ: Need = ("read", "contents")
 WRITE: Need = ("write", "contents")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextEdit:
+    """What a model wants of a cell's text: a whole new `source`, or `new_string` for `old_string`,
+    which occurs once.
+    """
+
+    cell_id: str
+    source: str | None = None
+    old_string: str | None = None
+    new_string: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,6 +316,9 @@ class Lease:
         self._cells: Sequence[Cell] | None = None
         self._view: View | None = None
         self._taken: AsyncExitStack | None = None
+        self.changes: list[Change] = []
+        """What was done to cells by this lease, for the journal if the call does not come to its
+        end."""
 
     # -- what is there
 
@@ -441,6 +456,35 @@ class Lease:
         )
         return cell, text
 
+    async def proposals(self, edits: Sequence[TextEdit]) -> list[tuple[Cell, str]]:
+        """The cells that `edit_all` would change now, each once and from top to bottom, and their
+        texts; raises as it does. Edits of one cell follow each other.
+        """
+        await self.read()
+        texts: dict[str, tuple[Cell, str]] = {}
+        for position, edit in enumerate(edits, start=1):
+            fields = (edit.source, edit.old_string, edit.new_string)
+            source, old_string, new_string = fields
+            try:
+                if edit.cell_id not in texts:
+                    texts[edit.cell_id] = await self.proposal(
+                        edit.cell_id, source=source, old_string=old_string, new_string=new_string
+                    )
+                    continue
+                cell, text = texts[edit.cell_id]
+                then = replace(cell, source=text)
+                self._refuse_blind_rewrite(then, source)
+                text = Notebook.proposal(
+                    then, source=source, base=text, old_string=old_string, new_string=new_string
+                )
+                texts[edit.cell_id] = cell, text
+            except ToolError as error:
+                if len(edits) == 1:
+                    raise
+                none = f"None of the {len(edits)} edits was made, because of edit {position}. "
+                raise error.saying(none + error.message, error.facts) from error
+        return sorted(texts.values(), key=lambda proposed: proposed[0].index)
+
     async def clusters(self, code: Iterable[str]) -> tuple[str, ...]:
         """Systems such as Dask or Spark on which this code may start work, as its text shows."""
         if await self._language() != "python":
@@ -471,15 +515,51 @@ class Lease:
         index: int | None = None,
     ) -> Edit:
         """A new cell (Notebook.insert)."""
+        new = NewCell(source=source, type=type)
+        (edit,) = await self.insert_all([new], after=after, before=before, index=index)
+        return edit
+
+    async def insert_all(
+        self,
+        new: Sequence[NewCell],
+        *,
+        after: str | None = None,
+        before: str | None = None,
+        index: int | None = None,
+    ) -> list[Edit]:
+        """New cells, one below the other (Notebook.insert_all)."""
         refuse_odd_ids(after, before)
         notebook = await self._find()
-        edit = await notebook.insert(
-            source=source, type=type, after=after, before=before, index=index
+        edits = await notebook.insert_all(new, after=after, before=before, index=index)
+        self._acted(*edits)
+        for edit, cell in zip(edits, new, strict=True):
+            if edit.cell is not None:
+                self.work.reads.write(notebook.path, edit.cell.id, cell.source)
+        return edits
+
+    async def edit_all(self, edits: Sequence[TextEdit]) -> list[Edit]:
+        """New texts of several cells, all or none, each cell in the version that a person approved.
+
+        Raises as `update` does, with the cell as it is now.
+        """
+        refuse_odd_ids(*(edit.cell_id for edit in edits))
+        proposed = await self.proposals(edits)
+        notebook = await self._find()
+        made = await notebook.rewrite_all(
+            [
+                Rewrite(
+                    cell_id=cell.id,
+                    source=text,
+                    base=cell.source,
+                    expect=self._expected(cell.id),
+                )
+                for cell, text in proposed
+            ]
         )
-        self._acted()
-        if edit.cell is not None:
-            self.work.reads.write(notebook.path, edit.cell.id, source)
-        return edit
+        self._acted(*made)
+        for edit in edits:
+            self._note_write(edit)
+        return made
 
     async def update(
         self,
@@ -508,24 +588,30 @@ class Lease:
             type=type,
             expect=self._expected(cell_id, expect),
         )
-        self._acted()
-        reads, path = self.work.reads, notebook.path
+        self._acted(edit)
+        self._note_write(
+            TextEdit(cell_id=cell_id, source=source, old_string=old_string, new_string=new_string)
+        )
+        return edit
+
+    def _note_write(self, edit: TextEdit) -> None:
+        reads, path, cell_id = self.work.reads, self.path, edit.cell_id
         known = reads.source(path, cell_id)  # nothing that this conversation was not shown
-        if source is not None:
-            reads.write(path, cell_id, source)
-        elif old_string and known is not None:
-            if known.count(old_string) == 1:
-                reads.write(path, cell_id, known.replace(old_string, new_string or ""))
+        if edit.old_string is None and edit.source is not None:
+            reads.write(path, cell_id, edit.source)
+        elif edit.old_string and known is not None:
+            if known.count(edit.old_string) == 1:
+                text = known.replace(edit.old_string, edit.new_string or "")
+                reads.write(path, cell_id, text)
             else:
                 reads.forget(path, cell_id)
-        return edit
 
     async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
         """Takes a cell away (Notebook.delete)."""
         refuse_odd_ids(cell_id)
         notebook = await self._find()
         edit = await notebook.delete(cell_id, expect=self._expected(cell_id, expect))
-        self._acted()
+        self._acted(edit)
         self.work.reads.delete(notebook.path, cell_id)
         return edit
 
@@ -548,7 +634,7 @@ class Lease:
             index=index,
             expect=self._expected(cell_id, expect),
         )
-        self._acted()
+        self._acted(edit)
         return edit
 
     # -- running
@@ -557,7 +643,9 @@ class Lease:
         """A person saw these cells, by id and version, and allowed what is done next."""
         self.work = replace(self.work, approved=cells)
 
-    async def run(self, cell_id: str, *, timeout: float | None = None) -> Run:
+    async def run(
+        self, cell_id: str, *, timeout: float | None = None, expect: str | None = None
+    ) -> Run:
         """Starts a cell in the notebook's own kernel; what it shows is no part of this lease."""
         refuse_odd_ids(cell_id)
         cell = await self.cell(cell_id)
@@ -570,7 +658,7 @@ class Lease:
             cell = await self.cell(cell_id)
         await self.work.meet(self.path, kernel)
         self.work.reads.kernels.setdefault(self.path, kernel.life)
-        if self._expected(cell_id) not in (None, cell.version):
+        if self._expected(cell_id, expect) not in (None, cell.version):
             raise Conflict(
                 f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
                 current=cell.describe(),
@@ -591,6 +679,21 @@ class Lease:
                 executions.ran(run.notebook_path, cell, run.execution_count)
 
         run.when_ended(remember)
+        self._forget()
+        return run
+
+    async def run_code(self, code: str) -> Run:
+        """Starts code that is in no cell in the notebook's own kernel."""
+        await self.read()
+        kernel = await self.kernel()
+        if kernel is None:
+            kernel = await self.start_kernel()
+            await self.read()
+        await self.work.meet(self.path, kernel)
+        self.work.reads.kernels.setdefault(self.path, kernel.life)
+        run = self.work.services.runs.start_code(
+            self.notebook, kernel, code, owner=self.work.user, turn_id=self.work.turn_id
+        )
         self._forget()
         return run
 
@@ -652,8 +755,9 @@ class Lease:
         self._cells, self._view = cells, None
         return cells
 
-    def _acted(self) -> None:
+    def _acted(self, *edits: Edit) -> None:
         """Nothing that was read before is used again."""
+        self.changes += [change for edit in edits for change in edit.changes]
         self._see(self.notebook.cells())
 
     def _forget(self) -> None:

@@ -244,3 +244,27 @@ async def test_a_summary_within_the_turn_says_the_instructions_once_before_the_q
     assert texts[0] == "Write British English."
     assert texts[-1] == "Question?"
     assert texts.count("Write British English.") == 1
+
+
+def test_the_plan_outlives_summaries_as_it_was_written_last() -> None:
+    def plans(call_id: str, *states: str) -> list[Message]:
+        steps = [{"text": f"Step {n}", "state": state} for n, state in enumerate(states, start=1)]
+        call = {"type": "tool_use", "id": call_id, "name": "write_plan", "input": {"steps": steps}}
+        noted = [{"type": "text", "text": "Noted."}]
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": noted}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+
+    asked: Message = {"role": "user", "content": [says("Do much.")]}
+    done: Message = {"role": "assistant", "content": [says("Done.")]}
+    plan = "[Your plan]\n- [x] Step 1\n- [>] Step 2\n- [ ] Step 3"
+    transcript = Transcript(
+        [asked, *plans("p1", "doing", "open", "open"), *plans("p2", "done", "doing", "open"), done]
+    )
+    (stored,) = transcript.replace_older("They want much.")
+    assert plan in [block["text"] for block in transcript.messages[0]["content"]]
+    transcript = Transcript([stored, asked, done])  # as after a restart
+    transcript.replace_older("They still want much.")
+    assert plan in [block["text"] for block in transcript.messages[0]["content"]]
+    assert transcript.messages[0].keys() - {"role", "content"}
+    (sent,) = transcript.sendable("any:model")
+    assert sent.keys() == {"role", "content"}

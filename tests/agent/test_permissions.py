@@ -22,6 +22,11 @@ def act(action: Action = "edit", *, tool: str = "tool", elsewhere: bool = False)
     return Act(tool=tool, action=action, notebook="sub/n.ipynb", elsewhere=elsewhere)
 
 
+def test_instructions_that_are_written_and_run_by_one_call_need_a_person_too() -> None:
+    wanted = Act(tool="create_cells", action="run", notebook="sub/AGENTS.md", writes=True)
+    assert decide(wanted, Policy(mode="auto", allow=frozenset({"create_cells"}))).verdict == "ask"
+
+
 @pytest.mark.parametrize("action", TABLE)
 def test_each_row_of_the_table(action: Action) -> None:
     verdicts = [decide(act(action), Policy(mode=mode)).verdict for mode in MODES]

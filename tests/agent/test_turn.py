@@ -198,9 +198,8 @@ async def test_a_call_in_the_last_step_is_not_executed(bench: Bench) -> None:
     [
         {"input_tokens": 501, "cache_read_input_tokens": 4_900, "output_tokens": 9},
         {"input_tokens": 1, "cache_creation_input_tokens": 800, "output_tokens": 0},
-        {"input_tokens": 100, "cache_read_input_tokens": 4_900, "output_tokens": 0},
     ],
-    ids=["read-costs-a-tenth", "written-costs-a-quarter-more", "five-times-as-many"],
+    ids=["read-costs-a-tenth", "written-costs-a-quarter-more"],
 )
 async def test_spent_tokens_force_the_answer_before_the_next_request(
     bench: Bench, usage: dict[str, int]
@@ -216,13 +215,43 @@ async def test_spent_tokens_force_the_answer_before_the_next_request(
     assert not ending.event.step_limit_reached
 
 
-async def test_what_is_read_from_the_cache_uses_up_little_of_a_budget(bench: Bench) -> None:
+async def test_what_is_read_from_the_cache_weighs_a_tenth(bench: Bench) -> None:
     with_limits(bench, token_budget=1000)
-    usage = {"input_tokens": 1, "cache_read_input_tokens": 1_500, "output_tokens": 9}
-    step = Scripted(blocks=[calls("look", cell_id="a")], usage=usage)
-    model = ScriptedModel([step, step, [says("x is 1.")]])
+    usage = {"input_tokens": 100, "cache_read_input_tokens": 8_900, "output_tokens": 9}
+    model = ScriptedModel(
+        [Scripted(blocks=[calls("look", cell_id="a")], usage=usage), [says("x is 1.")]]
+    )
     await bench.run(model)
-    assert [request.tool_choice for request in model.requests] == ["auto"] * 3
+    assert [request.tool_choice for request in model.requests] == ["auto", "auto"]
+
+
+async def test_cached_tokens_count_in_full_for_the_cap(bench: Bench) -> None:
+    with_limits(bench, token_budget=2_000, token_cap=9_000)
+    usage = {"input_tokens": 100, "cache_read_input_tokens": 8_900, "output_tokens": 9}
+    model = ScriptedModel(
+        [Scripted(blocks=[calls("look", cell_id="a")], usage=usage), [says("x is 1.")]]
+    )
+    ending = await bench.run(model)
+    assert [request.tool_choice for request in model.requests] == ["auto", "none"]
+    assert ending.why == "end_turn (tokens limit)"
+    (notice,) = bench.told(Notice)
+    assert "9,009 of at most 9,000 tokens" in notice.text
+
+
+async def test_the_notice_says_what_was_spent(bench: Bench) -> None:
+    with_limits(bench, token_budget=1000)
+    bench.facts = DEAR
+    usage = {"input_tokens": 900, "cache_read_input_tokens": 2_000, "output_tokens": 10}
+    model = ScriptedModel(
+        [Scripted(blocks=[calls("look", cell_id="a")], usage=usage), [says("x is 1.")]]
+    )
+    await bench.run(model)
+    (notice,) = bench.told(Notice)
+    assert notice.text == (
+        "The token budget of this turn is used up (2 model calls, 1,110 of 1,000 tokens, weighed "
+        "by their price; 2,910 with cached ones in full, at a cost of 1.2); this is the last "
+        "answer."
+    )
 
 
 DEAR = Facts(price=Price(input=1000, output=10_000, cache_read=100))

@@ -35,6 +35,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "delete_cell": ("cell_id",),
     "move_cell": ("cell_id", "|", "after", "before"),
     "create_notebook": ("path", "|", "kernel_name"),
+    "create_cells": ("cells", "|", "after", "before", "run"),
+    "edit_cells": ("edits", "|", "run"),
+    "run_code": ("code", "|", "wait"),
+    "write_plan": ("steps",),
     "run_cell": ("cell_id", "|", "wait"),
     "run_cells": ("|", "cell_ids", "stop_on_error"),
     "verify_notebook": (),
@@ -43,6 +47,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 _RARE = {"verify_notebook": 1, "restart_kernel": 2, "interrupt_kernel": 6}
 """Weights of those that take seconds; else 20."""
+_EDITS = (("cell_id", "source"), ("cell_id", "old_string", "new_string"), ("cell_id",))
+"""Fields of one edit among several."""
 CELLS = ("a1", "b2", "m1", "o1", "e1", "a1", "b2", "l1", "h1")
 OTHERS = ("other.ipynb", "shared.ipynb", "sub/notes.ipynb")
 
@@ -150,7 +156,19 @@ class Adversary:
                 return self._id()
             case "cell_ids":
                 return [self._id() for _ in range(self.random.randint(0, 4))]
-            case "source" | "new_string":
+            case "cells":
+                return [
+                    {"source": self._code(), "type": self._value("type", name)}
+                    for _ in range(self.random.randint(0, 3))
+                ]
+            case "edits":
+                return [
+                    {key: self._value(key, name) for key in self.random.choice(_EDITS)}
+                    for _ in range(self.random.randint(0, 3))
+                ]
+            case "steps":
+                return [{"text": self._text("plain"), "state": "open"}]
+            case "source" | "new_string" | "code":
                 return self._code()
             case "old_string":
                 return self.random.choice(["x = 1", "print(x)", "x", "", "\n", "absent"])
@@ -170,7 +188,7 @@ class Adversary:
                 return self._one("queries")
             case "kernel_name":
                 return self._one("kernels")
-            case "regex" | "outline" | "images" | "stop_on_error":
+            case "regex" | "outline" | "images" | "stop_on_error" | "run":
                 return draw() < 0.5
         return self.random.choice([0, 1, 20, 5_000, -1, 2**31, 10**18])  # the numbers
 

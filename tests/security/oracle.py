@@ -50,6 +50,8 @@ class Question:
     approved: bool
     path: str
     """Of a new notebook."""
+    edits: Sequence[Mapping[str, Any]] = ()
+    """Of several cells."""
 
 
 @dataclass
@@ -176,6 +178,13 @@ class Oracle:
         for each in allowed:
             if each.tool == "create_cell":
                 inserted |= _applied(each.diff or "", "")
+            elif each.tool == "create_cells":
+                inserted |= {text for edit in each.edits for text in _applied(edit["diff"], "")}
+            elif each.tool == "edit_cells":
+                for edit in each.edits:
+                    known = reached.setdefault(edit["cell_id"], set())
+                    starts = known if edit["cell_id"] in old.by_id else known | inserted
+                    known |= {text for start in starts for text in _applied(edit["diff"], start)}
             elif each.tool == "update_cell" and each.cell_id:
                 known = reached.setdefault(each.cell_id, set())
                 diff = re.sub(r"\Atype: .*\n?", "", each.diff or "")

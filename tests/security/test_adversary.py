@@ -259,6 +259,7 @@ class Person:
             codes=codes,
             approved=approved,
             path=path if isinstance(path, str) else "",
+            edits=approval.get("edits", ()),
         )
         self.said.append(question)
         return {"id": approval["id"], "approved": approved}

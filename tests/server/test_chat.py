@@ -348,8 +348,9 @@ async def test_both_changed_the_same_line_and_the_persons_text_stays(
 async def test_a_whole_rewrite_needs_a_look_first(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
-    replies += [[calls("update_cell", cell_id="b2", source="x = 5")], [says("Sorry.")]]
-    await call("POST", "chat", body=ask("x = 5"))
+    unseen = calls("update_cell", notebook=PATH, cell_id="b2", source="x = 5")
+    replies += [[unseen], [says("Sorry.")]]
+    await call("POST", "chat", body=ask("x = 5", notebook=None))  # so it came not with the question
     (result,) = results(fake.requests[1])
     assert result["is_error"] is True
     assert "x = 1" in said(result)

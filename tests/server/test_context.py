@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
@@ -186,3 +188,105 @@ async def test_without_a_key_the_summary_is_refused_with_a_sentence(
     fake.api_key = "another"
     refused = await call("POST", "conversations", "talk", "compact")
     assert (refused.status, refused.body["reason"]) == (400, "authentication")
+
+
+def first(request: dict[str, Any]) -> str:
+    """What comes before the question of the last turn in a request, and the question."""
+    asked = [
+        message
+        for message in request["messages"]
+        if message["role"] == "user" and message["content"][0]["type"] == "text"
+    ]
+    return "\n".join(block["text"] for block in asked[-1]["content"])
+
+
+async def test_a_short_notebook_comes_with_the_question_as_fenced_data(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+) -> None:
+    whole = calls("update_cell", cell_id="b2", source="x = 2")
+    replies += [[whole], [says("Done.")]]
+    turn = (await call("POST", "chat", body=ask("Make x 2.", stream=False))).body
+    request = fake.requests[0]
+    mark, told = mark_of(request), first(request)
+    assert f"[2 code b2 In[ ] {mark}]\nx = 1\n" in told
+    assert f"[3 code c3 In[ ] {mark}]\nprint('x is', x)\n" in told
+    shown = told[told.index(f"<{mark}>\n") : told.index(f"\n</{mark}>")]
+    assert shown.startswith(f"<{mark}>\n{PATH}: 3 cells, kernel none running\n")
+    assert told.endswith("Make x 2.")
+    assert [change["kind"] for change in turn["changes"]] == ["update"]  # read, so rewritten
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 2"
+
+
+async def test_what_was_sent_before_stays_the_same_and_a_later_turn_brings_the_outline(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [[says("One.")], [says("Two.")]]
+    await call("POST", "chat", body=ask("One?", stream=False))
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 7\nx"})
+    await call("POST", "chat", body=ask("Two?", stream=False))
+    before, after = fake.requests
+    old, new = (without_marks(each["messages"]) for each in (before, after))
+    assert new[: len(old)] == old
+    told = first(after)
+    assert f"- Cell `b2` is now:\n<{mark_of(after)}>\nx = 7\nx\n" in told
+    assert f"[2 code b2 In[ ] {mark_of(after)}] x = 7 (+1 lines)\n" in told
+    assert f"[3 code c3 In[ ] {mark_of(after)}]\nprint" not in told
+
+
+async def test_a_long_notebook_comes_as_its_outline(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
+) -> None:
+    cells = [new_code_cell(f"a{n} = {n}\n" + "#" * 300, id=f"c{n}") for n in range(200)]
+    nbformat.write(new_notebook(cells=cells), jp_root_dir / "long.ipynb")
+    replies += [[says("Long.")]]
+    await call("POST", "chat", body=ask("Look.", notebook="long.ipynb", stream=False))
+    told = first(fake.requests[0])
+    assert "200 cells" in told
+    assert "###" not in told
+    assert "a0 = 0 (+1 lines)" in told
+    assert len(told) < 10_000
+
+
+async def test_after_a_summary_the_notebook_comes_again(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [[says("One.")], [says("They looked.")], [says("Two.")]]
+    await call("POST", "chat", body=ask("One?", stream=False))
+    await call("POST", "conversations", "talk", "compact")
+    await call("POST", "chat", body=ask("Two?", stream=False))
+    assert f"[2 code b2 In[ ] {mark_of(fake.requests[-1])}]\nx = 1\n" in first(fake.requests[-1])
+
+
+async def test_what_is_hidden_or_not_shared_does_not_come_with_the_question(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
+) -> None:
+    output = new_output("stream", text="the output 4711")
+    cells = [
+        new_code_cell("secret = 'geheim'", id="a1", metadata={"tags": ["agent-hidden"]}),
+        new_code_cell("print('shown')", id="b2", outputs=[output]),
+    ]
+    nbformat.write(new_notebook(cells=cells), jp_root_dir / "part.ipynb")
+    replies += [[says("I see little.")]]
+    body = ask("Look.", notebook="part.ipynb", share="no-outputs", stream=False)
+    await call("POST", "chat", body=body)
+    told = json.dumps(fake.requests)
+    assert "print('shown')" in told
+    assert "geheim" not in told
+    assert "4711" not in told
+
+
+class TestRules:
+    """The notebook comes with the question only where the model might have looked itself."""
+
+    @pytest.fixture
+    def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:
+        rules = [{"verdict": "deny", "tool": "get_notebook_state", "notebook": "sales*"}]
+        jp_server_config["JupyterAgent"]["rules"] = rules
+        return jp_server_config
+
+    async def test_a_rule_that_forbids_to_look_holds_for_the_question_too(
+        self, call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+    ) -> None:
+        replies += [[says("I see nothing.")]]
+        await call("POST", "chat", body=ask("Look.", stream=False))
+        assert "print('x is', x)" not in json.dumps(fake.requests)

@@ -33,22 +33,45 @@ INPUTS: dict[str, dict[str, Any]] = {
     "wait_for_run": {"run_id": "none"},
     "list_files": {"path": ""},
     "read_file": {"path": HOME},
+    "write_plan": {"steps": [{"text": "Load the data"}]},
     "create_cell": {"source": "y = 1"},
     "update_cell": {"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2"},
     "move_cell": {"cell_id": "a1", "after": "b2"},
     "delete_cell": {"cell_id": "b2"},
+    "create_cells": {"cells": [{"source": "y = 1"}, {"source": "z", "type": "markdown"}]},
+    "create_cells, run": {"cells": [{"source": "y = 1"}], "run": True},
+    "edit_cells": {"edits": [{"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2"}]},
+    "edit_cells, run": {
+        "edits": [{"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2"}],
+        "run": True,
+    },
     "create_notebook": {"path": "made.ipynb"},
     "run_cell": {"cell_id": "a1"},
     "run_cells": {"cell_ids": ["a1"]},
+    "run_code": {"code": "print(1, file=open('ran.txt', 'a'))"},
     "verify_notebook": {},
     "interrupt_kernel": {},
     "restart_kernel": {},
 }
-CHANGES = ("create_cell", "update_cell", "move_cell", "delete_cell")
-RUNS = ("run_cell", "run_cells", "verify_notebook")
+CHANGES = (
+    "create_cell",
+    "create_cells",
+    "update_cell",
+    "edit_cells",
+    "move_cell",
+    "delete_cell",
+)
+RUNS = (
+    "run_cell",
+    "run_cells",
+    "run_code",
+    "create_cells, run",
+    "edit_cells, run",
+    "verify_notebook",
+)
 EXPECTED = {
     # in mode:                                read    ask    edit   auto
-    **{tool: ("run", "run", "run", "run") for tool in list(INPUTS)[:7]},
+    **{tool: ("run", "run", "run", "run") for tool in list(INPUTS)[:8]},
     **{tool: ("deny", "ask", "run", "run") for tool in CHANGES},
     **{tool: ("deny", "ask", "ask", "run") for tool in (*RUNS, "create_notebook")},
     **{tool: ("deny", "ask", "ask", "ask") for tool in ("interrupt_kernel", "restart_kernel")},
@@ -129,9 +152,14 @@ def world(
     return world
 
 
+def named(case: str) -> str:
+    """The tool of a row."""
+    return case.partition(",")[0]
+
+
 async def by_tools(call: Call, tool: str, mode: str) -> str:
     body = {"notebook": HOME, "mode": mode, "input": INPUTS[tool]}
-    answer = await call("POST", "tools", tool, body=body)
+    answer = await call("POST", "tools", named(tool), body=body)
     assert answer.status == 200, answer.text
     if not answer.body["is_error"]:
         return "run"
@@ -140,8 +168,8 @@ async def by_tools(call: Call, tool: str, mode: str) -> str:
 
 def by_chat(replies: list[FakeReply]) -> Any:
     async def chat(call: Call, tool: str, mode: str) -> str:
-        replies.extend([[calls(tool, **INPUTS[tool])], [says("Done.")]])
-        conversation = f"{tool}-{mode}"
+        replies.extend([[calls(named(tool), **INPUTS[tool])], [says("Done.")]])
+        conversation = f"{tool}-{mode}".replace(", ", "-")
         body = {
             "id": conversation,
             "notebook": HOME,
@@ -196,5 +224,5 @@ async def test_every_cell_of_the_table_by_its_effect(
                 wrong.append((tool, mode, "is", verdict, effect, "not", wanted, may))
             cases, effects = cases + 1, effects + effect
     assert wrong == []
-    assert cases == 4 * len(EXPECTED) == 68
-    assert effects == (12 if condition == "allowed" else 0)
+    assert cases == 4 * len(EXPECTED) == 92
+    assert effects == (19 if condition == "allowed" else 0)

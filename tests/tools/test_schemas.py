@@ -1,8 +1,11 @@
-"""Each tool takes exactly the inputs that its schema, as models are told it, allows."""
+"""What models are told of the tools: each is explained, and takes what its schema allows."""
 
 from __future__ import annotations
 
+import json
 import random
+import re
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -47,6 +50,13 @@ def fitting(schema: dict[str, Any], rng: random.Random) -> Any:
             return rng.random() < 0.5
         case "array":
             return [fitting(schema["items"], rng) for _ in range(rng.randrange(3))]
+        case "object":
+            names = [
+                name
+                for name in schema["properties"]
+                if name in schema["required"] or rng.random() < 0.5
+            ]
+            return {name: fitting(schema["properties"][name], rng) for name in names}
     raise AssertionError(schema)
 
 
@@ -76,3 +86,72 @@ def test_what_the_schema_forbids_is_refused_and_nothing_else(tool: Any) -> None:
             TOOLBOX.parse(tool.name, given)
         verdicts.add(fits)
     assert verdicts == {True, False}
+
+
+def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """All parameters below a schema, those of items too, by their path."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}{name}", field
+        yield from fields(field.get("items", {}), f"{path}{name}.")
+
+
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+def test_each_tool_is_explained_in_at_least_three_sentences(tool: Any) -> None:
+    told = re.sub(r"Example: .*", "", tool.spec()["description"])
+    sentences = re.findall(r"[^.?!]+[.?!](?= |$)", told)
+    assert len(sentences) >= 3, told
+
+
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+def test_every_parameter_is_explained(tool: Any) -> None:
+    bare = [name for name, field in fields(tool.spec()["input_schema"]) if not field["description"]]
+    assert bare == []
+
+
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+def test_examples_are_inputs_that_the_tool_takes(tool: Any) -> None:
+    found = re.search(r"Example: (.*)\.$", tool.spec()["description"])
+    if found is not None:
+        TOOLBOX.parse(tool.name, json.loads(found[1]))
+    else:
+        assert tool.name not in ("create_cells", "edit_cells", "write_plan")
+
+
+def test_all_tools_together_stay_below_14_kB() -> None:
+    sent = json.dumps(TOOLBOX.specs(), separators=(",", ":"), ensure_ascii=False)
+    assert len(sent.encode()) <= 14_000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("run_cel", "run_cell"), ("create_cel", "create_cell"), ("zzz", None)],
+)
+def test_an_unknown_tool_is_answered_with_the_one_that_was_meant(
+    wrong: str, meant: str | None
+) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        TOOLBOX.parse(wrong, {})
+    guess = f"Did you mean `{meant}`?" if meant else "Unknown tool `zzz`. Available"
+    assert guess in raised.value.message
+    assert "Available: create_cell, " in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "meant"),
+    [
+        ("run_cell", {"cell": "b2"}, "cell_id"),
+        ("read_cells", {"cell_id": ["b2"]}, "cell_ids"),
+        ("create_cells", {"cells": [{"source": "x"}], "runs": True}, "run"),
+    ],
+)
+def test_an_unknown_parameter_is_answered_with_the_one_that_was_meant(
+    tool: str, given: dict[str, Any], meant: str
+) -> None:
+    with pytest.raises(InvalidInput, match=f"Did you mean `{meant}`?"):
+        TOOLBOX.parse(tool, given)
+
+
+def test_a_name_that_is_near_to_none_is_not_guessed() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        TOOLBOX.parse("run_cell", {"cell_id": "b2", "colour": "red"})
+    assert "Did you mean" not in raised.value.message

@@ -75,6 +75,8 @@ export interface IApproval {
   cells?: { cell_id: string; code: string }[];
   /** What would change, as a unified diff. */
   diff?: string | null;
+  /** The same by cell, if several would change; without an id for a new one. */
+  edits?: ICellDiff[];
   /** The type that a cell would have after an edit, or has where it would be deleted. */
   cell_type?: 'code' | 'markdown' | 'raw';
   /** Addresses on other servers that a page asks as soon as it shows the result. */
@@ -82,6 +84,19 @@ export interface IApproval {
   /** Systems, such as Dask, on which the code may start a job. */
   clusters?: string[];
   expires: string;
+}
+
+/** What would change in one of several cells. */
+export interface ICellDiff {
+  cell_id: string | null;
+  cell_type: 'code' | 'markdown' | 'raw';
+  diff: string;
+}
+
+/** A step of a plan. */
+export interface IPlanStep {
+  text: string;
+  state?: 'open' | 'doing' | 'done';
 }
 
 /** A person's answer to an approval. */
@@ -102,12 +117,12 @@ export interface INotice {
   approvals?: { id: string; approved: boolean; reason?: string }[];
 }
 
-/** The result of running a cell. */
+/** The result of running a cell, or code that is in none. */
 export interface IRunOutput {
   text: string;
   status: string;
   run_id: string;
-  cell_id: string;
+  cell_id: string | null;
   execution_count: number | null;
   outputs: IOutput[];
   seconds?: number;

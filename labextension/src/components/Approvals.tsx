@@ -3,7 +3,7 @@ import type { IApproval, IApprovalAnswer } from '../api/protocol';
 import { parseDiff } from '../review/diff';
 import { describeQuestion, describeQuestions, isEdit } from '../wording/callDescriptions';
 import { legible, pieces } from '../wording/oddCharacters';
-import { factsOf, scopeOf } from '../wording/questionFacts';
+import { factsOf, nameOfEdit, scopeOf } from '../wording/questionFacts';
 import { Code, Diff } from './Code';
 import { DecideButton, ReadBox, useReading } from './ReadFirst';
 import {
@@ -132,13 +132,29 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
   const { notebook, cell_id, code, cells, diff, input } = approval;
   const locate = locateIn([approval], notebooks);
   const mimeType = notebooks.mimeType(notebook, cell_id, input.type);
-  const runs = cells && cells.length > 1 ? cells : code ? [{ cell_id: '', code }] : [];
+  const several = approval.edits ?? [];
+  const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // new cells are all code there is
+  const alone = code && !shown ? [{ cell_id: '', code }] : [];
+  const runs = cells && cells.length > 1 ? cells : alone;
   const facts = factsOf(approval, locate, trans);
   return (
     <div>
       {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans, named)}</p>}
       {facts && <p className="jp-Agent-facts">{facts}</p>}
       <Loads addresses={approval.loads} />
+      {several.map((edit, place) => (
+        <React.Fragment key={edit.cell_id ?? place}>
+          <p className="jp-Agent-note">{nameOfEdit(edit, locate, trans)}</p>
+          <Diff
+            lines={parseDiff(edit.diff)}
+            mimeType={notebooks.mimeType(notebook, edit.cell_id, edit.cell_type)}
+            whole
+          />
+        </React.Fragment>
+      ))}
+      {several.length > 0 && runs.length > 0 && (
+        <p className="jp-Agent-note">{trans.__('Then runs')}</p>
+      )}
       {runs.map(run => (
         <React.Fragment key={run.cell_id}>
           {run.cell_id && (
@@ -149,7 +165,7 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
           <Code text={run.code} mimeType={mimeType} folded />
         </React.Fragment>
       ))}
-      {diff && <Diff lines={parseDiff(diff)} mimeType={mimeType} whole />}
+      {diff && !several.length && <Diff lines={parseDiff(diff)} mimeType={mimeType} whole />}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { CallPart, IChange, IRunOutput } from '../api/protocol';
+import type { CallPart, IChange, IPlanStep, IRunOutput } from '../api/protocol';
 import { runsOf } from '../api/toolRuns';
 import type { IDiffLine } from '../review/diff';
 import { diffLines } from '../review/diff';
@@ -51,7 +51,8 @@ export const Call = React.memo(function Call(props: ICallProps) {
   const { type } = (call.input ?? {}) as IInput;
   const mimeType = notebooks.mimeType(notebook, words.cellId, type);
   const runs = runsOf(call.output);
-  const shows = lines.length > 0 || runs.some(run => run.outputs.length > 0);
+  const { code: scratch, steps = [] } = ownOf(call);
+  const shows = lines.length > 0 || steps.length > 0 || runs.some(run => run.outputs.length > 0);
   const waits = call.state === 'approval-requested'; // what it is about stands in the question below
   const open = chosen ?? (call.state === 'output-error' || (recent && shows && !waits));
   const Caret = open ? caretDownIcon : caretRightIcon;
@@ -82,6 +83,8 @@ export const Call = React.memo(function Call(props: ICallProps) {
       {open && (
         <div className="jp-Agent-callBody">
           {lines.length > 0 && <Diff lines={lines} mimeType={mimeType} />}
+          {scratch && <Code text={scratch} mimeType={mimeType} folded />}
+          {steps.length > 0 && <Plan steps={steps} />}
           {runs.map(run => (
             <Outputs key={run.run_id} outputs={run.outputs} />
           ))}
@@ -107,6 +110,34 @@ export const Call = React.memo(function Call(props: ICallProps) {
     </div>
   );
 });
+
+/** What a call has of its own to show: code that is in no cell, the steps of a plan. */
+function ownOf({ toolName, state, input, output }: CallPart): {
+  code?: string;
+  steps?: IPlanStep[];
+} {
+  if (toolName === 'run_code' && state !== 'input-streaming') {
+    const { code } = (input ?? {}) as { code?: unknown };
+    return { code: typeof code === 'string' ? code : undefined };
+  }
+  const { steps } = (output ?? {}) as { steps?: unknown };
+  return toolName === 'write_plan' && Array.isArray(steps) ? { steps: steps as IPlanStep[] } : {};
+}
+
+/** A plan, ticked off as far as it is done. */
+function Plan({ steps }: { steps: readonly IPlanStep[] }): React.JSX.Element {
+  const { trans } = useServices();
+  return (
+    <ul className="jp-Agent-plan" aria-label={trans.__('Plan')}>
+      {steps.map(({ text, state = 'open' }, place) => (
+        <li key={place} data-state={state} aria-current={state === 'doing' ? 'step' : undefined}>
+          <input type="checkbox" checked={state === 'done'} readOnly disabled aria-label={text} />
+          <span>{text}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
 
 /** What went to the tool and what came back, as the model has it. */
 function CallDetails({ call }: { call: CallPart }): React.JSX.Element {

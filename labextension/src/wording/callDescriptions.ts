@@ -1,5 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { AgentPart, CallPart, IApproval, IChange, IRunOutput } from '../api/protocol';
+import type {
+  AgentPart,
+  CallPart,
+  IApproval,
+  IChange,
+  IPlanStep,
+  IRunOutput
+} from '../api/protocol';
 import { runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
 import type { IInput, Locate } from './toolPhrases';
@@ -78,7 +85,11 @@ export function describeCall(
     default:
       return isLive(call)
         ? { text: isAtWork(call, held) ? trans.__('%1…', doing) : todo, note: '', cellId }
-        : { text: done, note: seen(call, trans) ?? outcome(runs, trans), cellId };
+        : {
+            text: done,
+            note: seen(call, trans) ?? ticked(call, trans) ?? outcome(runs, trans),
+            cellId
+          };
   }
 }
 
@@ -127,11 +138,20 @@ function together(
   return trans._n('Make 1 change and run', 'Make %1 changes and run', edits.length);
 }
 
+/** Tools that change cells, some of which run them afterwards. */
+const EDITS = [
+  'create_cell',
+  'create_cells',
+  'update_cell',
+  'edit_cells',
+  'delete_cell',
+  'move_cell',
+  'create_notebook'
+];
+
 /** Whether a question is about a change of cells, and not about running something. */
 export function isEdit({ tool }: IApproval): boolean {
-  return ['create_cell', 'update_cell', 'delete_cell', 'move_cell', 'create_notebook'].includes(
-    tool
-  );
+  return EDITS.includes(tool);
 }
 
 /** "4.2 s", "2 min 5 s". */
@@ -179,6 +199,16 @@ function seen({ toolName, output }: CallPart, trans: TranslationBundle): string 
   return toolName === 'get_notebook_state' && typeof cells === 'number'
     ? trans._n('1 cell', '%1 cells', cells)
     : null;
+}
+
+/** "2 of 4 done", of a plan. */
+function ticked({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
+  const { steps } = (output ?? {}) as { steps?: IPlanStep[] };
+  if (toolName !== 'write_plan' || !Array.isArray(steps)) {
+    return null;
+  }
+  const done = steps.filter(({ state }) => state === 'done').length;
+  return trans.__('%1 of %2 done', done, steps.length);
 }
 
 function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string {

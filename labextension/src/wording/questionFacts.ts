@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { IApproval } from '../api/protocol';
+import type { IApproval, ICellDiff } from '../api/protocol';
 import { legible } from './oddCharacters';
 import type { Locate } from './toolPhrases';
 
@@ -34,8 +34,8 @@ export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundl
   const names = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
   const where = [...names].join(', ');
   const [runs, others] = [true, false].map(wanted => {
-    const chosen = approvals.filter(({ tool }) => IN_KERNEL.includes(tool) === wanted);
-    return [...new Set(chosen.map(({ tool }) => actOf(tool, trans)))].join(', ');
+    const chosen = approvals.filter(approval => runsCode(approval) === wanted);
+    return [...new Set(chosen.map(approval => actOf(approval, trans)))].join(', ');
   });
   const scope = [
     others && trans.__('%1 in %2, in this conversation', others, where),
@@ -52,7 +52,23 @@ export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundl
 }
 
 /** Tools that run code in the notebook's own kernel. */
-const IN_KERNEL = ['run_cell', 'run_cells'];
+const IN_KERNEL = ['run_cell', 'run_cells', 'run_code'];
+
+/** Whether code would run in the notebook's own kernel; some edits run what they leave. */
+function runsCode({ tool, input }: IApproval): boolean {
+  return IN_KERNEL.includes(tool) || input.run === true;
+}
+
+/** "Cell 4", or "New Markdown cell". */
+export function nameOfEdit(
+  { cell_id, cell_type }: ICellDiff,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  return cell_id === null
+    ? trans.__('New: %1', kindOfCell(cell_type, trans))
+    : trans.__('Cell %1', locate(cell_id) ?? legible(`“${cell_id}”`));
+}
 
 function kindOfCell(type: 'code' | 'markdown' | 'raw', trans: TranslationBundle): string {
   return {
@@ -77,9 +93,18 @@ function placeOf(
     : trans.__('at the end of the notebook');
 }
 
-function actOf(tool: string, trans: TranslationBundle): string {
+function actOf({ tool, input }: IApproval, trans: TranslationBundle): string {
+  if (tool === 'create_cells' && input.run === true) {
+    return trans.__('add and run any cells');
+  }
+  if (tool === 'edit_cells' && input.run === true) {
+    return trans.__('edit and run any cells');
+  }
   const acts: Record<string, string> = {
     create_cell: trans.__('add any cell'),
+    create_cells: trans.__('add any cells'),
+    edit_cells: trans.__('edit any cells'),
+    run_code: trans.__('run any code'),
     update_cell: trans.__('edit any cell'),
     delete_cell: trans.__('delete any cell'),
     move_cell: trans.__('move any cell'),

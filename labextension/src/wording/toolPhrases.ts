@@ -8,6 +8,11 @@ export type Locate = (cellId: string) => number | null;
 export interface IInput {
   cell_id?: string;
   cell_ids?: string[];
+  cells?: unknown[];
+  edits?: { cell_id?: string }[];
+  /** Whether what is written is run afterwards. */
+  run?: boolean;
+  steps?: unknown[];
   type?: string;
   after?: string;
   before?: string;
@@ -48,7 +53,8 @@ const NAMED = [
   'read_file',
   'list_files',
   'create_notebook',
-  'wait_for_run'
+  'wait_for_run',
+  'write_plan'
 ];
 
 function plainly(options: IPhraseOptions): Phrase {
@@ -76,6 +82,10 @@ function plainly(options: IPhraseOptions): Phrase {
     }
     case 'create_cell':
       return creation(input, locate, trans);
+    case 'create_cells':
+      return severalCells(input, trans);
+    case 'edit_cells':
+      return severalEdits(input, locate, trans);
     case 'update_cell':
       return [trans.__('Edit %1', cell), trans.__('Editing %1', cell), trans.__('Edited %1', cell)];
     case 'delete_cell':
@@ -140,11 +150,49 @@ function plainPhrase(tool: string, trans: TranslationBundle): Phrase {
         trans.__('Restarting the kernel'),
         trans.__('Restarted the kernel')
       ];
+    case 'run_code':
+      return [trans.__('Run code'), trans.__('Running code'), trans.__('Ran code')];
+    case 'write_plan':
+      return [trans.__('Write a plan'), trans.__('Writing a plan'), trans.__('Plan')];
     case 'list_files':
       return [trans.__('List files'), trans.__('Listing files'), trans.__('Listed files')];
     default:
       return [trans.__('Use %1', tool), trans.__('Using %1', tool), trans.__('Used %1', tool)];
   }
+}
+
+/** "Added 3 cells and ran them". */
+function severalCells({ cells = [], run }: IInput, trans: TranslationBundle): Phrase {
+  const count = Array.isArray(cells) ? cells.length : 0;
+  return run
+    ? [
+        trans._n('Add a cell and run it', 'Add %1 cells and run them', count),
+        trans._n('Adding a cell and running it', 'Adding %1 cells and running them', count),
+        trans._n('Added a cell and ran it', 'Added %1 cells and ran them', count)
+      ]
+    : [
+        trans._n('Add a cell', 'Add %1 cells', count),
+        trans._n('Adding a cell', 'Adding %1 cells', count),
+        trans._n('Added a cell', 'Added %1 cells', count)
+      ];
+}
+
+/** "Edited and ran cells 2, 4". */
+function severalEdits(
+  { edits = [], run }: IInput,
+  locate: Locate,
+  trans: TranslationBundle
+): Phrase {
+  const given = Array.isArray(edits) ? edits : []; // a model may write anything
+  const ids = new Set(given.flatMap(edit => edit?.cell_id ?? []));
+  const cells = listOf([...ids], locate, trans);
+  return run
+    ? [
+        trans.__('Edit and run %1', cells),
+        trans.__('Editing and running %1', cells),
+        trans.__('Edited and ran %1', cells)
+      ]
+    : [trans.__('Edit %1', cells), trans.__('Editing %1', cells), trans.__('Edited %1', cells)];
 }
 
 function creation({ after, before }: IInput, locate: Locate, trans: TranslationBundle): Phrase {
@@ -212,7 +260,7 @@ function verifying({ output, notebook, locate, trans }: IPhraseOptions): Phrase 
 /** "cells 2–7, stopped at an error in 5". */
 function ranCells({ input, runs, locate, trans }: IPhraseOptions): string {
   const failed = runs.find(({ status }) => status === 'error')?.cell_id;
-  const ids = runs.length ? runs.map(({ cell_id }) => cell_id) : input.cell_ids;
+  const ids = runs.length ? runs.flatMap(({ cell_id }) => cell_id ?? []) : input.cell_ids;
   const cells = ids ? listOf(ids, locate, trans) : trans.__('all cells');
   const place = failed && locate(failed);
   return place ? trans.__('%1, stopped at an error in %2', cells, place) : cells;

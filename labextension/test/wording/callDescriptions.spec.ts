@@ -33,6 +33,16 @@ describe('describeCall', () => {
     ['read_cells', { cell_ids: ['a1', 'c3'] }, 'Read cells 1, 3'],
     ['search_notebook', { query: 'df' }, 'Searched for “df”'],
     ['create_cell', { after: 'b2', source: '' }, 'Added a cell after 2'],
+    ['create_cells', { cells: [{}, {}] }, 'Added 2 cells'],
+    ['create_cells', { cells: [{}, {}], run: true }, 'Added 2 cells and ran them'],
+    ['edit_cells', { edits: [{ cell_id: 'b2' }, { cell_id: 'b2' }] }, 'Edited cell 2'],
+    [
+      'edit_cells',
+      { edits: [{ cell_id: 'b2' }, { cell_id: 'd4' }], run: true },
+      'Edited and ran cells 2, 4'
+    ],
+    ['edit_cells', { edits: 'b2' }, 'Edited a cell'],
+    ['run_code', { code: '1 + 1' }, 'Ran code'],
     ['update_cell', { cell_id: 'b2' }, 'Edited cell 2'],
     ['delete_cell', { cell_id: 'gone' }, 'Deleted a cell'],
     ['move_cell', { cell_id: 'b2', after: 'd4' }, 'Moved cell 2 below 4'],
@@ -43,6 +53,13 @@ describe('describeCall', () => {
     ['something_new', {}, 'Used something_new']
   ])('says what %s did with %j', (tool, input, words) => {
     expect(said(tool, input)).toBe(words);
+  });
+
+  it('says how much of a plan is done', () => {
+    const steps = [{ text: 'Load', state: 'done' }, { text: 'Plot' }];
+    expect(said('write_plan', { steps }, { output: { text: '', steps } })).toBe(
+      'Plan (1 of 2 done)'
+    );
   });
 
   it.each([

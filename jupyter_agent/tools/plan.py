@@ -1,0 +1,47 @@
+"""A short plan of the turn's work, which a person sees ticked off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
+from jupyter_agent.workspace.workspace import Lease
+
+_MOST_STEPS = 20
+_MOST_CHARACTERS = 200
+"""Of one step."""
+
+
+class PlanStep(BaseModel):
+    """One step."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    text: str = Field(max_length=_MOST_CHARACTERS)
+    """In a few words"""
+    state: Literal["open", "doing", "done"] = "open"
+    """`doing`: the one in hand"""
+
+
+class WritePlan(Tool):
+    """Write down the plan of this work as a short list, which the person sees and which you keep
+    when the conversation is summarised. For work of more than three steps: before you begin, and
+    again, whole, when a step is done. Not for small requests; leave no done step open. Example:
+    {"steps": [{"text": "Load sales.csv", "state": "doing"}]}."""
+
+    name: ClassVar[str] = "write_plan"
+    effect: ClassVar[Effect] = "read"
+    action: ClassVar[Action] = "read"
+    needs: ClassVar[Sequence[Need]] = ()
+
+    steps: list[PlanStep] = Field(min_length=1, max_length=_MOST_STEPS)
+    """All steps in order: each call replaces the list"""
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        steps = [step.model_dump() for step in self.steps]
+        left = sum(step.state != "done" for step in self.steps)
+        text = f"Noted: {len(steps)} steps, {left} to do." if left else "Noted: all steps are done."
+        return Result(text=text, facts={"steps": steps})

@@ -1,0 +1,94 @@
+"""Calls that only read are tried again where the tab or the kernel was busy, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pytest
+
+from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.errors import Busy, ToolError
+from jupyter_agent.testing import ScriptedModel
+from jupyter_agent.tools.base import Action, Effect, Progress, Result, Toolbox
+from jupyter_agent.workspace.workspace import Lease
+
+from .conftest import Bench, TinyTool, desk_of
+
+
+class Reach(TinyTool):
+    """Is busy so many times."""
+
+    name: ClassVar[str] = "reach"
+    busy: int
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        log = desk_of(nb).log
+        log.append("try")
+        if len(log) <= self.busy:
+            raise Busy("The tab is away.")
+        return Result(text="reached")
+
+
+class Poke(Reach):
+    """The same, but it changes something."""
+
+    name: ClassVar[str] = "poke"
+    effect: ClassVar[Effect] = "edit"
+    action: ClassVar[Action] = "edit"
+
+
+class Miss(TinyTool):
+    """Fails for good."""
+
+    name: ClassVar[str] = "miss"
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        desk_of(nb).log.append("try")
+        raise ToolError("There is none.")
+
+
+async def attempt(
+    bench: Bench, tool: str, retries: Mapping[str, int], **given: int
+) -> tuple[str, list[float]]:
+    """What comes of a call, and the pauses in it."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    door = Dispatcher(
+        Toolbox([Reach, Poke, Miss]), record=bench._record, retries=retries, sleep=sleep
+    )
+    work = bench.turn(ScriptedModel([])).work
+    try:
+        result = await door.call(tool, given, work, Policy(mode="auto"))
+    except ToolError as error:
+        return error.message, pauses
+    return result.text, pauses
+
+
+async def test_a_read_is_tried_again_after_longer_and_longer_pauses(bench: Bench) -> None:
+    assert await attempt(bench, "reach", {"*": 3}, busy=3) == ("reached", [0.5, 1.0, 2.0])
+    assert [audit.outcome for audit in bench.audits] == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("retries", "tries"), [({"*": 2}, 3), ({"*": 2, "reach": 1}, 2), ({"reach": 0}, 1), ({}, 1)]
+)
+async def test_the_limit_is_that_of_the_tool_and_then_the_model_is_told(
+    bench: Bench, retries: dict[str, int], tries: int
+) -> None:
+    told, _ = await attempt(bench, "reach", retries, busy=9)
+    assert told == "The tab is away."
+    assert bench.desk.log == ["try"] * tries
+    assert [audit.outcome for audit in bench.audits] == ["failed"]
+
+
+async def test_what_changes_something_is_tried_once(bench: Bench) -> None:
+    assert await attempt(bench, "poke", {"*": 5}, busy=1) == ("The tab is away.", [])
+
+
+async def test_what_does_not_pass_is_tried_once(bench: Bench) -> None:
+    assert await attempt(bench, "miss", {"*": 5}) == ("There is none.", [])

@@ -1,0 +1,16 @@
+"""The tools make work shorter: fewer model calls for the same tasks, and no higher price."""
+
+from __future__ import annotations
+
+import json
+
+from ..bench.steps import BASELINE, TASKS, Figures, play, total
+
+
+def test_thirty_tasks_take_a_third_fewer_model_calls_and_cost_no_more() -> None:
+    before = {name: Figures(**each) for name, each in json.loads(BASELINE.read_text()).items()}
+    assert len(TASKS) == 30
+    assert before.keys() == {task.name for task in TASKS}
+    now = total(play(single=False))
+    assert now.calls <= total(before).calls * 2 / 3
+    assert now.price <= total(before).price

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jupyter_agent.document.cell import CellState, CellType
+from jupyter_agent.document.clocks import Id
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.merge import MergeConflict, merge, text_operations, with_typing
 
@@ -47,9 +48,13 @@ class Loss:
     """What the page put in its place, from top to bottom; none where the cell comes back."""
     above: Sequence[str] = ()
     """Ids of the cells above the place where it was, from top to bottom."""
+    twin: Id | None = None
+    """The item of a cell of the same id that goes."""
 
     def make_good(self, cells: SharedCells) -> None:
         """Write it into the live document."""
+        if self.twin is not None and cells.ids().count(self.cell_id) > 1:
+            cells.delete_twin(self.cell_id, self.twin)
         ids = cells.ids()
         if not self.pieces and self.cell_id not in ids:
             index = 1 + max((ids.index(one) for one in self.above if one in ids), default=-1)

@@ -16,13 +16,13 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Assoc, Map, TransactionEvent
+from pycrdt import Map, TransactionEvent
 
 from jupyter_agent.carriers.room_late import Taken
 from jupyter_agent.carriers.room_losses import Letter, Loss, Piece, text_of
 from jupyter_agent.carriers.room_updates import Ranges, Update, includes, overlaps, union
 from jupyter_agent.document.cell import CellType
-from jupyter_agent.document.clocks import Id
+from jupyter_agent.document.clocks import Id, item_at
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.merge import common, nearer
 
@@ -133,8 +133,7 @@ class Unseen:
         shared = self._document.ycells
         for index, cell in enumerate(self._cells):
             if cell.item is None:
-                item = shared.sticky_index(index, Assoc.AFTER).to_json()["item"]
-                cell.item = item["client"], item["clock"]
+                cell.item = item_at(shared, index)
             if includes(deletes, cell.item):
                 yield cell, Taken(cell.id, cell.type, shared[index]["source"])
 
@@ -186,12 +185,18 @@ class Unseen:
         self._edited[cell] = steps
         cell.text = done + rest.decode()
 
+    def _inherit(self, gone: _Cell) -> None:
+        """A copy of a cell, which may be older than its end, has been through what that was."""
+        for cell in self._cells:
+            if cell.id == gone.id and cell.text == gone.text and not cell.history:
+                cell.history.extend(gone.history)
+
     def _end(self, event: TransactionEvent) -> None:
         heard, self._heard = self._heard, []
         gone, self._gone = self._gone, []
         new, self._new = self._new, []
         edited, self._edited = self._edited, {}
-        if not gone and not edited:
+        if not (gone or edited or (new and heard)):
             return
         done = Update.read(event.update)
         heard = [update for update in heard if update.is_in(done)]
@@ -207,7 +212,10 @@ class Unseen:
                     taken.pieces, taken.above = page.in_place_of(cell), [one.id for one in above]
                     self._taken.append(taken)
             self._lose([page.lost_with(cell, above) for cell, above in gone])
+            self._lose([page.lost_beside(copy) for copy in new])
             self._lose([page.lost_in(cell, steps) for cell, steps in edited.items()])
+        for cell, _ in gone:
+            self._inherit(cell)
         for cell, steps in edited.items():
             cell.history.append(_Change(steps, done.brings, bool(heard)))
 
@@ -230,6 +238,18 @@ class _Page:
         if not unseen or not (pieces or is_typed or is_blank):
             return None
         return Loss(cell.id, cell.type, letters, pieces, [one.id for one in above])
+
+    def lost_beside(self, copy: _Cell) -> Loss | None:
+        """By a copy of a cell that somebody else has put another in the place of: both are there,
+        and theirs goes.
+        """
+        for twin in self.cells:
+            if twin.id == copy.id and twin not in self.new:
+                _, letters = self._unseen(twin, twin.text, copy.text)
+                letters = letters or [Letter(char, seen=True, there=True) for char in twin.text]
+                piece = Piece(copy.id, copy.text, copy.text)
+                return Loss(copy.id, copy.type, letters, [piece], twin=twin.item)
+        return None
 
     def in_place_of(self, cell: _Cell) -> Sequence[Piece]:
         """What it put in the place of a cell that it took away."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from pycrdt import Assoc, Decoder, Doc, Text
+from pycrdt import Array, Assoc, Decoder, Doc, Text
 
 Id: TypeAlias = tuple[int, int]
 """Of an item: client, clock. Each UTF-16 unit of a text is one."""
@@ -53,6 +53,19 @@ class Mark:
         """
         has = clocks(doc.get_state())
         return all(has.get(client, 0) >= clock for client, clock in self._clocks.items())
+
+
+def item_at(array: Array[Any], index: int) -> Id:
+    """The item at that index."""
+    item = array.sticky_index(index, Assoc.AFTER).to_json()["item"]
+    return item["client"], item["clock"]
+
+
+def is_of_server(item: Id) -> bool:
+    """Whether a document of pycrdt, not of a page, made it: Yjs has client ids of 32 bits, pycrdt
+    of 53.
+    """
+    return item[0] >= 2**32
 
 
 def units(text: str) -> int:

@@ -70,24 +70,22 @@ class Page:
         new = {"id": cell_id, "cell_type": type, "source": cell["source"], "metadata": {}}
         self._replace([cell_id], self.ids().index(cell_id), new)
 
-    def merge_cells(self, *cell_ids: str) -> str:
-        """As JupyterLab: a new cell takes their place. Gives its id."""
+    def merge_cells(self, *cell_ids: str, new: str) -> None:
+        """As JupyterLab: a new cell takes their place."""
         text = "\n\n".join(map(self.source, cell_ids))
-        new = {"id": f"{cell_ids[0]}-merged", "cell_type": "code", "source": text, "metadata": {}}
-        self._replace(cell_ids, self.ids().index(cell_ids[0]), new)
-        return f"{cell_ids[0]}-merged"
+        cell = {"id": new, "cell_type": "code", "source": text, "metadata": {}}
+        self._replace(cell_ids, self.ids().index(cell_ids[0]), cell)
 
-    def split(self, cell_id: str, at: int) -> str:
+    def split(self, cell_id: str, at: int, new: str) -> None:
         """As JupyterLab: what is above goes into a new cell, and the text of the cell is replaced
-        by the rest. Gives the id of the new one.
+        by the rest.
         """
         source: Text = self.cell(cell_id)["source"]
         text = str(source)
         with self.notebook.ydoc.transaction():
-            self.insert_cell(self.ids().index(cell_id), f"{cell_id}-above", text[:at].strip("\n"))
+            self.insert_cell(self.ids().index(cell_id), new, text[:at].strip("\n"))
             source.clear()
             source.insert(0, text[at:].strip("\n"))
-        return f"{cell_id}-above"
 
     def _replace(self, cell_ids: Sequence[str], index: int, new: Mapping[str, Any]) -> None:
         cells = self.notebook.ycells

@@ -778,12 +778,12 @@ async def test_who_splits_a_cell_while_away_has_each_edit_in_its_part(
     away.cut()
     await notebook.update("a", old_string="x = 1", new_string="x = 10")
     await notebook.update("a", old_string="z = 3", new_string="z = 30\nmore")
-    above = away.split("a", len("x = 1\ny = 2"))
+    away.split("a", len("x = 1\ny = 2"), new="above")
     await away.connect()
     cells = {cell.id: cell.source for cell in await notebook.read()}
-    assert cells == {"top": "t = 1", above: "x = 10\ny = 2", "a": "z = 30\nmore", "end": "e = 1"}
+    assert cells == {"top": "t = 1", "above": "x = 10\ny = 2", "a": "z = 30\nmore", "end": "e = 1"}
     await away.sync()
-    assert (away.source(above), away.source("a")) == ("x = 10\ny = 2", "z = 30\nmore")
+    assert (away.source("above"), away.source("a")) == ("x = 10\ny = 2", "z = 30\nmore")
 
 
 async def test_who_merges_cells_while_away_has_the_edits_of_both(
@@ -794,10 +794,10 @@ async def test_who_merges_cells_while_away_has_the_edits_of_both(
     away.cut()
     await notebook.update("top", old_string="t = 1", new_string="t = 10")
     await notebook.update("a", old_string="z = 3", new_string="z = 30")
-    merged = away.merge_cells("top", "a")
+    away.merge_cells("top", "a", new="both")
     await away.connect()
     cells = {cell.id: cell.source for cell in await notebook.read()}
-    assert cells == {merged: "t = 10\n\nx = 1\ny = 2\nz = 30", "end": "e = 1"}
+    assert cells == {"both": "t = 10\n\nx = 1\ny = 2\nz = 30", "end": "e = 1"}
 
 
 async def test_what_somebody_types_while_another_who_is_away_moves_the_cell_stays(
@@ -890,3 +890,41 @@ async def test_what_is_typed_into_a_cell_that_somebody_else_has_just_deleted_com
     cells = [(cell.id, cell.source) for cell in await notebook.read()]
     assert cells == [("top", "t = 1"), ("a", "mine x = 1\ny = 2\nz = 3")]
     await other.close()
+
+
+async def test_a_cell_that_two_have_moved_is_there_once_with_what_both_wrote(
+    room_notebooks: Notebooks, away: Person
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    await away.sync()
+    away.cut()
+    await notebook.update("a", old_string="x = 1", new_string="x = 10")
+    await notebook.move("a", index=0)
+    await notebook.update("a", old_string="z = 3", new_string="z = 30")
+    away.type("a", "  # mine", len("x = 1\ny = 2"))
+    away.move_cell("a", 2)
+    await away.connect()
+    text = "x = 10\ny = 2  # mine\nz = 30"
+    cells = [(cell.id, cell.source) for cell in await notebook.read()]
+    assert cells == [("top", "t = 1"), ("end", "e = 1"), ("a", text)]
+    await away.sync()
+    assert away.ids() == ["top", "end", "a"]
+
+
+async def test_a_cell_that_is_moved_while_the_agent_deletes_it_stays_with_what_is_typed_in_it(
+    room_notebooks: Notebooks, away: Person
+) -> None:
+    notebook = await room_notebooks.get("a.ipynb")
+    await away.sync()
+    away.cut()
+    await notebook.delete("a")
+    away.move_cell("a", 0)
+    away.type("a", "mine\n", 0)
+    await away.connect()
+    await notebook.read()
+    await away.sync()
+    assert [(cell.id, cell.source) for cell in await notebook.read()] == [
+        ("a", "mine\nx = 1\ny = 2\nz = 3"),
+        ("top", "t = 1"),
+        ("end", "e = 1"),
+    ]

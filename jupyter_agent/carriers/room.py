@@ -216,10 +216,9 @@ class RoomCarrier:
             saved = await self.save()
             shadow.commit(pending)
         unseen = None if self._room is None else self._room.unseen
-        while unseen is not None and unseen.losses:
-            losses = unseen.reapply(self.cells)
+        while unseen is not None and unseen.pending:
+            unseen.reapply(self.cells)
             saved = await self.save()
-            unseen.commit(losses)
         return saved
 
     def _attach_shadow(self, copy: bytes | None = None) -> None:

@@ -47,20 +47,29 @@ class Taken:
         self.above: Sequence[str] = ()
         """Ids of the cells above it."""
 
-    def late_keys(self, update: Update) -> Loss | None:
-        """What an update types into it; the keys of earlier ones are taken as seen."""
+    def take_in(self, update: Update) -> bool:
+        """Whether an update types into it."""
         known = len(self._keys)
-        for key in self._keys:
-            key.is_late = False
         knows = includes(update.deletes, self._text)  # so all keys are deleted, erased or not
         for inserted in update.inserted:
             place = self._place(inserted)
             if place is not None and (knows or not includes(update.deletes, inserted.id)):
                 self._insert(place, inserted)
-        if len(self._keys) == known:
+        return len(self._keys) > known
+
+    @property
+    def loss(self) -> Loss | None:
+        """The keys that came since it was `settled`."""
+        if not any(key.is_late for key in self._keys):
             return None
         letters = [Letter(key.char, seen=not key.is_late, there=True) for key in self._keys]
         return Loss(self._cell_id, self._type, letters, self.pieces, self.above)
+
+    def settled(self, pieces: Sequence[Piece]) -> None:
+        """These have all keys now."""
+        self.pieces = pieces
+        for key in self._keys:
+            key.is_late = False
 
     def _insert(self, place: int, inserted: Inserted) -> None:
         known = {key.first: number for number, key in enumerate(self._keys)}

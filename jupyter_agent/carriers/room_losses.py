@@ -51,18 +51,23 @@ class Loss:
     twin: Id | None = None
     """The item of a cell of the same id that goes."""
 
-    def make_good(self, cells: SharedCells) -> None:
-        """Write it into the live document."""
+    def make_good(self, cells: SharedCells) -> Sequence[Piece]:
+        """Write it into the live document. Gives the pieces as they are then."""
         if self.twin is not None and cells.ids().count(self.cell_id) > 1:
             cells.delete_twin(self.cell_id, self.twin)
         ids = cells.ids()
         if not self.pieces and self.cell_id not in ids:
             index = 1 + max((ids.index(one) for one in self.above if one in ids), default=-1)
-            cells.insert(index, self.cell_id, self._state(index))
+            state = self._state(index)
+            cells.insert(index, self.cell_id, state)
+            return [Piece(self.cell_id, state.source, state.source)]
+        settled = []
         for piece, text in zip(self.pieces, self._texts(), strict=False):
             if piece.cell_id in ids:
-                now = cells.get(piece.cell_id).source
-                cells.write_source(piece.cell_id, _both(piece.then, now, text))
+                both = _both(piece.then, cells.get(piece.cell_id).source, text)
+                cells.write_source(piece.cell_id, both)
+                settled.append(Piece(piece.cell_id, both, both))
+        return settled
 
     def _texts(self) -> Sequence[str]:
         """What each piece has to say."""

@@ -83,7 +83,7 @@ class Unseen:
 
     def __init__(self, document: YNotebook, late: Callable[[], object]) -> None:
         """`late` is called when there is a loss."""
-        self.losses: list[Loss] = []
+        self._losses: list[Loss] = []
         """Those that have not been made good yet."""
         self._late = late
         self._document = document
@@ -106,27 +106,29 @@ class Unseen:
         except ValueError:
             return  # not an update: the document refuses it itself
         self._heard.append(read)
-        self._lose([taken.late_keys(read) for taken in self._taken])
+        if any([taken.take_in(read) for taken in self._taken]):
+            self._late()
         self._going = {}
         if sum(end - start for ranges in read.deletes.values() for start, end in ranges) > 3:
             self._going = dict(self._take(read.deletes))
 
-    def reapply(self, cells: SharedCells) -> Sequence[Loss]:
-        """Make the losses good in the live document. Gives what `commit` needs once that is sure
-        to stay.
-        """
-        losses = tuple(self.losses)
+    @property
+    def pending(self) -> bool:
+        """Whether there are losses that have not been made good."""
+        return bool(self._losses) or any(taken.loss is not None for taken in self._taken)
+
+    def reapply(self, cells: SharedCells) -> None:
+        """Make the losses good in the live document."""
+        losses, self._losses = self._losses, []
         for loss in losses:
             loss.make_good(cells)
-        return losses
-
-    def commit(self, losses: Sequence[Loss]) -> None:
-        """These have been made good for good."""
-        self.losses = [loss for loss in self.losses if loss not in losses]
+        for taken in self._taken:
+            if (late := taken.loss) is not None:
+                taken.settled(late.make_good(cells))
 
     def _lose(self, losses: Sequence[Loss | None]) -> None:
         if found := [loss for loss in losses if loss is not None]:
-            self.losses += found
+            self._losses += found
             self._late()
 
     def _take(self, deletes: Ranges) -> Iterator[tuple[_Cell, Taken]]:

@@ -9,7 +9,7 @@ it just deletes comes back if somebody else typed in it meanwhile.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -276,14 +276,16 @@ class _Page:
         return unseen, letters, pieces
 
     def lost_in(self, cell: _Cell, steps: Sequence[_Step]) -> Loss | None:
-        """In a text that it replaced."""
+        """In a text that it replaced: it deleted all of it that it had seen."""
         if sum(len(step.removed) for step in steps) < 2:
             return None  # a key
         before = _Change(steps, {}, True).undone(cell.text)
         written = "".join(step.added for step in steps)
+        left = _left(cell.history, before, steps)
+        if not left:
+            return None
         unseen, letters = self._unseen(cell, before, written)
-        kept = len(cell.text) - len(written)
-        if not unseen or kept > sum(change.added for change in unseen):
+        if any(cell.history[number] not in unseen for number in left):
             return None
         seen = text_of(letter for letter in letters if letter.seen)
         return Loss(cell.id, cell.type, letters, self._pieces(cell, written, seen))
@@ -325,6 +327,27 @@ class _Page:
                 for step in change.steps:
                     _weave(letters, step, known=known)
         return unseen, letters
+
+
+def _left(history: Sequence[_Change], before: str, steps: Sequence[_Step]) -> set[int]:
+    """The changes of which all letters are left that `before` had, where nothing else is; none
+    where some of another is left, too.
+    """
+    text = before
+    for change in reversed(history):
+        text = change.undone(text)
+    oldest, page = -1, len(history)
+    letters = [oldest] * len(text)
+    for number, change in enumerate(history):
+        for step in change.steps:
+            letters[step.start : step.start + len(step.removed)] = [number] * len(step.added)
+    had = Counter(letters)
+    for step in steps:
+        letters[step.start : step.start + len(step.removed)] = [page] * len(step.added)
+    left = Counter(letter for letter in letters if letter != page)
+    if oldest in left or any(had[number] > count for number, count in left.items()):
+        return set()
+    return set(left)
 
 
 def _weave(letters: list[Letter], step: _Step, *, known: bool) -> None:

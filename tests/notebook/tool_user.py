@@ -253,6 +253,8 @@ class ScriptedKernel:
     """A kernel whose cells print some lines, each some turns of the event loop after the other."""
 
     id = name = life = "scripted"
+    connection_file = ""
+    language_info = None
     language = "python"
     state = "idle"
     generation = 0
@@ -263,7 +265,9 @@ class ScriptedKernel:
         self._queue = asyncio.Lock()
         self._count = 0
 
-    def execute(self, code: str, sink: OutputSink, *, timeout: float | None) -> Scripted:
+    def execute(
+        self, code: str, sink: OutputSink, *, store_history: bool, timeout: float | None
+    ) -> Scripted:
         return Scripted(self._run(sink))
 
     def shown(self, outputs: Sequence[Output]) -> list[Output]:
@@ -284,6 +288,8 @@ class ScriptedKernel:
 
 class Scripted:
     """One run of it."""
+
+    request_id = "scripted"
 
     def __init__(self, work: Any) -> None:
         self._task: asyncio.Task[ExecutionReply] = asyncio.create_task(work)

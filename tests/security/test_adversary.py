@@ -205,7 +205,15 @@ class World:
             for folder in [*self._settings, self._store]
             for name, content in files_below(folder).items()
         }
-        ours = ("conversations.db", "history.sqlite", "/log", "/db", "/pid", "store/runs", "/security")
+        ours = (
+            "conversations.db",
+            "history.sqlite",
+            "/log",
+            "/db",
+            "/pid",
+            "store/runs",
+            "/security",
+        )
         return {name: each for name, each in found.items() if not any(own in name for own in ours)}
 
     def reset(self) -> None:

@@ -124,11 +124,12 @@ def world(
 
 
 def outside(tmp_path: Path) -> dict[str, bytes]:
-    """Every file but the store's database that is not in the root folder."""
+    """Every file that is not in the root folder, but the store's database and records of runs."""
     return {
         str(path): path.read_bytes()
         for path in tmp_path.rglob("*")
         if path.is_file() and path.suffix in (".json", ".py", ".yaml", ".toml")
+        if path.parent.name != "runs"
     }
 
 

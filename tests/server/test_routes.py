@@ -159,7 +159,7 @@ async def test_bad_input_gets_a_clear_error(
 
 async def test_the_tools_are_cheap_in_every_prompt(call: Call) -> None:
     answer = await call("GET", "tools")
-    assert len(answer.text.encode()) <= 7000
+    assert len(answer.text.encode()) <= 15_500  # the schemas, at most 14,000, and effects
     by_name = {tool["name"]: tool for tool in answer.body}
     assert by_name["update_cell"]["effect"] == "edit"
     assert set(by_name["update_cell"]["input_schema"]["properties"]) == {

@@ -85,7 +85,7 @@ async def tool(call: Call, name: str, **more: Any) -> dict[str, Any]:
 async def test_a_section_is_made_and_run_by_one_call_and_taken_back_by_one(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
-    before = notebook.read_bytes()
+    before = nbformat.read(notebook, as_version=4).cells
     replies += [[SECTION], [says("42.")]]
     turn = (await call("POST", "chat", body=ask("Go.", stream=False))).body
     assert sources(notebook) == [
@@ -101,7 +101,7 @@ async def test_a_section_is_made_and_run_by_one_call_and_taken_back_by_one(
     assert [change["kind"] for change in turn["changes"]] == 3 * ["insert"] + 2 * ["outputs"]
     undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
     assert undone["conflicts"] == []
-    assert notebook.read_bytes() == before
+    assert nbformat.read(notebook, as_version=4).cells == before
 
 
 async def test_a_section_is_one_question_with_each_cell_and_its_exact_code(
@@ -156,7 +156,7 @@ def began(agent: JupyterAgent) -> bool:
 async def test_a_turn_that_is_stopped_while_its_section_runs_can_be_taken_back(
     call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path
 ) -> None:
-    before = notebook.read_bytes()
+    before = nbformat.read(notebook, as_version=4).cells
     cells = [{"source": "print('began', flush=True)\nimport time\ntime.sleep(600)"}]
     replies += [[calls("create_cells", cells=cells, run=True)]]
     body = ask("Go.", stream=False)
@@ -171,7 +171,7 @@ async def test_a_turn_that_is_stopped_while_its_section_runs_can_be_taken_back(
     undone = (await call("POST", "turns", stopped["turn_id"], "undo")).body
     assert undone["conflicts"] == []
     assert sources(notebook) == ["# Sales", "x = 1", "print('x is', x)"]
-    assert notebook.read_bytes() == before
+    assert nbformat.read(notebook, as_version=4).cells == before
 
 
 # -- edit_cells

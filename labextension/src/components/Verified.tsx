@@ -20,7 +20,11 @@ export function Verified(): React.JSX.Element | null {
     : trans._n('%2 of 1 cell, same results', '%2 of %1 cells, same results', cells, same);
   const act = (what: () => Promise<void>) => (): void => void notifyErrors(what, trans);
   return (
-    <div role="group" aria-label={trans.__('Verification')} className="jp-Agent-turnLine">
+    <div
+      role="group"
+      aria-label={trans.__('Verification')}
+      className="jp-Agent-turnLine jp-Agent-verified"
+    >
       <span title={madeWith(verified)}>{trans.__('%1: %2', said, found)}</span>
       {here && !recorded && !outdated && (
         <button

@@ -88,6 +88,7 @@ class Person:
         self._log = where.log
         self._random = random.Random(seed)
         self._aimed: set[str] = set()
+        self._clipped: set[str] = set()
         self._types: dict[str, str] = {}
         self.doings: dict[str, tuple[float, Callable[[], object]]] = {
             "type": (10, self._type),
@@ -347,9 +348,11 @@ class Person:
 
     def _copy(self) -> None:
         self._command("c")
+        self._clipped = set()
 
     def _cut(self) -> None:
         self._take_away("x")
+        self._clipped = set(self._aimed)
 
     def _delete(self) -> None:
         self._take_away("d", "d")
@@ -361,7 +364,9 @@ class Person:
                 self.page.keyboard.press(key)
 
     def _paste(self) -> None:
-        if len(self.cells()) < MOST_CELLS:
+        # JupyterLab pastes a cell that was cut with its id, also where the file brought it back.
+        cells = self.cells()
+        if len(cells) < MOST_CELLS and self._clipped.isdisjoint(cell.id for cell in cells):
             self._command("v")
 
     def _move(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode, Rule
-from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.attachments import Attachment
 from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Authorize
@@ -43,7 +42,7 @@ class TurnRequest:
     """How much of notebooks the user lets the model see."""
     client: str | None = None
     on_approval: Literal["hold", "end"] = "hold"
-    while_away: WhileAway = "wait"
+    while_away: Literal["wait", "write"] = "wait"
     """What becomes of edits while a tab with unsaved work is away."""
     idempotency_key: str | None = None
     replaces_from: str | None = None

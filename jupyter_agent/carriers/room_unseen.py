@@ -75,6 +75,8 @@ class _Cell:
     text: str
     item: Id | None = None
     """Of the shared map; None while nobody asked."""
+    before: Sequence[_Change] = ()
+    """What happened to the one that it is a copy of."""
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=LONGEST_HISTORY))
 
 
@@ -191,7 +193,7 @@ class Unseen:
         """A copy of a cell, which may be older than its end, has been through what that was."""
         for cell in self._cells:
             if cell.id == gone.id and cell.text == gone.text and not cell.history:
-                cell.history.extend(gone.history)
+                cell.before = [*gone.before, *gone.history][-LONGEST_HISTORY:]
 
     def _end(self, event: TransactionEvent) -> None:
         heard, self._heard = self._heard, []
@@ -247,7 +249,8 @@ class _Page:
         """
         for twin in self.cells:
             if twin.id == copy.id and twin not in self.new:
-                _, letters = self._unseen(twin, twin.text, copy.text)
+                changes = [*twin.before, *twin.history]  # it has not seen the twin at all
+                _, letters = self._unseen(changes, twin.text, copy.text)
                 letters = letters or [Letter(char, seen=True, there=True) for char in twin.text]
                 piece = Piece(copy.id, copy.text, copy.text)
                 return Loss(copy.id, copy.type, letters, [piece], twin=twin.item)
@@ -265,7 +268,9 @@ class _Page:
         if not copies:
             alike = {copy: common(cell.text, copy.text) for copy in self.new[:MOST_COPIES]}
             copies = sorted(alike, key=lambda copy: alike[copy])[-1:]
-        unseen, letters = self._unseen(cell, cell.text, copies[0].text if copies else "")
+        unseen, letters = self._unseen(
+            list(cell.history), cell.text, copies[0].text if copies else ""
+        )
         seen = text_of(letter for letter in letters if letter.seen) if unseen else cell.text
         pieces = [
             piece
@@ -284,7 +289,7 @@ class _Page:
         left = _left(cell.history, before, steps)
         if not left:
             return None
-        unseen, letters = self._unseen(cell, before, written)
+        unseen, letters = self._unseen(list(cell.history), before, written)
         if any(cell.history[number] not in unseen for number in left):
             return None
         seen = text_of(letter for letter in letters if letter.seen)
@@ -300,10 +305,9 @@ class _Page:
         return pieces
 
     def _unseen(
-        self, cell: _Cell, text: str, written: str
+        self, changes: Sequence[_Change], text: str, written: str
     ) -> tuple[Sequence[_Change], Sequence[Letter]]:
         """What the page had not seen of what led to `text`, and both texts in one."""
-        changes = list(cell.history)
         surely = [overlaps(change.brings, self.deletes) for change in changes]
         # A page is sent the changes of others in the order in which they were made.
         others = [

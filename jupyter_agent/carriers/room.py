@@ -114,12 +114,10 @@ class RoomCarrier:
 
     async def confirm(self) -> Saved:
         """Wait until every page has our transactions, then have the document saved. What somebody
-        did meanwhile to a cell that we moved or retyped is brought over, as is our edit of one that
-        they did that to; raises Busy where they typed into one that we deleted.
+        did meanwhile to a cell that we moved or retyped is brought over; raises Busy where they
+        typed into one that we deleted.
         """
         saved = await self.save()
-        if self._room is not None and self._room.met_pages:
-            self._hold()
         shadow = self._shadow
         if shadow is not None and (pending := shadow.pending()):
             for removed, text in pending.items():
@@ -129,7 +127,10 @@ class RoomCarrier:
                         f"The user began to type in cell `{removed.cell_id}` at this moment; "
                         "nothing was changed. Read it again."
                     )
-        return await self._reapply() or saved
+            pending = await shadow.reapply(self.cells)
+            saved = await self.save()
+            shadow.commit(pending)
+        return saved
 
     async def save(self) -> Saved:
         assert self._file_id is not None
@@ -194,7 +195,6 @@ class RoomCarrier:
                 self._end_runs()
             self._room = room
             room.listen(True)
-            room.follow_texts(partial(_tell, self._late, self._rooms, file_id))
         return room
 
     def _removing(self, cell_id: str, index: int) -> None:
@@ -205,21 +205,13 @@ class RoomCarrier:
         self._shadow.remove(cell_id, index)
         self._removed.add(cell_id)
 
-    async def _reapply(self) -> Saved | None:
-        """Bring over what pages did to cells that we had already removed, and what they had not
-        seen of texts that they replaced; None if there is nothing.
-        """
-        saved = None
+    async def _reapply(self) -> None:
+        """Bring over what pages did to cells that we had already removed."""
         shadow = self._shadow
         if shadow is not None and shadow.pending():
             pending = await shadow.reapply(self.cells)
-            saved = await self.save()
+            await self.save()
             shadow.commit(pending)
-        unseen = None if self._room is None else self._room.unseen
-        while unseen is not None and unseen.pending:
-            unseen.reapply(self.cells)
-            saved = await self.save()
-        return saved
 
     def _attach_shadow(self, copy: bytes | None = None) -> None:
         assert self._room is not None

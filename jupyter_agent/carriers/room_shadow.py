@@ -27,7 +27,6 @@ from jupyter_agent.carriers.room_updates import (
     union,
 )
 from jupyter_agent.document.cell import CellState
-from jupyter_agent.document.clocks import is_of_server
 from jupyter_agent.document.crdt import SharedCells, snapshot
 from jupyter_agent.document.merge import with_typing
 
@@ -125,8 +124,8 @@ class Shadow:
         for removed, text in pending.items():
             there = removed.cell_id in cells.ids()
             if text is None:
-                if there and is_of_server(cells.item(cells.index(removed.cell_id))):
-                    await cells.delete(removed.cell_id)  # a copy of theirs stays
+                if there:
+                    await cells.delete(removed.cell_id)
             elif there:
                 now = cells.get(removed.cell_id).source
                 cells.write_source(removed.cell_id, with_typing(now, removed.before, text))

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pycrdt import write_var_uint
-
-from jupyter_agent.document.clocks import Id
 
 Ranges: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """Ids of items: client -> (first clock, clock after the last); the ranges of one in order, and
@@ -27,19 +25,6 @@ _SIZES = {127: 0, 126: 0, 124: 4, 123: 8, 122: 8, 121: 0, 120: 0}
 """Bytes of the plain values after the byte that says their kind."""
 
 
-class Inserted(NamedTuple):
-    """Text, in one item for each UTF-16 unit."""
-
-    id: Id
-    """Of its first."""
-    left: Id | None
-    """What stood on its left when it was inserted."""
-    right: Id | None
-    parent: Id | None
-    """The text that it is in; None where a neighbour tells."""
-    text: str
-
-
 @dataclass(frozen=True)
 class Update:
     """One update, taken apart."""
@@ -48,7 +33,6 @@ class Update:
     """The items, as they are encoded."""
     brings: Ranges
     deletes: Ranges
-    inserted: Sequence[Inserted] = ()
 
     @classmethod
     def read(cls, update: bytes) -> Update:
@@ -60,16 +44,12 @@ class Update:
             deletes = reader.ranges()
         except IndexError:
             raise ValueError("The update ends too early.") from None
-        return cls(update[:at], brings, deletes, reader.inserted)
+        return cls(update[:at], brings, deletes)
 
     @property
     def dead_on_arrival(self) -> Ranges:
         """What it brings and deletes."""
         return _difference(self.deletes, _difference(self.deletes, self.brings))
-
-    def is_in(self, done: Update) -> bool:
-        """Whether some of it was new to a document that did this."""
-        return overlaps(self.brings, done.brings) or overlaps(self.deletes, done.deletes)
 
     def without(self, deletions: Ranges) -> Update:
         """The same, but it deletes none of these."""
@@ -99,22 +79,6 @@ def union(one: Ranges, other: Ranges) -> Ranges:
         client: _joined([*one.get(client, ()), *other.get(client, ())])
         for client in one.keys() | other.keys()
     }
-
-
-def overlaps(one: Ranges, other: Ranges) -> bool:
-    """Whether an item is in both."""
-    return any(
-        start < end and begin < stop
-        for client, ranges in one.items()
-        for start, stop in ranges
-        for begin, end in other.get(client, ())
-    )
-
-
-def includes(ranges: Ranges, item: Id) -> bool:
-    """Whether it is in them."""
-    client, clock = item
-    return any(start <= clock < end for start, end in ranges.get(client, ()))
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -155,8 +119,6 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self.at = 0
-        self.inserted: list[Inserted] = []
-        """Of the items passed so far."""
         self._data = data
 
     def number(self) -> int:
@@ -183,7 +145,7 @@ class _Reader:
             count, client, start = self.number(), self.number(), self.number()
             end = start
             for _ in range(count):
-                end += self._item((client, end))
+                end += self._item()
             found[client] = [(start, end)]
         return found
 
@@ -196,30 +158,23 @@ class _Reader:
         self.at += size
         return self._data[self.at - size : self.at]
 
-    def _item(self, id: Id) -> int:
+    def _item(self) -> int:
         """Its length, in clocks."""
         info = self._byte()
         content = info & 0x1F
         if content in (_GC, _SKIP):
             return self.number()
-        left = self._id() if info & 0x80 else None
-        right = self._id() if info & 0x40 else None
-        parent = None
-        if left is None and right is None:
+        for side in (0x80, 0x40):  # what stood on the left and on the right of it
+            if info & side:
+                self.number(), self.number()
+        if not info & 0xC0:
             if self.number() == 1:
                 self._text()  # the name of the root that it is in
             else:
-                parent = self._id()
+                self.number(), self.number()
             if info & 0x20:
                 self._text()  # its key there
-        if content == _STRING:  # counted as JavaScript does
-            text = self._text().decode("utf-8", "surrogatepass")
-            self.inserted.append(Inserted(id, left, right, parent, text))
-            return len(text.encode("utf-16-le", "surrogatepass")) // 2
         return self._content(content)
-
-    def _id(self) -> Id:
-        return self.number(), self.number()
 
     def _content(self, kind: int) -> int:
         if kind in (_DELETED, _JSON, _ANY):
@@ -228,6 +183,8 @@ class _Reader:
                 if kind != _DELETED:
                     self._text() if kind == _JSON else self._value()
             return length
+        if kind == _STRING:  # counted as JavaScript does
+            return len(self._text().decode("utf-8", "surrogatepass").encode("utf-16-le")) // 2
         if kind in (_BINARY, _EMBED):
             self._text()
         elif kind == _FORMAT:

@@ -28,4 +28,4 @@ class Timeouts:
     quiet_page: float = 0.1
     """For pages that did not confirm the last time."""
     offline: float = 3600.0
-    """For a page that was away to come back to a room in which we edited meanwhile."""
+    """For a page that was away to come back with text for a cell that we have removed."""

@@ -27,7 +27,6 @@ from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers.packages import brought_by
 from jupyter_agent.carriers.room_shadow import Shadow
-from jupyter_agent.carriers.room_unseen import Unseen
 from jupyter_agent.errors import Busy, UnreadableNotebook
 
 SUPPORTED = "3"
@@ -211,12 +210,8 @@ class Room:
         self.inside = inside
         self.shadow: Shadow | None = None
         """The document without our removals of cells."""
-        self.unseen: Unseen | None = None
-        """What pages had not seen of the texts that they replaced."""
         self.held: asyncio.TimerHandle | None = None
         self.pin = Pin()
-        self.met_pages = False
-        """Whether a page was ever heard in it: one that is away comes back."""
         self._late: Callable[[], object] = bool
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
@@ -250,12 +245,6 @@ class Room:
             self.shadow = None
             self.listen(False)
 
-    def follow_texts(self, late: Callable[[], object]) -> None:
-        """For as long as the room lives; `late` is called when there is a loss."""
-        if self.unseen is None:
-            self.unseen = Unseen(self.document, late)
-            self.listen(True)
-
     async def meet(self, updates: Sequence[bytes], seconds: float) -> bool:
         """Wait until each client has these updates, and all that it did before it had them is
         here. False if one did not answer in so many seconds: nobody waits for a page that sleeps.
@@ -287,16 +276,11 @@ class Room:
 
     def _listen(self, message: bytes) -> bool:
         """Sees each message of a client; False: the room handles it as usual."""
-        self.met_pages = True
         kind = message[:2]
-        if kind in (_UPDATE, _ANSWER):
-            update = read_message(message[2:])
-            if self.unseen is not None:
-                self.unseen.hear(update)
-            if self.shadow is not None:
-                self.shadow.apply_client_update(update, answer=kind == _ANSWER)
-                if self.shadow.pending():
-                    self._late()
+        if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
+            self.shadow.apply_client_update(read_message(message[2:]), answer=kind == _ANSWER)
+            if self.shadow.pending():
+                self._late()
         if kind == _ANSWER:
             self._answers.release()
         return False

@@ -19,7 +19,6 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Subscription, Text, UndoManager
 
 from jupyter_agent.document.cell import Cell, CellState, CellType, Output
-from jupyter_agent.document.clocks import Id, item_at
 from jupyter_agent.document.merge import text_operations
 from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
@@ -295,17 +294,6 @@ class SharedCells:
             await self.home.remove(cell_id, self._value(index)["source"])
         else:
             self._remove(cell_id, index)
-
-    def delete_twin(self, cell_id: str, item: Id) -> None:
-        """Of several cells with that id delete the one that is this item of the array."""
-        for index, each in enumerate(self.ids()):
-            if each == cell_id and self.item(index) == item:
-                self._remove(cell_id, index)
-                return
-
-    def item(self, index: int) -> Id:
-        """What the cell is in the shared array."""
-        return item_at(self._cells, index)
 
     async def move(self, cell_id: str, index: int) -> None:
         """Put the cell where it then has this index: first its copy, then the original goes.

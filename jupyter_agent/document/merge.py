@@ -169,14 +169,9 @@ def keeps_edit(before: str, after: str, now: str) -> bool:
     return True
 
 
-def common(text: str, other: str) -> int:
-    """How many characters they have in common, in order."""
-    return len(list(_alignment(text, other)))
-
-
 def nearer(text: str, other: str, now: str) -> bool:
     """Whether `now` has more characters in common, in order, with `text` than with `other`."""
-    return common(text, now) > common(other, now)
+    return len(list(_alignment(text, now))) > len(list(_alignment(other, now)))
 
 
 def with_typing(text: str, before: str, now: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_ydoc import YNotebook
@@ -58,42 +57,6 @@ class Page:
     def delete_cell(self, cell_id: str) -> None:
         with self.notebook.ydoc.transaction():
             del self.notebook.ycells[self.ids().index(cell_id)]
-            self.notebook.ystate["dirty"] = True
-
-    def move_cell(self, cell_id: str, index: int) -> None:
-        """As JupyterLab: Yjs has no move, so a copy takes its place."""
-        self._replace([cell_id], index, self.cell(cell_id).to_py())
-
-    def retype(self, cell_id: str, type: str) -> None:
-        """As JupyterLab: a cell of that type with the same id takes its place."""
-        cell = self.cell(cell_id).to_py()
-        new = {"id": cell_id, "cell_type": type, "source": cell["source"], "metadata": {}}
-        self._replace([cell_id], self.ids().index(cell_id), new)
-
-    def merge_cells(self, *cell_ids: str, new: str) -> None:
-        """As JupyterLab: a new cell takes their place."""
-        text = "\n\n".join(map(self.source, cell_ids))
-        cell = {"id": new, "cell_type": "code", "source": text, "metadata": {}}
-        self._replace(cell_ids, self.ids().index(cell_ids[0]), cell)
-
-    def split(self, cell_id: str, at: int, new: str) -> None:
-        """As JupyterLab: what is above goes into a new cell, and the text of the cell is replaced
-        by the rest.
-        """
-        source: Text = self.cell(cell_id)["source"]
-        text = str(source)
-        with self.notebook.ydoc.transaction():
-            self.insert_cell(self.ids().index(cell_id), new, text[:at].strip("\n"))
-            source.clear()
-            source.insert(0, text[at:].strip("\n"))
-
-    def _replace(self, cell_ids: Sequence[str], index: int, new: Mapping[str, Any]) -> None:
-        cells = self.notebook.ycells
-        with self.notebook.ydoc.transaction():
-            for cell_id in cell_ids:
-                del cells[self.ids().index(cell_id)]
-            ran = {"outputs": [], "execution_count": None} if new["cell_type"] == "code" else {}
-            cells.insert(index, self.notebook.create_ycell({**ran, **new}))
             self.notebook.ystate["dirty"] = True
 
     # ---- what is on the screen

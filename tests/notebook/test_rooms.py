@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from socket import IPPROTO_TCP, TCP_NODELAY
@@ -383,10 +383,9 @@ async def test_a_page_that_sleeps_is_not_waited_for(
 
 
 async def test_a_room_is_kept_while_it_is_used_and_goes_after_the_last_one_left(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path, tabs: Tabs
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
     room_server.extension.document_cleanup_delay = 0
-    tabs.timeouts.offline = 0.2
     notebook = await room_notebooks.get("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
     inside = room_server.room("a.ipynb")
@@ -395,7 +394,6 @@ async def test_a_room_is_kept_while_it_is_used_and_goes_after_the_last_one_left(
     await notebook.update("a", old_string="1", new_string="2")
     assert room_server.room("a.ipynb") is inside
     await room_notebooks.close()
-    assert room_server.room("a.ipynb") is inside  # the page that is away may come back
     await until(lambda: room_server.rooms == {})
     assert "a.ipynb" not in str(room_server.extension.file_loaders)
     assert inside._file.number_of_subscriptions == 0
@@ -682,249 +680,3 @@ async def test_pages_are_sent_each_message_of_an_edit_at_once(
     socket = page.ws_connection.stream.socket
     assert socket.getsockopt(IPPROTO_TCP, TCP_NODELAY)
     await person.close()
-
-
-# ---- a page that replaces a cell before it has seen what became of it
-
-
-@pytest.fixture
-def lines(room_server: RoomServer) -> Path:
-    """`a.ipynb` with the cell `a` of three lines between two others."""
-    path = room_server.root / "a.ipynb"
-    cells = [code("top", "t = 1"), code("a", "x = 1\ny = 2\nz = 3"), code("end", "e = 1")]
-    path.write_text(notebook_json(cells))
-    return path
-
-
-@pytest.fixture
-def away(room_server: RoomServer, lines: Path, jp_asyncio_loop: Loop) -> Iterator[Person]:
-    """Somebody who has the notebook open, and will be away."""
-    person = Person(room_server, "a.ipynb")
-    yield jp_asyncio_loop.run_until_complete(person.open())
-    jp_asyncio_loop.run_until_complete(person.close())
-
-
-def move(person: Person) -> None:
-    person.move_cell("a", 0)
-
-
-def retype(person: Person) -> None:
-    person.retype("a", "markdown")
-
-
-def type_and_move(person: Person) -> None:
-    person.type("a", "  # mine", 5)
-    person.move_cell("a", 2)
-    person.type("a", "\nmine")
-
-
-def move_twice(person: Person) -> None:
-    person.move_cell("a", 0)
-    person.type("top", " # mine")
-    person.move_cell("a", 1)
-    person.retype("a", "raw")
-
-
-@pytest.mark.parametrize(
-    ("act", "text"),
-    [
-        (move, "x = 10\ny = 2\nagent\nz = 3"),
-        (retype, "x = 10\ny = 2\nagent\nz = 3"),
-        (type_and_move, "x = 10  # mine\ny = 2\nagent\nz = 3\nmine"),
-        (move_twice, "x = 10\ny = 2\nagent\nz = 3"),
-    ],
-)
-async def test_who_moves_or_retypes_a_cell_while_away_takes_no_edit_with_the_old_one(
-    room_notebooks: Notebooks, away: Person, lines: Path, act: Callable[[Person], None], text: str
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="z = 3", new_string="agent = 4\nz = 3")
-    await away.sync()
-    away.cut()
-    await notebook.update("a", old_string="x = 1", new_string="x = 10")
-    await notebook.update("a", old_string="agent = 4", new_string="agent")
-    act(away)
-    await away.connect()
-    cells = {cell.id: cell.source for cell in await notebook.read()}
-    assert cells["a"] == text
-    await away.sync()
-    assert away.source("a") == text
-    assert sorted(away.ids()) == ["a", "end", "top"]
-    saved = next(cell for cell in cells_of(lines) if cell["id"] == "a")
-    assert saved["source"] == text
-
-
-async def test_an_edit_that_meets_a_move_is_in_the_copy(
-    room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await away.sync()
-    away.frozen = True
-    editing = asyncio.create_task(notebook.update("a", old_string="y = 2", new_string="y = 20"))
-    await until(lambda: notebook.peek("a").source.startswith("x = 1\ny = 20"))
-    away.move_cell("a", 0)
-    away.thaw()
-    await editing
-    await away.sync()
-    assert away.source("a") == "x = 1\ny = 20\nz = 3" == notebook.peek("a").source
-    assert away.ids() == ["a", "top", "end"]
-
-
-async def test_who_splits_a_cell_while_away_has_each_edit_in_its_part(
-    room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await away.sync()
-    away.cut()
-    await notebook.update("a", old_string="x = 1", new_string="x = 10")
-    await notebook.update("a", old_string="z = 3", new_string="z = 30\nmore")
-    away.split("a", len("x = 1\ny = 2"), new="above")
-    await away.connect()
-    cells = {cell.id: cell.source for cell in await notebook.read()}
-    assert cells == {"top": "t = 1", "above": "x = 10\ny = 2", "a": "z = 30\nmore", "end": "e = 1"}
-    await away.sync()
-    assert (away.source("above"), away.source("a")) == ("x = 10\ny = 2", "z = 30\nmore")
-
-
-async def test_who_merges_cells_while_away_has_the_edits_of_both(
-    room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await away.sync()
-    away.cut()
-    await notebook.update("top", old_string="t = 1", new_string="t = 10")
-    await notebook.update("a", old_string="z = 3", new_string="z = 30")
-    away.merge_cells("top", "a", new="both")
-    await away.connect()
-    cells = {cell.id: cell.source for cell in await notebook.read()}
-    assert cells == {"both": "t = 10\n\nx = 1\ny = 2\nz = 30", "end": "e = 1"}
-
-
-async def test_what_somebody_types_while_another_who_is_away_moves_the_cell_stays(
-    room_server: RoomServer, room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    other = await Person(room_server, "a.ipynb").open()
-    await away.sync()
-    away.cut()
-    for letter in "  # typed":
-        other.type("a", letter, len(other.source("a").split("\n")[0]))
-    await other.sync()
-    away.move_cell("a", 0)
-    await away.connect()
-    assert (await notebook.read())[0].source == "x = 1  # typed\ny = 2\nz = 3"
-    await other.close()
-
-
-async def test_a_cell_that_was_deleted_by_one_who_was_away_stays_deleted(
-    room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await away.sync()
-    away.cut()
-    await notebook.update("a", old_string="z = 3", new_string="z = 30")
-    away.delete_cell("a")
-    away.insert_cell(0, "new", "n = 1")
-    await away.connect()
-    cells = {cell.id: cell.source for cell in await notebook.read()}
-    assert cells == {"new": "n = 1", "top": "t = 1", "end": "e = 1"}
-
-
-async def test_what_a_page_has_seen_and_taken_back_does_not_come_again(
-    room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="y = 2", new_string="y = 2\nagent")
-    await notebook.update("a", old_string="x = 1\n", new_string="")
-    await away.sync()
-    away.cut()
-    away.erase("a", "\nagent")
-    away.move_cell("a", 0)
-    await away.connect()
-    assert (await notebook.read())[0].source == "y = 2\nz = 3"
-    away.type("a", "x = 1\n", 0)
-    away.move_cell("a", 2)
-    await away.sync()
-    assert (await notebook.read())[2].source == "x = 1\ny = 2\nz = 3"
-
-
-@pytest.mark.parametrize("act", [move, retype])
-async def test_keys_for_a_cell_that_somebody_else_has_just_replaced_are_in_the_copy(
-    room_server: RoomServer,
-    room_notebooks: Notebooks,
-    away: Person,
-    act: Callable[[Person], None],
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    other = await Person(room_server, "a.ipynb").open()
-    await other.sync()
-    other.frozen = True
-    other.type("a", "é😀 ", 4)
-    other.type("a", "\nmore")
-    other.type("a", "!")
-    act(away)
-    for person in (away, other):
-        person.thaw()
-        await person.sync()
-    text = "x = é😀 1\ny = 2\nz = 3\nmore!"
-    assert {cell.id: cell.source for cell in await notebook.read()}["a"] == text
-    for person in (away, other):
-        await person.sync()
-        assert person.source("a") == text
-        assert len(person.ids()) == 3
-    await other.close()
-
-
-async def test_what_is_typed_into_a_cell_that_somebody_else_has_just_deleted_comes_back(
-    room_server: RoomServer, room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    other = await Person(room_server, "a.ipynb").open()
-    other.cut()
-    other.type("a", "mine ", 0)
-    away.delete_cell("a")
-    away.delete_cell("end")
-    await away.sync()
-    assert [cell.id for cell in await notebook.read()] == ["top"]
-    await other.connect()
-    cells = [(cell.id, cell.source) for cell in await notebook.read()]
-    assert cells == [("top", "t = 1"), ("a", "mine x = 1\ny = 2\nz = 3")]
-    await other.close()
-
-
-async def test_a_cell_that_two_have_moved_is_there_once_with_what_both_wrote(
-    room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await away.sync()
-    away.cut()
-    await notebook.update("a", old_string="x = 1", new_string="x = 10")
-    await notebook.move("a", index=0)
-    await notebook.update("a", old_string="z = 3", new_string="z = 30")
-    away.type("a", "  # mine", len("x = 1\ny = 2"))
-    away.move_cell("a", 2)
-    await away.connect()
-    text = "x = 10\ny = 2  # mine\nz = 30"
-    cells = [(cell.id, cell.source) for cell in await notebook.read()]
-    assert cells == [("top", "t = 1"), ("end", "e = 1"), ("a", text)]
-    await away.sync()
-    assert away.ids() == ["top", "end", "a"]
-
-
-async def test_a_cell_that_is_moved_while_the_agent_deletes_it_stays_with_what_is_typed_in_it(
-    room_notebooks: Notebooks, away: Person
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await away.sync()
-    away.cut()
-    await notebook.delete("a")
-    away.move_cell("a", 0)
-    away.type("a", "mine\n", 0)
-    await away.connect()
-    await notebook.read()
-    await away.sync()
-    assert [(cell.id, cell.source) for cell in await notebook.read()] == [
-        ("a", "mine\nx = 1\ny = 2\nz = 3"),
-        ("top", "t = 1"),
-        ("end", "e = 1"),
-    ]

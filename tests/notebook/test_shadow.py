@@ -354,6 +354,7 @@ async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
     async with asyncio.timeout(20):
         while room_server.rooms:
             await asyncio.sleep(0)
+    assert inside.on_message is None
 
 
 def test_what_is_no_update_of_a_notebook_does_no_harm() -> None:

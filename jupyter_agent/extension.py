@@ -40,6 +40,7 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.leftovers import Leftovers
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer
@@ -244,12 +245,7 @@ class JupyterAgent(ExtensionApp):
         self.recovery = RecoveryCopies(
             database, days=self.recovery_days, megabytes=self.recovery_megabytes
         )
-        known = KnownTabs(
-            folder / "tabs",
-            self.presence.id,
-            root_of(server.contents_manager),
-            self.presence.alive,
-        )
+        known = KnownTabs(self._leftovers(server, "tabs"))
         self.tabs = Tabs(Timeouts(sync=self.tab_timeout), known=known)
         stores = self._stores(server, database)
         self.services = self._services(server)
@@ -302,6 +298,11 @@ class JupyterAgent(ExtensionApp):
             announce=announcer(server.event_logger),
         )
 
+    def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
+        folder = Path(self.store_dir) / kind
+        root = root_of(server.contents_manager)
+        return Leftovers(folder, self.presence.id, root, self.presence.alive)
+
     def _services(self, server: ServerApp) -> Services:
         notebooks = Notebooks(
             server.contents_manager,
@@ -321,12 +322,7 @@ class JupyterAgent(ExtensionApp):
                 output_limit=self.output_limit,
                 result_chars=self.result_chars,
                 widget_state=self.save_widget_state,
-                records=RunRecords(
-                    Path(self.store_dir) / "runs",
-                    self.presence.id,
-                    root_of(server.contents_manager),
-                    self.presence.alive,
-                ),
+                records=RunRecords(self._leftovers(server, "runs")),
             ),
             files=Files(server.contents_manager),
             identities=Identities(server.contents_manager, notebooks.locate),

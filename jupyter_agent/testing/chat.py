@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Literal, TypeAlias
 
-from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
-from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
+from tornado.web import RequestHandler
 
 from jupyter_agent.testing.dialects import DIALECTS, Dialect, written_as_documented
-from jupyter_agent.testing.script import FakeReply, Script, Scripted
+from jupyter_agent.testing.script import FakeReply, Scripted
+from jupyter_agent.testing.service import FakeService, served
 
 Limit: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 _FIELDS = {
@@ -23,7 +21,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-class ChatCompletions:
+class ChatCompletions(FakeService):
     """Refuses requests that the real API refuses, and else sends the next scripted reply.
 
     A Scripted reply with another status than 200 is an error: its `body`, or its `error` in
@@ -42,16 +40,10 @@ class ChatCompletions:
         `more_fields`: what it takes besides OpenAI's own fields. `dialect`: whose refusals and way
         of writing it has, a name of DIALECTS.
         """
+        super().__init__(replies)
         self.dialect = DIALECTS[dialect] if dialect else Dialect(writes=written_as_documented)
-        self.script = Script(replies)
         self.limit = limit
         self.fields = _FIELDS.union(more_fields)
-        self.requests: list[dict[str, Any]] = []
-        self.refusals: list[str] = []
-        self.asked = asyncio.Event()
-        """Set when a request has come that is answered."""
-        self.left = asyncio.Event()
-        """Set when a client went away before its reply was complete."""
         self.url = ""
 
 
@@ -109,15 +101,8 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
             self.set_header("Content-Type", "application/json")
             self.finish(body or json.dumps({"error": error}))
 
-    sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([("/v1/chat/completions", Completions)]))
-    server.add_sockets(sockets)
-    api.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
-    try:
+    async with served("chat/completions", Completions) as api.url:
         yield api
-    finally:
-        server.stop()
-        await server.close_all_connections()
 
 
 def _wrong_field(body: Mapping[str, Any], api: ChatCompletions) -> str | None:

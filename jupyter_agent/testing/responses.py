@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
-from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
+from tornado.web import RequestHandler
 
-from jupyter_agent.testing.script import FakeReply, Script, Scripted
+from jupyter_agent.testing.script import FakeReply, Scripted
+from jupyter_agent.testing.service import FakeService, served
 
 _FIELDS = {
     "model", "input", "instructions", "stream", "store", "include", "tools", "tool_choice",
@@ -22,17 +20,13 @@ _FIELDS = {
 }  # fmt: skip
 
 
-class Responses:
+class Responses(FakeService):
     """Refuses requests that the real API refuses, and else sends the next scripted reply."""
 
     def __init__(self, replies: Iterable[FakeReply], *, without: Collection[str] = ()) -> None:
         """`without`: fields that it does not take, as servers that speak the API in part."""
-        self.script = Script(replies)
+        super().__init__(replies)
         self.fields = _FIELDS.difference(without)
-        self.requests: list[dict[str, Any]] = []
-        self.refusals: list[str] = []
-        self.asked = asyncio.Event()
-        """Set when a request has come that is answered."""
         self.url = ""
 
 
@@ -61,15 +55,8 @@ async def serving(api: Responses) -> AsyncIterator[Responses]:
                     await self.flush()
                 await self.finish()
 
-    sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([("/v1/responses", Create)]))
-    server.add_sockets(sockets)
-    api.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
-    try:
+    async with served("responses", Create) as api.url:
         yield api
-    finally:
-        server.stop()
-        await server.close_all_connections()
 
 
 def _sealed(id: str, thought: str) -> str:

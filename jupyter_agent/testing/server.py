@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 from tornado.httpserver import HTTPServer
@@ -21,7 +21,8 @@ from tornado.web import Application, RequestHandler
 
 from jupyter_agent.models.base import ModelEvent
 from jupyter_agent.testing.rules import Refused, check_request
-from jupyter_agent.testing.script import FakeReply, Script, Scripted
+from jupyter_agent.testing.script import FakeReply, Scripted
+from jupyter_agent.testing.service import FakeService
 
 _PING = 0.02
 """Seconds between two pings."""
@@ -30,7 +31,7 @@ API_KEY = "sk-ant-test-0123456789"
 """What the fake accepts unless told another."""
 
 
-class FakeAnthropic:
+class FakeAnthropic(FakeService):
     """Refuses what the real API refuses, in its words, and else sends the next scripted reply.
 
     `async with FakeAnthropic([[says("Hi")]]) as api:` serves it at `api.url` in the running loop.
@@ -45,18 +46,10 @@ class FakeAnthropic:
         port: int = 0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__(replies)
         self.api_key = api_key
         self.max_chars = max_chars
         """A longer history is refused as too long."""
-        self.requests: list[dict[str, Any]] = []
-        """The bodies of all valid requests."""
-        self.refusals: list[str] = []
-        """What was wrong with the others."""
-        self.asked = asyncio.Event()
-        """Set when a request has come."""
-        self.left = asyncio.Event()
-        """Set when a client went away before its reply was complete."""
-        self.script = Script(replies)
         self._port = port
         self._tls = tls
         self._server: HTTPServer | None = None

@@ -85,7 +85,28 @@ class NewCellInput(BaseModel):
     """Kind of cell"""
 
 
-class CreateCells(EditTool):
+class BatchEdit(EditTool):
+    """Several cells at once, and with `run` the code among them."""
+
+    does: ClassVar[tuple[str, ...]]
+    """The names by which rules know what it does besides running."""
+
+    @property
+    def needed(self) -> Sequence[Need]:
+        return (*self.needs, _EXECUTE) if self.executes else self.needs
+
+    @property
+    def powers(self) -> tuple[tuple[str, ...], ...]:
+        return (self.does, ("run_cell", "run_cells")) if self.executes else (self.does,)
+
+    async def acts(self, nb: Lease) -> Action:
+        return "run" if self.executes else self.action
+
+    async def runs(self, nb: Lease) -> Sequence[Cell]:
+        return [cell for cell in await self.leaves(nb) if _runs(cell)] if self.executes else []
+
+
+class CreateCells(BatchEdit):
     """Insert several cells, one below the other, and with `run` run the code among them up to the
     first error: a section in one call and one question to the person. Prefer it to create_cell and
     run_cell whenever new code is to run, even one cell. All are inserted or none; ids and outputs
@@ -93,6 +114,7 @@ class CreateCells(EditTool):
     "markdown", "source": "## Units"}, {"source": "df.head()"}], "run": true}."""
 
     name: ClassVar[str] = "create_cells"
+    does: ClassVar[tuple[str, ...]] = ("create_cells", "create_cell")
 
     cells: list[NewCellInput] = Field(min_length=1, max_length=_MOST_CELLS)
     """From top to bottom"""
@@ -107,22 +129,8 @@ class CreateCells(EditTool):
     def executes(self) -> bool:
         return self.and_run
 
-    @property
-    def needed(self) -> Sequence[Need]:
-        return (*self.needs, _EXECUTE) if self.and_run else self.needs
-
-    @property
-    def powers(self) -> tuple[tuple[str, ...], ...]:
-        return _powers(("create_cells", "create_cell"), run=self.and_run)
-
-    async def acts(self, nb: Lease) -> Action:
-        return "run" if self.and_run else self.action
-
     async def leaves(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type=cell.type, source=cell.source) for cell in self.cells]
-
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
-        return [cell for cell in await self.leaves(nb) if _runs(cell)] if self.and_run else []
 
     async def question(self, nb: Lease) -> Question:
         edits = [
@@ -244,7 +252,7 @@ class CellEditInput(BaseModel):
     """What stands there instead"""
 
 
-class EditCells(EditTool):
+class EditCells(BatchEdit):
     """Edit several cells in place, and with `run` run them from top to bottom, up to the first
     error: one call and one question to the person. Prefer it to update_cell and run_cell whenever
     what you change is to run, even one cell. Each edit is as in update_cell. All are made or none:
@@ -252,6 +260,7 @@ class EditCells(EditTool):
     "old_string": "mean()", "new_string": "median()"}], "run": true}."""
 
     name: ClassVar[str] = "edit_cells"
+    does: ClassVar[tuple[str, ...]] = ("edit_cells", "update_cell")
 
     edits: list[CellEditInput] = Field(min_length=1, max_length=_MOST_CELLS)
     """One per change"""
@@ -259,29 +268,15 @@ class EditCells(EditTool):
     """Run them afterwards"""
 
     @property
-    def acts_on(self) -> Sequence[str]:
-        return list(dict.fromkeys(edit.cell_id for edit in self.edits))
-
-    @property
     def executes(self) -> bool:
         return self.and_run
 
     @property
-    def needed(self) -> Sequence[Need]:
-        return (*self.needs, _EXECUTE) if self.and_run else self.needs
-
-    @property
-    def powers(self) -> tuple[tuple[str, ...], ...]:
-        return _powers(("edit_cells", "update_cell"), run=self.and_run)
-
-    async def acts(self, nb: Lease) -> Action:
-        return "run" if self.and_run else self.action
+    def acts_on(self) -> Sequence[str]:
+        return list(dict.fromkeys(edit.cell_id for edit in self.edits))
 
     async def leaves(self, nb: Lease) -> Sequence[Cell]:
         return [after for _, after in await self._proposals(nb)]
-
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
-        return [cell for cell in await self.leaves(nb) if _runs(cell)] if self.and_run else []
 
     async def question(self, nb: Lease) -> Question:
         proposals = await self._proposals(nb)
@@ -420,10 +415,6 @@ def _with(kernel_name: str | None) -> str:
 
 
 _EXECUTE: Need = ("execute", "kernels")
-
-
-def _powers(names: tuple[str, ...], *, run: bool) -> tuple[tuple[str, ...], ...]:
-    return (names, ("run_cell", "run_cells")) if run else (names,)
 
 
 def _runs(cell: Cell) -> bool:

@@ -5,13 +5,11 @@ the next one follows again or reports as lost.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
+
+from jupyter_agent.leftovers import Leftovers
 
 _SOON_S = 0.05
 """Seconds after which a run that still goes on is written down: the many short ones never are."""
@@ -39,18 +37,10 @@ class RunRecord:
 
 
 class RunRecords:
-    """One file for each server; nothing is kept where it cannot be read or written."""
+    """The runs of this server that have not ended, and those that earlier ones left."""
 
-    def __init__(
-        self, folder: Path, server: str, root: str | None, alive: Callable[[str], bool]
-    ) -> None:
-        """`server` names this server among those with the same folder, of which `alive` tells
-        whether one runs; paths are below `root`, None where they are of no plain files.
-        """
-        self._folder = folder
-        self._file = folder / f"{server}.json"
-        self._root = root
-        self._alive = alive
+    def __init__(self, leftovers: Leftovers) -> None:
+        self._leftovers = leftovers
         self._live: dict[str, RunRecord] = {}
         self._written: Mapping[str, RunRecord] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -58,17 +48,8 @@ class RunRecords:
         self._closed = False
 
     def left(self) -> list[RunRecord]:
-        """What servers of this root left behind that are gone; told once."""
-        found: list[RunRecord] = []
-        for file in self._folder.glob("*.json"):
-            if file == self._file or self._alive(file.stem):
-                continue
-            with suppress(OSError, ValueError, LookupError, TypeError):
-                known = json.loads(file.read_text(encoding="utf-8"))
-                if known["root"] == self._root:
-                    found += [_read(each) for each in known["runs"]]
-                    file.unlink()
-        return found
+        """Those of servers of this root that are gone; returned once."""
+        return self._leftovers.take("runs", _read)
 
     def keep(self, record: RunRecord) -> None:
         """This run has not ended."""
@@ -107,15 +88,10 @@ class RunRecords:
             await asyncio.to_thread(self._replace, now)
 
     def _replace(self, now: Mapping[str, RunRecord]) -> None:
-        with suppress(OSError):
-            if not now:
-                self._file.unlink(missing_ok=True)
-                return
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            new = self._file.with_suffix(".new")
-            runs = [asdict(record) for record in now.values()]
-            new.write_text(json.dumps({"root": self._root, "runs": runs}), encoding="utf-8")
-            os.replace(new, self._file)
+        if now:
+            self._leftovers.replace("runs", [asdict(record) for record in now.values()])
+        else:
+            self._leftovers.clear()
 
 
 class NoRecords:

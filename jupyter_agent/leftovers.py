@@ -1,0 +1,56 @@
+"""What a server leaves on disk for the next one, killed or not."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Leftovers:
+    """One file for each server; nothing is kept where it cannot be read or written."""
+
+    def __init__(
+        self, folder: Path, server: str, root: str | None, alive: Callable[[str], bool]
+    ) -> None:
+        """`server` names this server among those with the same folder, of which `alive` tells
+        whether one runs; paths are below `root`, None where they are of no plain files.
+        """
+        self._folder = folder
+        self._file = folder / f"{server}.json"
+        self._root = root
+        self._alive = alive
+
+    def take(self, key: str, read: Callable[[Any], T]) -> list[T]:
+        """What servers of this root left behind under `key` that are gone; returned once.
+
+        `read` makes one entry of its JSON; a file in which it fails is left alone.
+        """
+        found: list[T] = []
+        for file in self._folder.glob("*.json"):
+            if file == self._file or self._alive(file.stem):
+                continue
+            with suppress(OSError, ValueError, LookupError, TypeError):
+                known = json.loads(file.read_text(encoding="utf-8"))
+                if known["root"] == self._root:
+                    found += [read(each) for each in known[key]]
+                    file.unlink()
+        return found
+
+    def replace(self, key: str, entries: Sequence[Any]) -> None:
+        """Write down what this server leaves behind if it ends now."""
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            new = self._file.with_suffix(".new")
+            new.write_text(json.dumps({"root": self._root, key: entries}), encoding="utf-8")
+            os.replace(new, self._file)
+
+    def clear(self) -> None:
+        """This server leaves nothing behind."""
+        with suppress(OSError):
+            self._file.unlink(missing_ok=True)

@@ -1,0 +1,42 @@
+"""What the fakes of model services have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from jupyter_agent.testing.script import FakeReply, Script
+
+
+class FakeService:
+    """A script of replies, and what was asked."""
+
+    def __init__(self, replies: Iterable[FakeReply]) -> None:
+        self.script = Script(replies)
+        self.requests: list[dict[str, Any]] = []
+        """The bodies of all valid requests."""
+        self.refusals: list[str] = []
+        """What was wrong with the others."""
+        self.asked = asyncio.Event()
+        """Set when a request has come."""
+        self.left = asyncio.Event()
+        """Set when a client went away before its reply was complete."""
+
+
+@asynccontextmanager
+async def served(path: str, handler: type[RequestHandler]) -> AsyncIterator[str]:
+    """Serves `handler` in the running loop; yields the address that `path` is below."""
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Application([(f"/v1/{path}", handler)]))
+    server.add_sockets(sockets)
+    try:
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.stop()
+        await server.close_all_connections()

@@ -31,6 +31,17 @@ def environment(folder: Path) -> dict[str, str]:
     return {**others, **own}
 
 
+def jupyter_agent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Our command line, run in `folder`."""
+    return subprocess.run(
+        [sys.executable, "-m", "jupyter_agent.cli.main", *arguments],
+        cwd=folder,
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+    )
+
+
 @dataclass(frozen=True)
 class Server:
     """A running server and its process."""

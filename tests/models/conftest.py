@@ -14,7 +14,10 @@ from tornado.web import Application, RequestHandler
 
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.reply import Reply
+from jupyter_agent.errors import ModelError
+from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Message, Model, ModelRequest
+from jupyter_agent.models.openai import OpenAIModel
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 TOOLS = [
@@ -39,6 +42,16 @@ async def read(model: Model, asked: ModelRequest | None = None) -> Reply:
         async for event in stream:
             reply.feed(event)
     return reply
+
+
+async def read_and_close(model: OpenAIModel | AnthropicModel) -> Reply | ModelError:
+    """The reply, or the error that was raised in its place."""
+    try:
+        return await read(model)
+    except ModelError as error:
+        return error
+    finally:
+        await model.close()
 
 
 class Chat:

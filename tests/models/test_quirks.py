@@ -24,7 +24,7 @@ from jupyter_agent.testing import FakeAnthropic, Scripted, says
 from jupyter_agent.testing.dialects import PORTAL
 from jupyter_agent.testing.server import API_KEY
 
-from .conftest import Chat, read, request, serving
+from .conftest import Chat, read_and_close, request, serving
 
 Json = dict[str, Any]
 DONE = b"data: [DONE]\n\n"
@@ -448,20 +448,11 @@ def check(made: Reply | ModelError, means: Understood | Fault) -> None:
 WORDS = ("text", "thinking")
 
 
-async def made_of(model: OpenAIModel | AnthropicModel) -> Reply | ModelError:
-    try:
-        return await read(model)
-    except ModelError as error:
-        return error
-    finally:
-        await model.close()
-
-
 @pytest.mark.parametrize("quirk", STREAMS, ids=lambda quirk: quirk.id)
 async def test_a_reply_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None:
     async with serving(Chat(quirk.body, status=quirk.status, headers=dict(quirk.headers))) as chat:
         model = OpenAIModel("m", api_key="sk-x", base_url=chat.url, provider="lab")
-        check(await made_of(model), quirk.means)
+        check(await read_and_close(model), quirk.means)
 
 
 # -- of Anthropic
@@ -519,7 +510,7 @@ async def test_a_message_is_understood_or_told_as_what_it_is(quirk: Quirk) -> No
     reply = Scripted(body=quirk.body, headers=quirk.headers)
     async with FakeAnthropic([reply]) as api:
         model = AnthropicModel("m", api_key=API_KEY, base_url=api.url)
-        check(await made_of(model), quirk.means)
+        check(await read_and_close(model), quirk.means)
 
 
 def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless() -> None:

@@ -20,7 +20,7 @@ from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.testing import FakeAnthropic, Scripted
 from jupyter_agent.testing.server import API_KEY
 
-from .conftest import RECORDINGS, TOOLS, Chat, read, recording, serving
+from .conftest import RECORDINGS, TOOLS, Chat, read_and_close, recording, serving
 
 Anything = dict[str, Any]
 
@@ -48,16 +48,6 @@ def names(of_openai: bool) -> list[str]:
     return [name for name in found if name.startswith(OTHER) == of_openai]
 
 
-async def ours_of(model: AnthropicModel | OpenAIModel) -> Reply | ModelError:
-    """What we make of what the service sends."""
-    try:
-        return await read(model)
-    except ModelError as error:
-        return error
-    finally:
-        await model.close()
-
-
 # -- Anthropic
 
 
@@ -65,7 +55,9 @@ async def both(name: str) -> tuple[Reply | ModelError, Anything | Exception]:
     """What we and what the SDK's helper make of the recording."""
     body = recording(name)
     async with FakeAnthropic([Scripted(body=body), Scripted(body=body)]) as api:
-        ours = await ours_of(AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url))
+        ours = await read_and_close(
+            AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url)
+        )
         client = anthropic.AsyncAnthropic(api_key=API_KEY, base_url=api.url, max_retries=0)
         asked: Anything = {"model": "claude-test", "max_tokens": 16, "tools": TOOLS}
         theirs: Anything | Exception
@@ -145,7 +137,7 @@ async def test_a_call_that_was_cut_is_none_where_the_sdk_makes_one() -> None:
 
 async def both_chats(name: str) -> tuple[Reply | ModelError, Anything | Exception]:
     async with serving(Chat(recording(name))) as chat:
-        ours = await ours_of(OpenAIModel("gpt-test", api_key="sk-x", base_url=chat.url))
+        ours = await read_and_close(OpenAIModel("gpt-test", api_key="sk-x", base_url=chat.url))
         client = openai.AsyncOpenAI(api_key="sk-x", base_url=chat.url, max_retries=0)
         theirs: Anything | Exception
         try:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from ..programs import environment, jupyter_server
+from ..programs import jupyter_agent, jupyter_server
 from .conftest import PATH, Call, ask
 
 EXAMPLE = Path(__file__).parent.parent.parent / "jupyter_agent" / "examples" / "coffee.ipynb"
@@ -88,23 +86,13 @@ async def test_a_missing_notebook_has_no_provenance(call: Call) -> None:
     assert (await call("GET", "notebooks", "missing.ipynb", "blame")).status == 404
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_agent.cli.main", "blame", *arguments],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-    )
-
-
 def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "work").mkdir()
     notebook = tmp_path / "work" / "coffee.ipynb"
     shutil.copy(EXAMPLE, notebook)
-    nothing = command(tmp_path, "work/coffee.ipynb")
+    nothing = jupyter_agent(tmp_path, "blame", "work/coffee.ipynb")
     assert nothing.returncode == 1
     assert "Start Jupyter there" in nothing.stderr
     question = {
@@ -117,14 +105,14 @@ def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs
     with jupyter_server(tmp_path) as server:
         server.request("POST", "chat", question)
         over_rest = server.request("GET", "notebooks/work/coffee.ipynb/blame")
-        told = json.loads(command(tmp_path, "work/coffee.ipynb", "--json").stdout)
+        told = json.loads(jupyter_agent(tmp_path, "blame", "work/coffee.ipynb", "--json").stdout)
         assert told == over_rest
     assert any(cell["model"] == "demo:tour" for cell in told["cells"])
     written = notebook.read_bytes()
-    read = command(tmp_path, "work/coffee.ipynb", "--json")
+    read = jupyter_agent(tmp_path, "blame", "work/coffee.ipynb", "--json")
     assert read.stderr == ""
     assert json.loads(read.stdout)["cells"] == told["cells"]
-    lines = command(tmp_path, str(notebook)).stdout.splitlines()
+    lines = jupyter_agent(tmp_path, "blame", str(notebook)).stdout.splitlines()
     assert len(lines) == 1 + len(told["cells"])
     assert lines[0].split() == ["cell", "model", "time", "text", "request"]
     column = lines[0].index("model")
@@ -134,10 +122,10 @@ def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    missing = command(tmp_path, "nothing.ipynb")
+    missing = jupyter_agent(tmp_path, "blame", "nothing.ipynb")
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "There is no notebook at" in missing.stderr
     (tmp_path / "odd.ipynb").write_text("{", encoding="utf-8")
-    assert "cannot be read as a notebook" in command(tmp_path, "odd.ipynb").stderr
+    assert "cannot be read as a notebook" in jupyter_agent(tmp_path, "blame", "odd.ipynb").stderr
     (tmp_path / "old.ipynb").write_text('{"cells": [{"source": ""}]}', encoding="utf-8")
-    assert "has not changed it yet" in command(tmp_path, "old.ipynb").stderr
+    assert "has not changed it yet" in jupyter_agent(tmp_path, "blame", "old.ipynb").stderr

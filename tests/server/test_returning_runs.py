@@ -115,13 +115,19 @@ def far(tmp_path: Path) -> Iterator[Desk]:
     process.wait()
 
 
-async def test_a_run_behind_a_gateway_is_followed_again_by_the_next_server(far: Desk) -> None:
-    with far.server() as first:
+async def left_running(desk: Desk) -> str:
+    """A run that its server was killed in; its kernel knows that a next server runs."""
+    with desk.server() as first:
         run_id = start(first)
         await until(lambda: shows(first, run_id, "before"))
-        await recorded(far, run_id, "began")
+        await recorded(desk, run_id, "began")
         kill(first)
-    far.restarted.touch()
+    desk.restarted.touch()
+    return run_id
+
+
+async def test_a_run_behind_a_gateway_is_followed_again_by_the_next_server(far: Desk) -> None:
+    run_id = await left_running(far)
     with far.server() as second:
         assert known(second, run_id)["status"] == "running"
         await until(lambda: shows(second, run_id, "after"))
@@ -160,12 +166,7 @@ async def test_what_ended_while_no_server_listened_says_that_nobody_knows_how(fa
 
 
 async def test_a_run_that_follows_again_can_be_interrupted(far: Desk) -> None:
-    with far.server() as first:
-        run_id = start(first)
-        await until(lambda: shows(first, run_id, "before"))
-        await recorded(far, run_id, "began")
-        kill(first)
-    far.restarted.touch()
+    run_id = await left_running(far)
     with far.server() as second:
         await until(lambda: shows(second, run_id, "after"))
         second.request("POST", f"runs/{run_id}/interrupt", {})

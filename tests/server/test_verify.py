@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from ..programs import environment, jupyter_server
+from ..programs import jupyter_agent, jupyter_server
 from .conftest import PATH, Call, ask, frames
 
 FOREVER = "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)"
@@ -258,16 +256,6 @@ async def test_stop_ends_the_code_and_its_kernel(
     await all_ended(agent)
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_agent.cli.main", "verify", *arguments],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-    )
-
-
 def new_notebook(file: Path, *sources: str) -> None:
     """Not run yet."""
     cells = [nbformat.v4.new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)]
@@ -279,13 +267,13 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     file = tmp_path / "work" / "new one.ipynb"
     new_notebook(file, "x = 6", "print(x * 7)")
     before = file.read_bytes()
-    done = command(tmp_path, "work/new one.ipynb")
+    done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Verified new one.ipynb ")
     assert "2 of 2 cells, same results (python3" in done.stdout
     assert file.read_bytes() == before
     assert not (tmp_path / ".data" / "agent").exists()  # nothing is left of its store
-    done = command(tmp_path, "work/new one.ipynb", "--update", "--json")
+    done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb", "--update", "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert (answer["ok"], answer["updated"], answer["saved"]) == (True, True, True)
@@ -294,11 +282,11 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     content = nbformat.read(file, as_version=4)
     content.cells[0].source = "x = 7"
     nbformat.write(content, file)
-    done = command(tmp_path, "work/new one.ipynb")
+    done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb")
     assert done.returncode == 1
     assert done.stdout.splitlines()[0].startswith("Checked new one.ipynb ")
     assert done.stdout.splitlines()[1].startswith("  c1  differs: ")
-    done = command(tmp_path, "work/new one.ipynb", "--update")
+    done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb", "--update")
     assert done.returncode == 0
     assert "The fresh outputs were written" in done.stdout
 
@@ -307,34 +295,34 @@ def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
     new_notebook(tmp_path / "a.ipynb", "1 / 0")
     new_notebook(tmp_path / "b.ipynb", "1 / 1")
     with jupyter_server(tmp_path) as server:
-        failed = command(tmp_path, "a.ipynb", "--json")
+        failed = jupyter_agent(tmp_path, "verify", "a.ipynb", "--json")
         assert (failed.returncode, failed.stderr) == (1, "")
         assert json.loads(failed.stdout)["cells"][0]["status"] == "error"
         known = server.request("GET", "notebooks/a.ipynb")["verified"]
         assert (known["ok"], known["here"]) == (False, True)
-        refused = command(tmp_path, "a.ipynb", "--update")
+        refused = jupyter_agent(tmp_path, "verify", "a.ipynb", "--update")
         assert (refused.returncode, refused.stdout) == (1, "")
         assert (
             refused.stderr
             == "A cell failed, so no outputs were written. Mend it and verify again.\n"
         )
-        recorded = command(tmp_path, "b.ipynb", "--record")
+        recorded = jupyter_agent(tmp_path, "verify", "b.ipynb", "--record")
         assert recorded.returncode == 0
         assert server.request("GET", "notebooks/b.ipynb")["verified"]["recorded"] is True
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    missing = command(tmp_path, "nothing.ipynb")
+    missing = jupyter_agent(tmp_path, "verify", "nothing.ipynb")
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "There is no notebook at" in missing.stderr
     (tmp_path / "odd.ipynb").write_text("{", encoding="utf-8")
-    odd = command(tmp_path, "odd.ipynb")
+    odd = jupyter_agent(tmp_path, "verify", "odd.ipynb")
     assert (odd.returncode, odd.stdout) == (1, "")
     assert "no valid JSON" in odd.stderr
     new_notebook(tmp_path / "far.ipynb", "1")
     content = nbformat.read(tmp_path / "far.ipynb", as_version=4)
     content.metadata["kernelspec"] = {"name": "nowhere", "display_name": "Nowhere"}
     nbformat.write(content, tmp_path / "far.ipynb")
-    far = command(tmp_path, "far.ipynb")
+    far = jupyter_agent(tmp_path, "verify", "far.ipynb")
     assert far.returncode == 1
     assert "No kernel `nowhere`: it is not installed. Installed: " in far.stderr

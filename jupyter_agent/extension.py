@@ -18,6 +18,7 @@ from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import MODES, Rule
 from jupyter_agent.carriers.known_tabs import KnownTabs
+from jupyter_agent.carriers.leftovers import Leftovers
 from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.room_saving import RoomSaver
@@ -40,7 +41,6 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
-from jupyter_agent.leftovers import Leftovers
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from jupyter_agent.leftovers import Leftovers
+from jupyter_agent.carriers.leftovers import Leftovers
 
 Page: TypeAlias = tuple[str, str]
 """The id of a page load, and the path of its notebook."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from jupyter_agent.leftovers import Leftovers
+from jupyter_agent.carriers.leftovers import Leftovers
 
 _SOON_S = 0.05
 """Seconds after which a run that still goes on is written down: the many short ones never are."""

@@ -64,6 +64,8 @@ def _pieces(source: Text, change: Change) -> Iterator[_Piece]:
     grown = 0
     for start, end, text in reversed(list(text_operations(change.before.source, after))):
         if text:
+            # Exact only at the start of a block (pycrdt counts bytes in it, Yjs letters). Ours is
+            # one: each transaction ends with another item, "dirty", so no text is joined to it.
             place = len(after[: start + grown].encode())
             first = source.sticky_index(place, Assoc.AFTER).to_json()["item"]
             length = len(text.encode("utf-16-le", "surrogatepass")) // 2  # as Yjs counts

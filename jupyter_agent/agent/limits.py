@@ -135,10 +135,21 @@ class Window:
     def __init__(self, tokens: int | None) -> None:
         self._tokens = tokens
         self._rate = _TOKENS_OF_CHARACTER
+        self._reported = False
 
     def is_full(self, request: ModelRequest) -> bool:
         """Whether the request leaves too little room. Never, where the size is not known."""
         return self._tokens is not None and size(request) * self._rate > self._tokens * _FULL
+
+    def excess(self, request: ModelRequest) -> tuple[int, int] | None:
+        """About how many tokens the request has, and how many the window holds, where that is less;
+        reported once.
+        """
+        needed = round(size(request) * self._rate)
+        if self._tokens is None or needed <= self._tokens or self._reported:
+            return None
+        self._reported = True
+        return needed, self._tokens
 
     def learn(self, request: ModelRequest, usage: Usage) -> None:
         """A reply tells how many tokens its request had."""

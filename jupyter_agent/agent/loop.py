@@ -174,7 +174,18 @@ async def _roomy_request(turn: Turn, outbox: Outbox, meter: Meter) -> ModelReque
     while meter.window.is_full(request) and (room := await _make_room(turn, meter)):
         outbox.hold(room)
         request = _request(turn, meter)
+    if excess := meter.window.excess(request):  # some services leave out the rest in silence
+        outbox.hold(Moment(events=(_window_notice(turn.model.id, *excess),)))
     return request
+
+
+def _window_notice(model: str, needed: int, window: int) -> Notice:
+    text = (
+        f"{model} reads {window:,} tokens at once, and this question with the tools has about "
+        f"{needed:,}: the model may not see all of it. Use a larger window (for Ollama, start its "
+        "server with OLLAMA_CONTEXT_LENGTH=65536) or another model."
+    )
+    return Notice(kind="window", text=text, facts={"needed": needed, "window": window})
 
 
 def _request(turn: Turn, meter: Meter) -> ModelRequest:

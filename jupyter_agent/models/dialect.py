@@ -40,6 +40,9 @@ class Dialect:
     """Whether each message with calls must have a signature of the thoughts before them."""
     without: frozenset[str] = frozenset()
     """Fields that a service of the Responses API does not take."""
+    loads: bool = False
+    """Whether it loads a model when that is first asked for, with a window of the server's choice,
+    whatever a request says, and leaves out in silence what does not fit."""
     think_tags: bool = True
     """Whether a text that begins with `<think>` begins with reasoning."""
 
@@ -53,7 +56,7 @@ PRESETS: Mapping[str, Dialect] = {
     "kimi": Dialect(reasoning="always"),
     "minimax": Dialect(reasoning="always"),
     "groq": Dialect(),
-    "ollama": Dialect(),
+    "ollama": Dialect(loads=True),
     "vllm": Dialect(),
     "openrouter": Dialect(),
     "gemini": Dialect(signatures=True, think_tags=False),
@@ -65,7 +68,8 @@ PRESETS: Mapping[str, Dialect] = {
 """By the name of a service.
 
 Sources: https://docs.mistral.ai/api, https://api-docs.deepseek.com/guides/thinking_mode,
-https://platform.openai.com/docs/api-reference/chat/create, public issues of each.
+https://platform.openai.com/docs/api-reference/chat/create,
+https://docs.ollama.com/context-length, public issues of each.
 """
 _HOSTS = {
     "api.openai.com": "openai",

@@ -67,6 +67,11 @@ class Endpoint(ABC):
             listed = [model.model_dump() async for model in client.models.list()]
         return {one["id"]: window for one in listed if (window := _window(one)) is not None}
 
+    @property
+    def loads(self) -> bool:
+        """Whether the service loads a model first, whose window is known only then."""
+        return False
+
     async def close(self) -> None:
         """Close the connections."""
         if self._client is not None:

@@ -90,6 +90,26 @@ class OpenAIModel(Endpoint):
             for event in reader.end():
                 yield event
 
+    @property
+    def loads(self) -> bool:
+        return self._known.loads
+
+    async def windows(self) -> dict[str, int]:
+        """How many tokens models can read; where the service loads them, only this one, which is
+        loaded for it (https://docs.ollama.com/api/generate, https://docs.ollama.com/api/ps).
+        """
+        if not self.loads:
+            return await super().windows()
+        client = await self._connected()
+        root = str(client.base_url).rstrip("/").removesuffix("/v1")
+        with self._own_errors():
+            load = {"model": self._name, "stream": False}
+            await client.post(f"{root}/api/generate", body=load, cast_to=object)
+            running = await client.get(f"{root}/api/ps", cast_to=object)
+            found = {each["name"]: each.get("context_length") for each in running["models"]}
+        window = found.get(self._name) or found.get(f"{self._name}:latest")
+        return {self._name: window} if window else {}
+
     def _check(self, chunk: Mapping[str, Any]) -> None:
         """Raises ModelError for an error that came after status 200."""
         error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)

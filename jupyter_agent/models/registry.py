@@ -61,7 +61,7 @@ class Provider:
 
     @property
     def window(self) -> int | None:
-        """What is sent to Ollama as its window, which is 4,096 tokens or so by default."""
+        """What is sent as the window of each request, for services that follow it."""
         wrapped = self.options.get("extra_body")
         fields = {**self.options, **(wrapped if isinstance(wrapped, Mapping) else {})}
         inner = fields.get("options")
@@ -114,6 +114,8 @@ _WITHOUT_KEY = "demo:tour"
 _MOST_NAMES = 1_000
 _LOOK_UP_SECONDS = 3.0
 """For which a turn waits at most to learn how much its model can read."""
+_LOAD_SECONDS = 120.0
+"""The same where the service has to load the model first, as it would for the question."""
 _CLOUDS: Mapping[str, Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]] = {
     "bedrock": "AsyncAnthropicBedrock",
     "vertex": "AsyncAnthropicVertex",
@@ -220,24 +222,29 @@ class Models:
         if known.window is not None:
             return known
         provider = self._providers.get(model.partition(":")[0])
-        window = (provider.window if provider else None) or self._windows.get(model)
+        window = self._windows.get(model) or (provider.window if provider else None)
         return known.model_copy(update={"window": window})
 
     async def look_up(self, model: str) -> None:
         """Asks the model's service for the windows of its models: once, briefly, and where none is
-        known. A service that does not say leaves them unknown.
+        known. A service that does not say leaves them unknown; one that loads a model first is
+        asked for that of each.
         """
         service = model.partition(":")[0]
-        if service in self._looked_up or self.facts(model).window is not None:
+        _, endpoint = self._made.get(model, (None, None))
+        if endpoint is None or self._facts.of(model).window is not None:
             return
-        made = self._made.get(model)
-        if made is None:
+        which = model if endpoint.loads else service
+        if which in self._looked_up or (not endpoint.loads and self.facts(model).window):
             return
-        self._looked_up.add(service)
+        if not endpoint.loads:  # that may be able to next time
+            self._looked_up.add(which)
         with suppress(ModelError, TimeoutError):
-            async with asyncio.timeout(_LOOK_UP_SECONDS):
-                for name, window in (await made[1].windows()).items():
-                    self._windows[f"{service}:{name}"] = window
+            async with asyncio.timeout(_LOAD_SECONDS if endpoint.loads else _LOOK_UP_SECONDS):
+                windows = await endpoint.windows()
+            self._looked_up.add(which)
+            for name, window in windows.items():
+                self._windows[f"{service}:{name}"] = window
 
     def warm(self) -> threading.Thread | None:
         """Imports the SDK of the default model where it can be asked: it takes seconds, which the

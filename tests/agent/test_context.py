@@ -95,6 +95,24 @@ def test_an_image_counts_as_one_however_large_its_file_is() -> None:
     assert not Window(10_000).is_full(ModelRequest(system="", messages=[image]))
 
 
+def test_what_is_larger_than_the_window_is_reported_once() -> None:
+    window = Window(1000)
+    assert window.excess(asked(3000)) is None
+    assert window.excess(asked(8000)) == (2_008, 1_000)
+    assert window.excess(asked(9000)) is None
+
+
+async def test_a_window_that_is_too_small_for_the_question_alone_is_said(
+    bench: Bench,
+) -> None:
+    bench.facts = Facts(window=50)
+    await bench.run(ScriptedModel([[says("Done.")]]))
+    (notice,) = bench.told(Notice)
+    assert notice.kind == "window"
+    assert notice.facts["window"] == 50 < notice.facts["needed"]
+    assert "reads 50 tokens at once" in notice.text
+
+
 async def test_older_results_are_shortened_before_the_window_is_full(bench: Bench) -> None:
     bench.facts = Facts(window=3300)
     model = ScriptedModel(

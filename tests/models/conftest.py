@@ -67,6 +67,9 @@ class Chat:
         """The headers of each request."""
         self.models: list[dict[str, Any]] = [{"id": "llama", "object": "model"}]
         """What `GET models` lists."""
+        self.loads: dict[str, int] = {}
+        """As Ollama: the window with which each model is loaded when it is first asked for."""
+        self.loaded: list[str] = []
         self.url = ""
 
 
@@ -89,9 +92,30 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
             chat.addresses.append(self.request.uri or "")
             self.finish({"object": "list", "data": chat.models})
 
+    class Load(RequestHandler):
+        def post(self) -> None:
+            chat.addresses.append(self.request.uri or "")
+            name = json.loads(self.request.body)["model"]
+            if name in chat.loads:
+                chat.loaded.append(name)
+                self.finish({"model": name, "response": "", "done": True, "done_reason": "load"})
+            else:
+                self.set_status(404)
+                self.finish({"error": f"model '{name}' not found"})
+
+    class Loaded(RequestHandler):
+        def get(self) -> None:
+            chat.addresses.append(self.request.uri or "")
+            tags = [(name, name if ":" in name else f"{name}:latest") for name in chat.loaded]
+            running = [
+                {"name": tag, "model": tag, "context_length": chat.loads[name]}
+                for name, tag in tags
+            ]
+            self.finish({"models": running})
+
     sockets = bind_sockets(0, "127.0.0.1")
     answers = [(f"/v1/{path}", Completions) for path in ("chat/completions", "responses")]
-    routes = [*answers, ("/v1/models", Listed)]
+    routes = [*answers, ("/v1/models", Listed), ("/api/generate", Load), ("/api/ps", Loaded)]
     server = HTTPServer(Application(routes))
     server.add_sockets(sockets)
     chat.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"

@@ -229,6 +229,54 @@ async def test_a_window_that_is_sent_or_configured_is_not_asked_for(
     assert chat.addresses == []
 
 
+def at_ollama(chat: Chat, tmp_path: Path, **more: Any) -> Models:
+    provider = {"base_url": chat.url, **more}
+    return Models(
+        default=None, key_file=tmp_path / "keys", providers={"ollama": provider}, environment={}
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"num_ctx": 65_536}, {"options": {"num_ctx": 65_536}}])
+async def test_a_window_at_ollama_is_that_with_which_it_loads_the_model_whatever_is_sent(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    async with serving(Chat(b"")) as chat:
+        chat.loads = {"qwen": 4_096, "llama:70b": 32_768}
+        known = at_ollama(chat, tmp_path, options=options)
+        for name, window in (("ollama:qwen", 4_096), ("ollama:llama:70b", 32_768)):
+            known.get(name)
+            for _ in range(2):
+                await known.look_up(name)
+            assert known.facts(name).window == window
+        await known.close()
+    assert chat.addresses == ["/api/generate", "/api/ps"] * 2
+
+
+async def test_a_window_at_ollama_may_be_configured(tmp_path: Path) -> None:
+    async with serving(Chat(b"")) as chat:
+        known = Models(
+            default=None,
+            key_file=tmp_path / "keys",
+            providers={"ollama": {"base_url": chat.url}},
+            facts=FactBook({"ollama:qwen": {"window": 8_192}}),
+            environment={},
+        )
+        known.get("ollama:qwen")
+        await known.look_up("ollama:qwen")
+        assert known.facts("ollama:qwen").window == 8_192
+        await known.close()
+    assert chat.addresses == []
+
+
+async def test_a_model_that_ollama_does_not_have_leaves_the_window_unknown(tmp_path: Path) -> None:
+    async with serving(Chat(b"")) as chat:
+        known = at_ollama(chat, tmp_path)
+        known.get("ollama:qwen")
+        await known.look_up("ollama:qwen")
+        assert known.facts("ollama:qwen").window is None
+        await known.close()
+
+
 async def test_a_service_that_lists_no_models_leaves_the_window_unknown(tmp_path: Path) -> None:
     lab = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "needs_key": False}
     known = Models(default=None, key_file=tmp_path / "keys", providers={"lab": lab}, environment={})

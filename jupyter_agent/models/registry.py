@@ -114,6 +114,8 @@ _WITHOUT_KEY = "demo:tour"
 _MOST_NAMES = 1_000
 _LOOK_UP_SECONDS = 3.0
 """For which a turn waits at most to learn how much its model can read."""
+_KEY_SECONDS = 20.0
+"""For which a person waits at most to learn whether a key works; the SDK is imported then, too."""
 _LOAD_SECONDS = 120.0
 """The same where the service has to load the model first, as it would for the question."""
 _CLOUDS: Mapping[str, Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]] = {
@@ -283,12 +285,29 @@ class Models:
             ],
         }
 
+    async def try_key(self, provider: str, key: str) -> int | None:
+        """How many models the provider lists for this key, asked now; None where it does not say.
+
+        Raises RequestError as `set_key` does, and 422 where the provider rejects the key.
+        """
+        key = self._storable_key(provider, key)
+        model = self._make(provider, "?", key, self._providers[provider].network(self._environment))
+        try:
+            async with asyncio.timeout(_KEY_SECONDS):
+                return len(await model.names())
+        except TimeoutError:
+            return None
+        except ModelError as error:
+            if error.kind == "authentication":
+                message = f"{provider} rejected this key; it was not stored."
+                raise RequestError(422, "key_rejected", message) from error
+            return None
+        finally:
+            await model.close()
+
     def set_key(self, provider: str, key: str) -> None:
         """Store a key. Raises RequestError where that is switched off or makes no sense."""
-        self._check_key_change(provider)
-        if not key.strip() or not key.strip().isprintable():
-            raise RequestError(400, "invalid_key", "The key is empty or has control characters.")
-        self._keys.set(provider, key.strip())
+        self._keys.set(provider, self._storable_key(provider, key))
 
     def delete_key(self, provider: str) -> None:
         """Forget a stored key; keys of the configuration and the environment stay."""
@@ -352,6 +371,12 @@ class Models:
             network=network,
             dialects=self._dialects,
         )
+
+    def _storable_key(self, provider: str, key: str) -> str:
+        self._check_key_change(provider)
+        if not key.strip() or not key.strip().isprintable():
+            raise RequestError(400, "invalid_key", "The key is empty or has control characters.")
+        return key.strip()
 
     def _check_key_change(self, provider: str) -> None:
         if not self._allow_keys:

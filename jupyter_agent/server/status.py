@@ -23,6 +23,8 @@ class KeyBody(BaseModel):
     """A key of a provider; it is never answered by any route."""
 
     key: str = Field(min_length=1, max_length=4096)
+    check: bool = False
+    """Whether the provider is asked first; a key that it rejects is not stored."""
 
 
 class ProvidersHandler(AgentHandler):
@@ -55,10 +57,16 @@ class KeyHandler(ProvidersHandler):
 
     @operation("write", body=KeyBody, answers=204)
     async def put(self, provider: str, body: KeyBody) -> None:
-        """Stores a key; it works at once."""
+        """Stores a key; it works at once. With `check` the answer is 200 with the number of
+        `models` that the provider lists for it, null where it does not say."""
         await self.require_admin()
+        if not body.check:
+            self.models.set_key(provider, body.key)
+            self.answer_nothing()
+            return
+        models = await self.models.try_key(provider, body.key)
         self.models.set_key(provider, body.key)
-        self.answer_nothing()
+        self.answer({"models": models})
 
     @operation("write", answers=204)
     async def delete(self, provider: str) -> None:

@@ -107,12 +107,42 @@ def in_thread(api: FakeAnthropic) -> Iterator[FakeAnthropic]:
         loop.close()
 
 
-class _Models(RequestHandler):
+class _Handler(RequestHandler):
     def initialize(self, api: FakeAnthropic) -> None:
         self._api = api
 
+    def _check_key(self) -> None:
+        # Version 2 of the SDK sends the key as a bearer token, older ones as `x-api-key`.
+        bearer = self.request.headers.get("authorization", "").removeprefix("Bearer ")
+        key = self.request.headers.get("x-api-key") or bearer
+        if not key:
+            raise _Refusal(401, "authentication_error", "x-api-key header is required")
+        if key != self._api.api_key:
+            raise _Refusal(401, "authentication_error", "invalid x-api-key")
+        if "anthropic-version" not in self.request.headers:
+            message = "anthropic-version: header is required"
+            raise _Refusal(400, "invalid_request_error", message)
+
+    def _fail(
+        self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        request_id = f"req_{uuid4().hex}"
+        self.set_status(status)
+        self.set_header("request-id", request_id)
+        for name, value in (headers or {}).items():
+            self.set_header(name, value)
+        error = {"type": kind, "message": message}
+        self.finish({"type": "error", "error": error, "request_id": request_id})
+
+
+class _Models(_Handler):
     def get(self) -> None:
         self._api.asked.set()
+        try:
+            self._check_key()
+        except _Refusal as refusal:
+            self._fail(refusal.status, refusal.kind, refusal.message)
+            return
         names = ("claude-sonnet-5-5", "claude-haiku-5-5")
         made = "2026-01-01T00:00:00Z"
         data = [
@@ -122,10 +152,7 @@ class _Models(RequestHandler):
         self.finish({"data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]})
 
 
-class _Messages(RequestHandler):
-    def initialize(self, api: FakeAnthropic) -> None:
-        self._api = api
-
+class _Messages(_Handler):
     async def post(self) -> None:
         self._api.asked.set()
         try:
@@ -146,16 +173,7 @@ class _Messages(RequestHandler):
         self._api.left.set()
 
     def _check(self) -> None:
-        # Version 2 of the SDK sends the key as a bearer token, older ones as `x-api-key`.
-        bearer = self.request.headers.get("authorization", "").removeprefix("Bearer ")
-        key = self.request.headers.get("x-api-key") or bearer
-        if not key:
-            raise _Refusal(401, "authentication_error", "x-api-key header is required")
-        if key != self._api.api_key:
-            raise _Refusal(401, "authentication_error", "invalid x-api-key")
-        if "anthropic-version" not in self.request.headers:
-            message = "anthropic-version: header is required"
-            raise _Refusal(400, "invalid_request_error", message)
+        self._check_key()
         try:
             body = json.loads(self.request.body)
             check_request(body, max_chars=self._api.max_chars)
@@ -165,17 +183,6 @@ class _Messages(RequestHandler):
             message = "stream: this fake only streams; send true"
             raise _Refusal(400, "invalid_request_error", message)
         self._api.requests.append(body)
-
-    def _fail(
-        self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
-    ) -> None:
-        request_id = f"req_{uuid4().hex}"
-        self.set_status(status)
-        self.set_header("request-id", request_id)
-        for name, value in (headers or {}).items():
-            self.set_header(name, value)
-        error = {"type": kind, "message": message}
-        self.finish({"type": "error", "error": error, "request_id": request_id})
 
     async def _stream(self, reply: Scripted) -> None:
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")

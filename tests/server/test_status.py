@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jupyter_agent import __version__
 from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import FakeAnthropic
 
 from .conftest import PATH, Call
 
@@ -34,6 +35,24 @@ async def test_a_key_works_at_once_and_is_never_answered(
     assert kept.stat().st_mode & 0o077 == 0
     assert (await call("DELETE", "providers", "openai", "key")).status == 204
     assert credentials((await call("GET", "models")).body, "openai") is False
+
+
+async def test_a_key_is_checked_where_that_is_asked_for(
+    call: Call, fake: FakeAnthropic, tmp_path: Path
+) -> None:
+    path = ("providers", "anthropic", "key")
+    refused = await call("PUT", *path, body={"key": CANARY, "check": True})
+    assert (refused.status, refused.body.get("reason")) == (422, "key_rejected"), refused.text
+    assert "rejected this key" in refused.body["message"]
+    assert not [
+        file
+        for file in (tmp_path / "store").rglob("*")
+        if file.is_file() and CANARY in file.read_text("latin1")
+    ]
+    taken = await call("PUT", *path, body={"key": fake.api_key, "check": True})
+    assert (taken.status, taken.body) == (200, {"models": 2})
+    nobody = await call("PUT", "providers", "ollama", "key", body={"key": "k", "check": True})
+    assert (nobody.status, nobody.body) == (200, {"models": None})
 
 
 async def test_a_model_without_a_key_says_what_to_do(call: Call, notebook: Path) -> None:

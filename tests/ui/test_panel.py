@@ -304,9 +304,13 @@ def test_a_key_pasted_into_the_setup_card_is_used_at_once(
             panel = Panel(OpenNotebook(context.new_page(), lab, path).open().page).open()
             setup = panel.region.get_by_role("region", name="Set up a model")
             expect(setup).to_contain_text("A scripted tour answers now.")
+            setup.get_by_label("Key for Anthropic").fill("not-a-key")
+            setup.get_by_role("button", name="Save").click()
+            expect(setup.get_by_role("alert")).to_have_text("Anthropic rejected this key.")
             setup.get_by_label("Key for Anthropic").fill(api.api_key)
             setup.get_by_role("button", name="Save").click()
             expect(panel.log).to_contain_text("Sonnet 5.5 answers.")
+            expect(panel.log).to_contain_text("Key works, 2 models")
             panel.ask("Hello?")
             expect(panel.log).to_contain_text("Hello from the model.")
 

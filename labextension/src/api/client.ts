@@ -218,8 +218,12 @@ export class AgentClient {
     return this._read('models');
   }
 
-  async setKey(provider: string, key: string): Promise<void> {
-    await this._send('PUT', `providers/${encodeURIComponent(provider)}/key`, { key });
+  /** Store a key that the provider does not reject; how many models it lists for it, null if it does not say. */
+  async setKey(provider: string, key: string): Promise<number | null> {
+    const path = `providers/${encodeURIComponent(provider)}/key`;
+    const response = await this._send('PUT', path, { key, check: true });
+    const { models } = (await response.json()) as { models: number | null };
+    return models;
   }
 
   private async _read<T>(path: string): Promise<T> {

@@ -10,12 +10,14 @@ export interface IModelsState {
   readonly problem: IFailure | null;
   /** The model that was chosen, or null for the server's default. */
   readonly chosen: string | null;
+  /** The provider whose key was just stored, and how many models it lists for it, null if it does not say. */
+  readonly accepted: { readonly provider: string; readonly models: number | null } | null;
 }
 
 /** The models of the server, and the user's choice among them. */
 export class Models extends Store<IModelsState> {
   constructor(private readonly _client: AgentClient) {
-    super({ models: null, problem: null, chosen: null });
+    super({ models: null, problem: null, chosen: null, accepted: null });
   }
 
   /** How much of notebooks models may see, from the user's settings. */
@@ -44,9 +46,10 @@ export class Models extends Store<IModelsState> {
     this.update({ chosen: model === this.state.models?.default ? null : model });
   }
 
-  /** Store the key of a provider, and switch to it if the tour is active. Raises RequestError. */
+  /** Store the key of a provider unless that rejects it, and switch to it if the tour is active. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
-    await this._client.setKey(provider, key);
+    const models = await this._client.setKey(provider, key);
+    this.update({ accepted: { provider, models } });
     await this.read();
     const [first] =
       this.state.models?.providers.find(({ name }) => name === provider)?.models ?? [];

@@ -32,19 +32,41 @@ export function Models(): React.JSX.Element {
   );
 }
 
+/** That the key which was just stored works. */
+export function AcceptedKey(): React.JSX.Element | null {
+  const { trans } = useServices();
+  const { accepted } = useModels();
+  if (!accepted) {
+    return null;
+  }
+  const name = titleCase(accepted.provider);
+  return (
+    <p role="status" className="jp-Agent-notice">
+      {accepted.models === null
+        ? trans.__('Key for %1 saved; it was not checked.', name)
+        : trans._n('Key works, 1 model', 'Key works, %1 models', accepted.models)}
+    </p>
+  );
+}
+
 /** A field for the key of a provider, which is used from the moment it is saved. */
 export function Key({ provider, known }: { provider: string; known: boolean }): React.JSX.Element {
   const { assistant, trans } = useServices();
   const [key, setKey] = React.useState('');
   const [problem, setProblem] = React.useState('');
+  const [checking, setChecking] = React.useState(false);
   const save = async (): Promise<void> => {
+    setChecking(true);
     try {
       await assistant.setKey(provider, key.trim());
     } catch (error) {
       if (!(error instanceof RequestError)) {
         throw error;
       }
-      setProblem(error.message);
+      const rejected = trans.__('%1 rejected this key.', titleCase(provider));
+      setProblem(error.reason === 'key_rejected' ? rejected : error.message);
+    } finally {
+      setChecking(false);
     }
   };
   return (
@@ -66,8 +88,12 @@ export function Key({ provider, known }: { provider: string; known: boolean }): 
           onChange={event => setKey(event.target.value)}
         />
       </label>
-      <button type="submit" className="jp-Agent-button jp-mod-primary" disabled={!key.trim()}>
-        {trans.__('Save')}
+      <button
+        type="submit"
+        className="jp-Agent-button jp-mod-primary"
+        disabled={!key.trim() || checking}
+      >
+        {checking ? trans.__('Checking…') : trans.__('Save')}
       </button>
       {problem && (
         <p role="alert" className="jp-Agent-fault">

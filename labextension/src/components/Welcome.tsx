@@ -1,7 +1,7 @@
 import * as React from 'react';
 import { modelName, titleCase } from '../wording/callDescriptions';
 import { suggestedRequests } from '../wording/suggestedRequests';
-import { Key } from './Models';
+import { AcceptedKey, Key } from './Models';
 import { useModels, useServices } from './services';
 
 /** An empty conversation: who answers, and a few things to ask for. */
@@ -46,6 +46,7 @@ export function Welcome(): React.JSX.Element {
       <p className="jp-Agent-notice">
         {trans.__('@ attaches cells, variables and files. / lists commands.')}
       </p>
+      <AcceptedKey />
       {models && (touring ? <Setup /> : <WhoAnswers model={chosen} />)}
     </div>
   );

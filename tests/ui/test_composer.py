@@ -102,6 +102,31 @@ def test_arrow_keys_bring_back_what_was_asked_also_in_another_conversation(
     expect(panel.message).to_have_value("My own")
 
 
+def test_a_cell_is_found_by_the_label_that_the_list_shows(open_page: OpenPage) -> None:
+    notebook = open_page(cells=[f"x{number} = 0" for number in range(12)])
+    panel = Panel(notebook.page).open()
+    for typed, first, count in (
+        ("@", "cell 1", 7),
+        ("@ce", "cell 1", 7),
+        ("@cell", "cell 1", 7),
+        ("@cell ", "cell 1", 7),
+        ("@Cell 3", "cell 3", 1),
+        ("@cell12", "cell 12", 1),
+        ("@cell 1", "cell 1", 4),
+        ("@12", "cell 12", 1),
+    ):
+        panel.message.fill("")
+        panel.message.press_sequentially(f"Explain {typed}")
+        cells = suggestions(panel).filter(has_text=re.compile("^cell "))
+        expect(cells).to_have_count(count)
+        expect(suggestions(panel).first).to_contain_text(re.compile(f"^{first}\\b"))
+    panel.message.fill("")
+    panel.message.press_sequentially("Explain @cell 3")
+    panel.message.press("Enter")
+    expect(panel.message).to_have_value("Explain cell 3 ")
+    expect(panel.button("Remove @ cell 3")).to_be_visible()
+
+
 def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_reach_the_model(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:

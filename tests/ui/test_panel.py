@@ -358,6 +358,44 @@ NARROW = """() => {
 }"""
 
 
+WIDE = """\
+| region | revenue | cost | margin | share | last year | growth | forecast |
+|---|---|---|---|---|---|---|---|
+| Northern provinces | 1,412,000 | 1,203,000 | 209,000 | 34 % | 1,388,000 | 1.7 % | 1,440,000 |
+
+```python
+forecast = make_a_forecast_of_the_revenue(first_argument=1, second_argument="quarterly", third=3)
+```
+"""
+OUT_OF_REACH = """log => {
+    const reachable = box => box.scrollWidth <= box.clientWidth + 1
+        || getComputedStyle(box).overflowX === 'auto';
+    return [...log.querySelectorAll('.jp-Agent-markdown, .jp-Agent-markdown *')]
+        .filter(box => box.clientWidth && !reachable(box))
+        .filter(box => !box.closest('.jp-Agent-wide'))
+        .map(box => box.outerHTML.slice(0, 80));
+}"""
+
+
+def test_wide_tables_and_long_code_of_an_answer_are_within_reach_in_a_narrow_panel(
+    panel: Panel, replies: Replies
+) -> None:
+    replies.append([says(WIDE)])
+    panel.ask("Compare the regions.")
+    last = panel.log.get_by_role("cell", name="1,440,000")
+    expect(last).to_be_attached()
+    panel.page.evaluate(NARROW)
+    eventually(panel.region.bounding_box, lambda box: box and abs(box["width"] - 300) < 3)
+    assert panel.log.evaluate(OUT_OF_REACH) == []
+    table = panel.log.get_by_role("group", name="Table")
+    table.focus()
+    for _ in range(30):
+        panel.page.keyboard.press("ArrowRight")
+    expect(last).to_be_in_viewport(ratio=1)
+    code = panel.log.locator("pre")
+    assert code.evaluate("pre => pre.scrollWidth <= pre.clientWidth")
+
+
 def run_command(page: Page, command: str) -> None:
     """As the palette does; does not wait for the end of what it starts."""
     page.evaluate("command => void jupyterapp.commands.execute(command)", command)

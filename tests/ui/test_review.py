@@ -75,6 +75,35 @@ def test_changed_added_and_deleted_cells_are_marked_and_a_click_opens_the_differ
     expect(removed(notebook)).to_contain_text("y = 2")
 
 
+def test_what_review_and_undo_open_comes_into_view(open_page: OpenPage, replies: Replies) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    longer = "\n".join(f"row{number} = {number}" for number in range(30))
+    replies.append([edits("c0", "1", f"1\n{longer}"), edits("c2", "3", f"3\n{longer}")])
+    replies.append([says("\n\n".join(f"Paragraph {number}." for number in range(40)))])
+    panel.ask("Make them longer.")
+    expect(panel.button("Undo turn")).to_be_in_viewport()
+    panel.button("Review").click()
+    expect(panel.region.get_by_role("group", name="Cell 1", exact=True)).to_be_in_viewport()
+    expect(panel.region.get_by_text("row0 = 0").last).to_be_in_viewport()
+    panel.button("Review").click()
+    notebook.edit("c0")
+    notebook.type("0")
+    panel.button("Undo turn").click()
+    told = panel.region.get_by_text("cell 1 meanwhile")
+    expect(told).to_be_in_viewport(ratio=1)
+    latest = panel.button("Jump to latest")
+    assert not latest.is_visible() or not overlap(told, latest)
+
+
+def overlap(one: Locator, other: Locator) -> bool:
+    first, second = one.bounding_box(), other.bounding_box()
+    assert first
+    assert second
+    upper, lower = sorted((first, second), key=lambda box: box["y"])
+    return lower["y"] < upper["y"] + upper["height"]
+
+
 def test_a_cell_is_kept_or_reverted_in_the_notebook_and_the_panel_says_so_at_once(
     open_page: OpenPage, replies: Replies
 ) -> None:

@@ -19,7 +19,7 @@ export function Header(): React.JSX.Element {
     }
   };
   return (
-    <header className="jp-Agent-header">
+    <div className="jp-Agent-header">
       {editing ? (
         <input
           className="jp-mod-styled"
@@ -60,7 +60,7 @@ export function Header(): React.JSX.Element {
         pressed={view === 'models'}
         onClick={() => assistant.setView(view === 'models' ? 'conversation' : 'models')}
       />
-    </header>
+    </div>
   );
 }
 

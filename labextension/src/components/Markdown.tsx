@@ -22,10 +22,14 @@ const Block = React.memo(function Block({ source }: { source: string }) {
   const { notebooks, rendermime, trans } = useServices();
   const [painter] = React.useState(
     () =>
-      new Painter(rendermime, [
-        [trans.__('Copy'), code => Clipboard.copyToSystem(code)],
-        [trans.__('Insert as cell'), code => void notebooks.insert(code)]
-      ])
+      new Painter(
+        rendermime,
+        [
+          [trans.__('Copy'), code => Clipboard.copyToSystem(code)],
+          [trans.__('Insert as cell'), code => void notebooks.insert(code)]
+        ],
+        trans.__('Table')
+      )
   );
   React.useLayoutEffect(() => painter.paint(source), [painter, source]);
   return <div ref={painter.attach} />;
@@ -38,7 +42,8 @@ type CodeTool = readonly [label: string, act: (code: string) => void];
 class Painter {
   constructor(
     private readonly _rendermime: IRenderMimeRegistry,
-    private readonly _tools: readonly CodeTool[]
+    private readonly _tools: readonly CodeTool[],
+    private readonly _tableName: string
   ) {}
 
   readonly attach = (host: HTMLElement | null): void => {
@@ -63,6 +68,7 @@ class Painter {
       await this._renderer.renderModel(new MimeModel({ data: { [MARKDOWN]: shown } }));
       await this._rendermime.latexTypesetter?.typeset(this._renderer.node);
       this._renderer.node.querySelectorAll('pre').forEach(pre => pre.before(this._bar(pre)));
+      this._renderer.node.querySelectorAll('table').forEach(table => this._box(table));
       this._host?.replaceChildren(this._renderer.node);
       old?.dispose();
     }
@@ -79,6 +85,17 @@ class Painter {
       bar.append(button);
     }
     return bar;
+  }
+
+  /** Lets a table that is wider than the panel be scrolled, by keys too. */
+  private _box(table: HTMLElement): void {
+    const box = document.createElement('div');
+    box.className = 'jp-Agent-wide';
+    box.tabIndex = 0;
+    box.setAttribute('role', 'group');
+    box.setAttribute('aria-label', this._tableName);
+    table.replaceWith(box);
+    box.append(table);
   }
 
   private _host: HTMLElement | null = null;

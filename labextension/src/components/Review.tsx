@@ -91,18 +91,21 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
         )}
       </div>
       {undone && <Undone undone={undone} />}
-      {reviewing &&
-        cells.map(cell => {
-          const [{ notebook, cell_id }] = cell;
-          return (
-            <CellReview
-              key={`${notebook}\0${cell_id}`}
-              turnId={turnId}
-              changes={cell}
-              named={several || notebook !== front}
-            />
-          );
-        })}
+      {reviewing && (
+        <div ref={intoView}>
+          {cells.map(cell => {
+            const [{ notebook, cell_id }] = cell;
+            return (
+              <CellReview
+                key={`${notebook}\0${cell_id}`}
+                turnId={turnId}
+                changes={cell}
+                named={several || notebook !== front}
+              />
+            );
+          })}
+        </div>
+      )}
     </div>
   );
 }
@@ -142,7 +145,7 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
   return (
-    <div role="status" className="jp-Agent-undone">
+    <div role="status" className="jp-Agent-undone" ref={intoView}>
       <p>
         {conflicts.length
           ? trans.__('The rest is undone. What ran in the kernel stays as it is.')
@@ -213,6 +216,11 @@ function nameOfCell(
     return trans.__('Cell %1', position);
   }
   return deleted ? trans.__('Deleted cell') : trans.__('Cell'); // of a notebook that is not open
+}
+
+/** What a click opened comes into view, with its beginning where it is larger than that. */
+function intoView(opened: HTMLElement | null): void {
+  opened?.scrollIntoView({ block: 'nearest' });
 }
 
 function isOpen(change: IChange): boolean {

@@ -59,20 +59,21 @@ export class Mentions {
 
   private _cells(query: string): IOption[] {
     const notebook = this._notebook;
-    const named = /^(?:cell)?(\d*)$/i.exec(query);
-    return this._notebooks
+    const wanted = joined(query);
+    const cells = this._notebooks
       .outline(notebook)
-      .filter(({ position, line }) =>
-        named ? `${position}`.startsWith(named[1]) : has(line, query)
-      )
-      .slice(0, MAX_PER_GROUP)
-      .map(({ cell_id, position, line }) => ({
-        group: this._trans.__('Cells'),
-        label: this._trans.__('cell %1', position),
-        about: line,
-        insert: this._trans.__('cell %1', position),
-        attachment: { type: 'cell', notebook, cell_id }
-      }));
+      .map(cell => ({ ...cell, label: this._trans.__('cell %1', cell.position) }));
+    const isNamed = ({ label, position }: (typeof cells)[number]): boolean =>
+      joined(label).startsWith(wanted) || `${position}`.startsWith(wanted);
+    const named = cells.filter(isNamed);
+    const others = cells.filter(cell => !isNamed(cell) && has(cell.line, query));
+    return [...named, ...others].slice(0, MAX_PER_GROUP).map(({ cell_id, label, line }) => ({
+      group: this._trans.__('Cells'),
+      label,
+      about: line,
+      insert: label,
+      attachment: { type: 'cell', notebook, cell_id }
+    }));
   }
 
   private _openNotebooks(query: string): IOption[] {
@@ -165,6 +166,11 @@ export class Mentions {
   }
 
   private readonly _asked = new Map<string, Promise<unknown[]>>();
+}
+
+/** As it is compared: "@cell3", "@Cell 3" and "@cell 3" mean the same. */
+function joined(label: string): string {
+  return label.toLowerCase().replace(/\s/g, '');
 }
 
 function has(text: string, query: string): boolean {

@@ -33,6 +33,7 @@ MAY_IMPORT = {
     },
     "tools": {"errors", "legible", "tasks", "document", "text", "workspace"},
     "models": {"errors", "tasks"},
+    "mcp": {"errors", "legible", "tasks", "models"},
     "agent": {
         "errors",
         "legible",

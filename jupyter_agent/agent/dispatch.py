@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.agent.magics import leaves_language
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
@@ -104,15 +104,18 @@ class Audit:
 Record: TypeAlias = Callable[[Audit], Coroutine[Any, Any, None]]
 
 
-Others: TypeAlias = Callable[[], Awaitable[Sequence[type[Tool]]]]
-"""The tools that other servers offer now."""
+class Others(Protocol):
+    """The tools that other servers offer."""
+
+    async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
+        """Those of now; of the last time, if the servers are not to be asked."""
 
 
 async def _unrecorded(audit: Audit) -> None:
     """For callers that keep no audit."""
 
 
-async def _no_others() -> Sequence[type[Tool]]:
+async def _no_others(*, ask: bool) -> Sequence[type[Tool]]:
     """Where no other servers are configured."""
     return ()
 
@@ -160,9 +163,11 @@ class Dispatcher:
         """The same door with another record, which runs to its end also if a call is cancelled."""
         return self._copy(self._toolbox, record)
 
-    async def with_others(self) -> Dispatcher:
-        """The same door, with what other servers offer now: for one turn, or one request."""
-        found = await self._others()
+    async def with_others(self, *, ask: bool = True) -> Dispatcher:
+        """The same door, with what other servers offer: for one turn, or one request. They are
+        asked, which takes a moment; else it is what they offered last.
+        """
+        found = await self._others(ask=ask)
         return self._copy(self._toolbox.with_others(found), self._record) if found else self
 
     def _copy(self, toolbox: Toolbox, record: Record) -> Dispatcher:
@@ -447,7 +452,7 @@ async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
         act = replace(act, loads=await _loads(tool, nb))
     if not policy.grants or not (tool.executes or tool.effect == "run"):
         return act  # nothing else depends on what runs, and where
-    if (definition := await tool.defined()) is not None:
+    if (definition := await tool.defined(nb)) is not None:
         return replace(act, kernel=definition)
     kernel = await nb.kernel() if tool.executes else None
     try:

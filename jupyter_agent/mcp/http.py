@@ -166,9 +166,7 @@ class Endpoint:
             if _answers(message, request, rejected=not response.is_success):
                 return {**message, "id": request["id"]}
         if response.is_success:
-            what = (
-                "a web page" if kind == "text/html" else f"`{reason(kind)}`" if kind else "nothing"
-            )
+            what = "a web page" if kind == "text/html" else "something else"
             raise McpError(f"{what} came where an answer of MCP was due: is `url` right?")
         raise McpError(f"it answered with HTTP status {response.status_code}")
 

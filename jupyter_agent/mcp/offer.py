@@ -18,6 +18,8 @@ PREFIX = "mcp__"
 """Of the names of all tools of servers."""
 MOST_OF_A_NAME = 64
 """Characters that every service takes: letters, digits, `_` and `-`."""
+_MOST_OF_A_TOOL = 256
+"""Characters of its name there; the specification has 128."""
 _HASH = 8
 _MOST_TOOLS = 100
 """Of one server."""
@@ -63,8 +65,8 @@ def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer
     size = 0
     for described in listed:
         tool = described.get("name")
-        if not isinstance(tool, str) or not tool:
-            left_out.append("a tool without a name")
+        if not isinstance(tool, str) or not 0 < len(tool) <= _MOST_OF_A_TOOL:
+            left_out.append("a tool without a name, or with one that has no end")
             continue
         offer = _offer(server, tool, described)
         shown = legible(clip(tool, MOST_OF_A_NAME, "[...]"))

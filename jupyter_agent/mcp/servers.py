@@ -64,6 +64,11 @@ class Servers:
             await asyncio.wait(wanted, timeout=self._patience)
         if others:
             await asyncio.wait(others, timeout=min(_GLANCE_S, self._patience))
+        return self.known
+
+    @property
+    def known(self) -> list[Offer]:
+        """The tools that there were when the servers were asked last."""
         return [offer for server in self._servers.values() for offer in server.offers]
 
     async def current(self, server: str, tool: str, *, ask: bool = False) -> Offer | None:

@@ -51,7 +51,7 @@ class ToolsHandler(CallHandler):
     @operation("read")
     async def get(self) -> None:
         """Names, descriptions, input schemas and effects."""
-        self.answer((await self.dispatcher.with_others()).toolbox.describe())
+        self.answer((await self.dispatcher.with_others(ask=False)).toolbox.describe())
 
 
 class ToolHandler(CallHandler):
@@ -60,7 +60,9 @@ class ToolHandler(CallHandler):
     @operation("write", body=ToolBody)
     async def post(self, name: str, body: ToolBody) -> None:
         """Calls a tool; what would ask is refused, unless `allow` names it."""
-        dispatcher = await self.dispatcher.with_others()
+        dispatcher = self.dispatcher
+        if name not in dispatcher.toolbox:
+            dispatcher = await dispatcher.with_others()
         if name not in dispatcher.toolbox:
             near = did_you_mean(name, dispatcher.toolbox)
             raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{near}")

@@ -171,7 +171,7 @@ class Tool(BaseModel, ABC):
         """The row of the permission table that the call belongs to now."""
         return self.action
 
-    async def defined(self) -> str | None:
+    async def defined(self, nb: Lease) -> str | None:
         """A hash of what the tool is now, where it may become another under the same name. Raises
         ToolError where it is no more.
         """

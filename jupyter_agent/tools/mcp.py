@@ -55,14 +55,14 @@ class ServerTool(Tool):
 
     async def acts(self, nb: Lease) -> Action:
         """To read, as long as the server says so."""
-        now = await self._now()
+        now = await self._now(nb)
         return "read" if self.offer.reads and now.reads else "run"
 
-    async def defined(self) -> str | None:
-        return (await self._now()).definition
+    async def defined(self, nb: Lease) -> str | None:
+        return (await self._now(nb)).definition
 
     async def question(self, nb: Lease) -> Question:
-        now = await self._now(ask=True)
+        now = await self._now(nb, ask=True)
         return Question(
             notebook=nb.work.home,
             server=now.server,
@@ -75,7 +75,7 @@ class ServerTool(Tool):
         try:
             result = await self.servers.call(offer, self.arguments)
         except McpError as error:
-            raise self._told(error) from error
+            raise self._told(error, nb) from error
         fence = nb.work.fence
         if result.get("isError") is True:
             said = clip(_text(result), _MOST_OF_A_REASON, _CUT, head=0.6)
@@ -89,21 +89,23 @@ class ServerTool(Tool):
             images=pictures,
         )
 
-    async def _now(self, *, ask: bool = False) -> Offer:
+    async def _now(self, nb: Lease, *, ask: bool = False) -> Offer:
         """What the server says of the tool now. Raises ToolError where it has none, or is gone."""
         try:
             offer = await self.servers.current(self.offer.server, self.offer.tool, ask=ask)
         except McpError as error:
-            raise self._told(error) from error
+            raise self._told(error, nb) from error
         if offer is None:
             raise ToolError(
-                f"The MCP server `{self.offer.server}` has no tool "
-                f"`{quoted(legible(self.offer.tool))}` any more. Go on without it."
+                f"The MCP server `{self.offer.server}` no longer has `{self.offer.name}`. "
+                "Go on without it."
             )
         return offer
 
-    def _told(self, error: McpError) -> ToolError:
-        return ToolError(f"The MCP server `{self.offer.server}`: {error.message}.")
+    def _told(self, error: McpError, nb: Lease) -> ToolError:
+        """As data: the server may have written a part of it."""
+        why = nb.work.fence.around(f"{error.message.rstrip('.')}.")
+        return ToolError(f"The MCP server `{self.offer.server}` did not do it:\n{why}")
 
 
 class ServerTools:
@@ -113,10 +115,13 @@ class ServerTools:
         self._servers = servers
         self._made: dict[str, type[ServerTool]] = {}
 
-    async def __call__(self) -> Sequence[type[Tool]]:
-        """Those that are offered now."""
+    async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
+        """Those that are offered now; those that were offered last, if the servers are not to be
+        asked.
+        """
+        offered = await self._servers.offered() if ask else self._servers.known
         before, self._made = self._made, {}
-        for offer in await self._servers.offered():
+        for offer in offered:
             made = before.get(offer.name)
             self._made[offer.name] = (
                 made if made is not None and made.offer == offer else _tool(self._servers, offer)

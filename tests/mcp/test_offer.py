@@ -60,9 +60,11 @@ def test_of_one_name_there_is_one_tool() -> None:
     assert left_out == ["`t` (its name is there twice)"] * 2
 
 
-@pytest.mark.parametrize("described", [{}, {"name": 7}, {"name": ""}, {"name": None}])
+@pytest.mark.parametrize(
+    "described", [{}, {"name": 7}, {"name": ""}, {"name": None}, {"name": "x" * 257}]
+)
 def test_what_has_no_name_is_left_out(described: dict[str, Any]) -> None:
-    assert offers("s", [described]) == ([], ["a tool without a name"])
+    assert offers("s", [described]) == ([], ["a tool without a name, or with one that has no end"])
 
 
 def test_a_description_is_bounded_and_shows_what_it_is() -> None:

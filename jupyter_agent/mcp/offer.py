@@ -21,8 +21,8 @@ MOST_OF_A_NAME = 64
 _MOST_OF_A_TOOL = 256
 """Characters of its name there; the specification has 128."""
 _HASH = 8
-_MOST_TOOLS = 100
-"""Of one server."""
+MOST_TOOLS = 100
+"""Of all servers together: with ours they stay below 128, which is what OpenAI takes."""
 _MOST_TOGETHER = 100_000
 """Characters of all descriptions and schemas of one server: some 25,000 tokens."""
 _MOST_OF_A_TEXT = 2_000
@@ -74,7 +74,7 @@ def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer
             left_out.append(f"`{shown}` ({offer})")
         elif offer.name in found:
             left_out.append(f"`{shown}` (its name is there twice)")
-        elif len(found) >= _MOST_TOOLS or size > _MOST_TOGETHER:
+        elif len(found) >= MOST_TOOLS or size > _MOST_TOGETHER:
             left_out.append(f"`{shown}` (there are too many: choose with `tools`)")
         else:
             found[offer.name] = offer

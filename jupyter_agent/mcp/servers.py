@@ -15,7 +15,7 @@ from jupyter_agent.mcp.client import Client, Transport, mirrored_headers
 from jupyter_agent.mcp.config import ServerConfig
 from jupyter_agent.mcp.http import Endpoint
 from jupyter_agent.mcp.messages import McpError, Message
-from jupyter_agent.mcp.offer import Offer, offers
+from jupyter_agent.mcp.offer import MOST_TOOLS, Offer, offers
 from jupyter_agent.mcp.stdio import Program
 from jupyter_agent.models.network import Network
 
@@ -69,7 +69,7 @@ class Servers:
     @property
     def known(self) -> list[Offer]:
         """The tools that there were when the servers were asked last."""
-        return [offer for server in self._servers.values() for offer in server.offers]
+        return self._every[:MOST_TOOLS]
 
     async def current(self, server: str, tool: str, *, ask: bool = False) -> Offer | None:
         """What the server says of that tool now; None where it has none of that name any more.
@@ -83,15 +83,25 @@ class Servers:
         """The result as the server gives it. Raises McpError."""
         return await self._servers[offer.server].call(offer, arguments)
 
+    @property
+    def _every(self) -> list[Offer]:
+        return [offer for server in self._servers.values() for offer in server.offers]
+
     def describe(self) -> list[dict[str, Any]]:
         """For `GET status`: name, state, how many tools, and what is wrong."""
         return [server.describe() for server in self._servers.values()]
 
     def faults(self) -> list[str]:
         """Sentences about servers whose tools are not there, or not all."""
-        return [
+        told = [
             f"MCP server `{one['name']}`: {one['note']}." for one in self.describe() if one["note"]
         ]
+        if (left := len(self._every) - MOST_TOOLS) > 0:
+            told.append(
+                f"{left} tools of MCP servers are left out: models take {MOST_TOOLS} of them. "
+                "Choose with `tools` in `mcp_servers`."
+            )
+        return told
 
     def secrets(self) -> frozenset[str]:
         """What no model is to be told."""

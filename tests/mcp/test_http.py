@@ -100,6 +100,21 @@ async def test_a_stream_with_progress_is_followed_to_its_answer(era: str) -> Non
         assert said(await call(made, "work")) == "worked"
 
 
+async def test_of_all_servers_together_models_get_what_they_can_take() -> None:
+    one, other = Fake(), Fake()
+    for n in range(70):
+        one.add(f"t{n}", text("."))
+        other.add(f"t{n}", text("."))
+    async with serving(one), serving(other):
+        async with servers({"a": {"url": one.url}, "b": {"url": other.url}}) as made:
+            names = [offer.name for offer in await made.offered()]
+            assert len(set(names)) == len(names) == 100
+            assert made.faults() == [
+                "40 tools of MCP servers are left out: models take 100 of them. "
+                "Choose with `tools` in `mcp_servers`."
+            ]
+
+
 async def test_signs_of_progress_keep_a_call_alive_beyond_its_timeout() -> None:
     async def works(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
         for n in range(8):

@@ -41,6 +41,9 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.mcp.config import servers_of
+from jupyter_agent.mcp.offer import Offer
+from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer
@@ -49,6 +52,7 @@ from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.routes import routes
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.tools.mcp import ServerTools
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities, root_of
 from jupyter_agent.workspace.run_records import RunRecords
@@ -70,6 +74,8 @@ class JupyterAgent(ExtensionApp):
     """The same: runs that an earlier server left behind are found again."""
     saving: asyncio.Task[None] | None = None
     """The same: rooms are saved while people type in them."""
+    greeting: asyncio.Task[list[Offer]] | None = None
+    """The same: MCP servers are reached before the first question needs them."""
     built = False
     """Whether the configuration could be used; Jupyter starts and stops us also where not."""
 
@@ -86,6 +92,13 @@ class JupyterAgent(ExtensionApp):
         "query, ca_bundle, proxy, proxy_headers, connect_seconds, read_seconds, ...}}. `options` "
         "are fields of every request and win over ours. A header's or a proxy's value may be "
         "{'file': path} or {'env': name}.",
+    )
+    mcp_servers = Dict(
+        {},
+        config=True,
+        help="MCP servers whose tools models may call: {name: {url, headers, ca_bundle, proxy} or "
+        "{command: [program, argument], env, cwd}, and of both tools, timeout}. A value of "
+        "`headers` and `env` may be {'env': name} or {'file': path}.",
     )
     model_facts = Dict(
         {},
@@ -232,7 +245,8 @@ class JupyterAgent(ExtensionApp):
             facts=FactBook(self.model_facts),
             allow_keys=self.allow_keys,
         )
-        self.redactor = Redactor(self.models.secrets)
+        self.mcp = Servers(servers_of(self.mcp_servers), log=self.log)
+        self.redactor = Redactor(lambda: self.models.secrets() | self.mcp.secrets())
         rules = [Rule(**rule) for rule in self.rules]
         database = Database(
             folder / "conversations.db",
@@ -255,7 +269,10 @@ class JupyterAgent(ExtensionApp):
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL)
         self.dispatcher = Dispatcher(
-            self.toolbox, record=_audit_into(stores.audit), retries=self.read_retries
+            self.toolbox,
+            record=_audit_into(stores.audit),
+            retries=self.read_retries,
+            others=ServerTools(self.mcp),
         )
         self.runner = TurnRunner(
             stores,
@@ -271,6 +288,7 @@ class JupyterAgent(ExtensionApp):
             ),
             self.presence,
             self.log,
+            missing=self.mcp.faults,
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
         self.requests = server.web_app.settings[REQUESTS] = Requests()
@@ -356,10 +374,10 @@ class JupyterAgent(ExtensionApp):
             ceiling=ceiling,
             services=self.services,
             models=self.models,
-            toolbox=self.toolbox,
             dispatcher=self.dispatcher,
             tabs=self.tabs,
             copies=self.recovery,
+            mcp=self.mcp,
         )
         self.handlers.extend(route.spec() for route in self.routes)
 
@@ -376,6 +394,7 @@ class JupyterAgent(ExtensionApp):
             rooms = partial(collaboration, serverapp.web_app.settings)
             saver = RoomSaver(rooms, self.room_save_seconds, self.log)
             self.saving = asyncio.create_task(saver.run())
+        self.greeting = asyncio.create_task(self.mcp.offered())
         self.watchdog = Watchdog(self.log)
 
     async def _tidy(self) -> None:
@@ -417,7 +436,8 @@ class JupyterAgent(ExtensionApp):
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
-            for task in filter(None, (self.tidying, self.saving, self.recovering)):
+            steps.push_async_callback(self.mcp.close)
+            for task in filter(None, (self.tidying, self.saving, self.recovering, self.greeting)):
                 steps.push_async_callback(asyncio.wait, [task])
                 steps.callback(task.cancel)
             steps.push_async_callback(self.models.close)

@@ -31,8 +31,9 @@ MAY_IMPORT = {
         "analysis",
         "kernel",
     },
-    "tools": {"errors", "legible", "tasks", "document", "text", "workspace"},
     "models": {"errors", "tasks"},
+    "mcp": {"errors", "legible", "tasks", "models"},
+    "tools": {"errors", "legible", "tasks", "document", "text", "workspace", "mcp"},
     "agent": {
         "errors",
         "legible",
@@ -54,6 +55,7 @@ MAY_IMPORT = {
         "workspace",
         "tools",
         "models",
+        "mcp",
         "agent",
     },
     "server": {
@@ -67,6 +69,7 @@ MAY_IMPORT = {
         "workspace",
         "tools",
         "models",
+        "mcp",
         "agent",
         "conversations",
     },

@@ -24,7 +24,7 @@ class Approval:
     """What rules know its notebook by; to people it is named as in the question."""
     kernel: str | None = None
     """The kernel that code would run in, in which of its lives; empty while none runs, None for
-    what runs none there."""
+    what runs none there. Of a tool of another server: what that is, as a hash."""
     group: str
     """The same for those that are one question to a person, such as an edit and its run."""
     rests_on: frozenset[str] = frozenset()
@@ -63,6 +63,9 @@ class Approval:
             described["cell_type"] = self.question.cell_type
         if self.question.loads:
             described["loads"] = list(self.question.loads)
+        if self.question.server is not None:
+            described["server"] = self.question.server
+            described["server_tool"] = self.question.remote_tool
         if self.question.clusters:
             described["clusters"] = list(self.question.clusters)
         return described

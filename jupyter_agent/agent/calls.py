@@ -33,7 +33,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block
-from jupyter_agent.tools.base import Result
+from jupyter_agent.tools.base import Question, Result
 
 CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
 _CUT = "\n[... {left} characters cut ...]\n"
@@ -280,12 +280,19 @@ class _Step:
             input=item.call.input,
             question=question,
             notebook=item.prepared.act.notebook,
-            kernel=question.kernel if item.prepared.tool.executes else None,
+            kernel=_bound_to(item.prepared, question),
             rests_on=frozenset(asking.rests_on(question)),
             group=asking.add(item.call.id, item.prepared, question),
             binding=item.prepared.binding(question),
             expires=datetime.now(UTC) + timedelta(seconds=turn.limits.approval_seconds),
         )
+
+
+def _bound_to(prepared: Prepared, question: Question) -> str | None:
+    """As `Act.kernel`: that for which "always" holds."""
+    if question.definition:
+        return question.definition
+    return question.kernel if prepared.tool.executes else None
 
 
 def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]:

@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.agent.magics import leaves_language
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
@@ -104,8 +104,20 @@ class Audit:
 Record: TypeAlias = Callable[[Audit], Coroutine[Any, Any, None]]
 
 
+class Others(Protocol):
+    """The tools that other servers offer."""
+
+    async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
+        """Those of now; of the last time, if the servers are not to be asked."""
+
+
 async def _unrecorded(audit: Audit) -> None:
     """For callers that keep no audit."""
+
+
+async def _no_others(*, ask: bool) -> Sequence[type[Tool]]:
+    """Where no other servers are configured."""
+    return ()
 
 
 NO_RETRIES: Mapping[str, int] = {}
@@ -136,18 +148,36 @@ class Dispatcher:
         record: Record = _unrecorded,
         retries: Mapping[str, int] = NO_RETRIES,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        others: Others = _no_others,
     ) -> None:
         """`retries`: how often calls that only read are tried again, by name of the tool, `*` for
-        all others.
+        all others. `others` are tools of other servers, for `with_others`.
         """
         self._toolbox = toolbox
+        self._others = others
         self._record = record
         self._retries = retries
         self._sleep = sleep
 
     def recording(self, record: Record) -> Dispatcher:
         """The same door with another record, which runs to its end also if a call is cancelled."""
-        return Dispatcher(self._toolbox, record=record, retries=self._retries, sleep=self._sleep)
+        return self._copy(self._toolbox, record)
+
+    async def with_others(self, *, ask: bool = True) -> Dispatcher:
+        """The same door, with what other servers offer: for one turn, or one request. They are
+        asked, which takes a moment; else it is what they offered last.
+        """
+        found = await self._others(ask=ask)
+        return self._copy(self._toolbox.with_others(found), self._record) if found else self
+
+    def _copy(self, toolbox: Toolbox, record: Record) -> Dispatcher:
+        return Dispatcher(
+            toolbox,
+            record=record,
+            retries=self._retries,
+            sleep=self._sleep,
+            others=self._others,
+        )
 
     def unrecorded(self) -> Dispatcher:
         """The same door for what the server itself looks at."""
@@ -156,6 +186,11 @@ class Dispatcher:
     def specs(self) -> list[dict[str, Any]]:
         """What a model is offered."""
         return self._toolbox.specs()
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools behind this door."""
+        return self._toolbox
 
     async def call(
         self,
@@ -417,6 +452,8 @@ async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
         act = replace(act, loads=await _loads(tool, nb))
     if not policy.grants or not (tool.executes or tool.effect == "run"):
         return act  # nothing else depends on what runs, and where
+    if (definition := await tool.defined(nb)) is not None:
+        return replace(act, kernel=definition)
     kernel = await nb.kernel() if tool.executes else None
     try:
         codes = [cell.source for cell in await tool.runs(nb)]

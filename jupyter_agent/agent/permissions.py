@@ -60,7 +60,7 @@ class Act:
     the notebook did not ask before."""
     kernel: str | None = None
     """In which of its lives the notebook's kernel is that would run code, empty while none runs;
-    None for what runs nothing there."""
+    None for what runs nothing there. Of a tool of another server: what that is now, as a hash."""
     leaves_language: bool = False
     """Whether the code that would run has `!` or `%`, which reach beyond the kernel's language."""
     writes: bool = False
@@ -115,7 +115,8 @@ class Grant:
     """What a person allowed for the rest of a conversation: this tool in this notebook.
 
     Code runs by it in the kernel that it was said for, until that restarts, and never with `!` or
-    `%`; and no grant lets an edit load anything from elsewhere.
+    `%`; a tool of another server as long as that says the same of it; and no grant lets an edit
+    load anything from elsewhere.
     """
 
     tool: str

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from jupyter_agent.agent.approval import Answer, Approval, Remember
 from jupyter_agent.agent.dispatch import Audit
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.mcp.offer import server_of
 
 _REMEMBERED: Mapping[Remember, str] = {
     "conversation": " From now on it is not asked here.",
@@ -65,11 +66,17 @@ def entry_of(call: Audit) -> AuditEntry:
         call_id=call.call_id,
         tool=call.act.tool,
         notebook=call.act.notebook,
-        cell_id=call.input.get("cell_id"),
+        cell_id=_cell_of(call),
         decision=f"{call.decision.verdict}: {call.decision.reason}",
         outcome=call.outcome,
         why=call.why or None,
     )
+
+
+def _cell_of(call: Audit) -> str | None:
+    """The cell that it is about; tools of other servers have fields of their own."""
+    cell_id = call.input.get("cell_id")
+    return cell_id if isinstance(cell_id, str) and server_of(call.act.tool) is None else None
 
 
 def answer_entry(turn_id: str, owner: str, approval: Approval, answer: Answer) -> AuditEntry:

@@ -32,7 +32,7 @@ from jupyter_agent.conversations.situation import Look, situation
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, StoreUnavailable
-from jupyter_agent.events import Usage
+from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.text.fence import Fence
@@ -88,8 +88,11 @@ class TurnRunner:
         log: logging.Logger = log,
         *,
         active: Callable[[], object] = bool,
+        missing: Callable[[], Sequence[str]] = list,
     ) -> None:
-        """`active` is called when a turn does something."""
+        """`active` is called when a turn does something; `missing` says which tools of other
+        servers are not there, in sentences.
+        """
         self.stores = stores
         self.log = log
         self._models = models
@@ -101,6 +104,7 @@ class TurnRunner:
         self._reads: dict[tuple[str, str], Reads] = {}
         self._presence = presence
         self._active = active
+        self._missing = missing
         self._interrupted = Interrupted(stores.conversations, presence)
         self._outliving: set[asyncio.Task[None]] = set()
 
@@ -319,13 +323,17 @@ class TurnRunner:
             *transcript.situate(now.text, shows=now.shows),
             *_instruct(transcript, begun),
         ]
-        said = await notices(self.stores.requests, opening, model, begun.project.notice())
+        dispatcher = await self._dispatcher.with_others()
+        said = [
+            *await notices(self.stores.requests, opening, model, begun.project.notice()),
+            *(Notice(kind="tools-missing", text=text) for text in self._missing()),
+        ]
         await live.append(Moment(events=tuple(said), messages=tuple(leading)))
         await self._models.look_up(model.id)
         return Turn(
             model=self._recorded(model, record.id, work),
             transcript=transcript,
-            dispatcher=self._dispatcher,
+            dispatcher=dispatcher,
             work=work,
             policy=policy,
             system=work.told(system(begun.own)),

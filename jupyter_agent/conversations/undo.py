@@ -16,7 +16,11 @@ from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import Undone, undo
 from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.legible import quoted
+from jupyter_agent.mcp.offer import server_of
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
+
+_REACHED = ("done", "failed", "stopped")
+"""Outcomes of calls that another server may have had."""
 
 CellName: TypeAlias = tuple[str, str]
 """(path of the notebook, cell id)"""
@@ -29,7 +33,8 @@ class UndoneTurn:
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
     left: Sequence[str] = ()
-    """What was not taken back though the turn did it, as sentences: notebooks that it made."""
+    """What was not taken back though the turn did it, as sentences: notebooks that it made, and
+    what other servers did."""
 
 
 async def undo_turn(
@@ -83,13 +88,21 @@ async def undo_turn(
 
 
 async def _left(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:
-    """The notebooks that the turn made are left: people may have put something into them."""
+    """The notebooks that the turn made are left: people may have put something into them. What
+    other servers did is out of our reach.
+    """
+    entries = await stores.audit.of_turn(turn.id)
     made = [
         entry["notebook"]
-        for entry in await stores.audit.of_turn(turn.id)
+        for entry in entries
         if entry["tool"] == "create_notebook" and entry["outcome"] == "done"
     ]
-    left = []
+    asked = {
+        server: None
+        for entry in entries
+        if entry["outcome"] in _REACHED and (server := server_of(entry["tool"])) is not None
+    }
+    left = [f"What the MCP server `{server}` did stays: it is not taken back." for server in asked]
     for path in dict.fromkeys(made):
         try:
             async with work.lease(path, READ) as nb:

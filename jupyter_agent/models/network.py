@@ -6,9 +6,12 @@ import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jupyter_agent.errors import ModelError
+
+if TYPE_CHECKING:
+    import httpx2
 
 Value: TypeAlias = str | Mapping[str, str]
 """A text as it is, or where it is found: `{"file": path}` or `{"env": name}`."""
@@ -61,6 +64,18 @@ class Network:
             )
         return options
 
+    def client(self) -> httpx2.AsyncClient:
+        """A client for a service that has no SDK: it follows no redirect, and how long a reply may
+        take is up to the caller. It takes a moment, so make it in a thread. Raises ModelError.
+        """
+        import httpx2
+
+        timeout = httpx2.Timeout(None, connect=self.connect_seconds, write=60.0, pool=10.0)
+        if self.proxy is not None:
+            return self._proxied(timeout, {})
+        verify = self._trusted() if self.ca_bundle is not None else httpx2.create_ssl_context()
+        return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=verify)
+
     def mask(self, text: str, key: str = "") -> str:
         """The text without any of the endpoint's secrets."""
         for secret in {*self.long_secrets, *_long([key])}:
@@ -72,7 +87,7 @@ class Network:
         """The endpoint's secrets, without placeholders."""
         return _long(self.secrets)
 
-    def _proxied(self, timeout: Any, hooks: Any) -> Any:
+    def _proxied(self, timeout: Any, hooks: Any) -> httpx2.AsyncClient:
         import httpx2
 
         try:

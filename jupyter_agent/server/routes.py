@@ -14,6 +14,7 @@ from jupyter_agent.agent.limits import Limits
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server import (
     chat,
@@ -25,7 +26,6 @@ from jupyter_agent.server import (
     turns,
 )
 from jupyter_agent.server.openapi import describe
-from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.workspace import Services
 
 ROOT = "api/agent"
@@ -57,17 +57,18 @@ def routes(
     ceiling: Limits,
     services: Services,
     models: Models,
-    toolbox: Toolbox,
     dispatcher: Dispatcher,
     tabs: Tabs,
     copies: RecoveryCopies,
+    mcp: Servers,
 ) -> Sequence[Route]:
     """The table; where two match, the earlier one is meant."""
     talk = {"runner": runner, "services": services, "limits": limits, "ceiling": ceiling}
     kept = done = {"runner": runner, "services": services}
+    known = {**done, "mcp": mcp}
     document = {"services": services}
     kept_copies = {"recovery": copies, "services": services}
-    calls = {"toolbox": toolbox, "dispatcher": dispatcher, "services": services, "runner": runner}
+    calls = {"dispatcher": dispatcher, "services": services, "runner": runner}
     table = [
         Route("chat", chat.ChatHandler, talk),
         Route("chat/{conversation_id}/stream", chat.ChatStreamHandler, talk),
@@ -103,8 +104,8 @@ def routes(
         Route("models", status.ModelsHandler, {"models": models}),
         Route("providers/{provider}/models", status.OfferedHandler, {"models": models}),
         Route("providers/{provider}/key", status.KeyHandler, {"models": models}),
-        Route("status", status.StatusHandler, done),
-        Route("instructions", status.InstructionsHandler, done),
+        Route("status", status.StatusHandler, known),
+        Route("instructions", status.InstructionsHandler, known),
         Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]
     description: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from jupyter_agent.conversations.instructions import ProjectInstructions, descri
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy, RequestError
+from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Services, Workspace
@@ -79,9 +80,10 @@ class KeyHandler(ProvidersHandler):
 class ProjectHandler(AgentHandler):
     """What the routes that know the instructions of a folder share."""
 
-    def initialize(self, runner: TurnRunner, services: Services) -> None:
+    def initialize(self, runner: TurnRunner, services: Services, mcp: Servers) -> None:
         self.runner = runner
         self.services = services
+        self.mcp = mcp
 
     async def project(self, path: str) -> ProjectInstructions:
         """Those that apply to a notebook, or to any file in its folder."""
@@ -100,8 +102,8 @@ class StatusHandler(ProjectHandler):
     @operation("read", query=("notebook",))
     async def get(self) -> None:
         """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
-        of the store, how much models may see at most, and the files of instructions that a turn on
-        `notebook` would follow."""
+        of the store, how much models may see at most, MCP servers, and the files of instructions
+        that a turn on `notebook` would follow."""
         may_read = await Authorizer(self)("read", "contents")
         database = self.runner.stores.conversations.database
         project = await self.project(self.get_query_argument("notebook", ""))
@@ -125,6 +127,7 @@ class StatusHandler(ProjectHandler):
                 "turns": turns,
                 "share": self.runner.share("all"),
                 "instructions": describe(project.followed),
+                "mcp_servers": self.mcp.describe(),
                 "store": {"ok": database.note is None, "note": database.note},
             }
         )

@@ -12,7 +12,7 @@ from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
-from jupyter_agent.tools.base import Toolbox, did_you_mean
+from jupyter_agent.tools.base import did_you_mean
 from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Services, Workspace
 
@@ -39,10 +39,7 @@ class CallHandler(AgentHandler):
 
     max_body_bytes = 16 * MEBIBYTE
 
-    def initialize(
-        self, toolbox: Toolbox, dispatcher: Dispatcher, services: Services, runner: TurnRunner
-    ) -> None:
-        self.toolbox = toolbox
+    def initialize(self, dispatcher: Dispatcher, services: Services, runner: TurnRunner) -> None:
         self.dispatcher = dispatcher
         self.services = services
         self.runner = runner
@@ -54,7 +51,7 @@ class ToolsHandler(CallHandler):
     @operation("read")
     async def get(self) -> None:
         """Names, descriptions, input schemas and effects."""
-        self.answer(self.toolbox.describe())
+        self.answer((await self.dispatcher.with_others(ask=False)).toolbox.describe())
 
 
 class ToolHandler(CallHandler):
@@ -63,8 +60,11 @@ class ToolHandler(CallHandler):
     @operation("write", body=ToolBody)
     async def post(self, name: str, body: ToolBody) -> None:
         """Calls a tool; what would ask is refused, unless `allow` names it."""
-        if name not in self.toolbox:
-            near = did_you_mean(name, self.toolbox)
+        dispatcher = self.dispatcher
+        if name not in dispatcher.toolbox:
+            dispatcher = await dispatcher.with_others()
+        if name not in dispatcher.toolbox:
+            near = did_you_mean(name, dispatcher.toolbox)
             raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{near}")
         # Without a conversation, a user's calls by this entry share what was read.
         conversation = body.conversation_id or "tools"
@@ -79,7 +79,7 @@ class ToolHandler(CallHandler):
         )
         policy = self.runner.policy(body.mode, frozenset(body.allow))
         try:
-            result = await self.dispatcher.call(name, body.input, work, policy)
+            result = await dispatcher.call(name, body.input, work, policy)
         except ToolError as error:
             self.answer(
                 {"text": error.message, "is_error": True, "reason": error.reason, **error.facts}

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -88,11 +88,18 @@ class Question:
     """Where several cells would be written: each by itself, in order; `diff` has them all."""
     clusters: tuple[str, ...] = ()
     """Systems such as Dask or Spark on which the code may start work."""
+    server: str | None = None
+    """The MCP server that would get the input."""
+    remote_tool: str | None = None
+    """The name of the tool there."""
+    definition: str = ""
+    """A hash of what that tool is."""
 
     def binding(self, tool: str, input: Mapping[str, Any]) -> str:
         """A hash of all that an approval is given for; it is compared again just before acting."""
         given = [tool, dict(input), self.notebook, self.cell_id, self.code, self.diff]
-        text = json.dumps([*given, dict(self.cells), self.kernel])
+        elsewhere = [self.server, self.remote_tool, self.definition] if self.server else []
+        text = json.dumps([*given, dict(self.cells), self.kernel, *elsewhere])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -112,6 +119,11 @@ class Tool(BaseModel, ABC):
 
     notebook: str | None = None
     """Path of another one"""
+
+    @classmethod
+    def parse(cls, input: Mapping[str, Any]) -> Self:
+        """The call. Raises ValidationError where the input does not fit the schema."""
+        return cls.model_validate(dict(input), strict=True)
 
     @property
     def executes(self) -> bool:
@@ -159,6 +171,12 @@ class Tool(BaseModel, ABC):
         """The row of the permission table that the call belongs to now."""
         return self.action
 
+    async def defined(self, nb: Lease) -> str | None:
+        """A hash of what the tool is now, where it may become another under the same name. Raises
+        ToolError where it is no more.
+        """
+        return None
+
     async def leaves(self, nb: Lease) -> Sequence[Cell]:
         """The cells that the call would write, as they will be; the id of a new one is empty.
 
@@ -195,6 +213,13 @@ class Toolbox:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
         self._specs = [tool.spec() for tool in self._tools.values()]
 
+    def with_others(self, tools: Sequence[type[Tool]]) -> Toolbox:
+        """These, and others after them: so ours stay the beginning of what a service caches."""
+        both = Toolbox(tools)
+        both._tools = {**self._tools, **both._tools}
+        both._specs = [*self._specs, *both._specs]
+        return both
+
     def specs(self) -> list[dict[str, Any]]:
         """What the model is offered, sorted by name so that the cached prefix stays the same."""
         return self._specs
@@ -221,7 +246,7 @@ class Toolbox:
                 f"Available: {', '.join(self._tools)}."
             )
         try:
-            return tool.model_validate(dict(input), strict=True)
+            return tool.parse(input)
         except ValidationError as error:
             problems = _problems(error, tool)
             raise InvalidInput(f"Input of `{name}` does not fit: {problems}.") from None

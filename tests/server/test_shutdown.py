@@ -32,6 +32,7 @@ from ..programs import Server, jupyter_server
 from ..waiting import until
 from .conftest import PATH, Call
 
+PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
 COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
 WITHIN = 5.0
 """Seconds in which the process ends (R2); what an idle one takes is added, for slow machines."""
@@ -71,6 +72,11 @@ class Desk:
         """Whether the cell runs that takes its time."""
         return (self.folder / "begun").exists()
 
+    def called(self, tool: str) -> bool:
+        """Whether the program that is an MCP server was asked for this."""
+        log = self.folder / "mcp.jsonl"
+        return log.exists() and f'"name":"{tool}"' in log.read_text()
+
     def state(self) -> str | None:
         """Of the conversation, as the store has it now."""
         listed = self.server.request("GET", "conversations")["conversations"]
@@ -96,7 +102,11 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     config.parent.mkdir()
     with in_thread(FakeAnthropic([])) as api:
         providers = {"anthropic": {"base_url": api.url, "api_key": api.api_key}}
-        config.write_text(f"c.JupyterAgent.providers = {providers!r}\n")
+        program = [sys.executable, str(PROGRAM), "old", str(tmp_path / "mcp.jsonl")]
+        config.write_text(
+            f"c.JupyterAgent.providers = {providers!r}\n"
+            f"c.JupyterAgent.mcp_servers = { ({'s': {'command': program}})!r}\n"
+        )
         with (
             ThreadPoolExecutor(8) as pool,
             jupyter_server(tmp_path, COMMAND) as server,
@@ -258,6 +268,17 @@ def verify_waits_for_its_kernel(desk: Desk) -> None:
     desk.until(desk.begun)
 
 
+def mcp_call_without_an_answer(desk: Desk) -> None:
+    desk.script([calls("mcp__s__never")])
+    desk.ask(mode="auto")
+    desk.until(lambda: desk.called("never"))
+
+
+def mcp_server_that_does_not_want_to_end(desk: Desk) -> None:
+    desk.send("tools/mcp__s__stubborn", {"mode": "auto"})
+    desk.until(lambda: desk.called("stubborn"))
+
+
 ROUTES: Mapping[Callable[[Desk], None], str | None] = {
     verify_under_way: None,
     verify_waits_for_its_kernel: None,
@@ -274,6 +295,8 @@ ROUTES: Mapping[Callable[[Desk], None], str | None] = {
     run_of_a_turn: "stopped",
     stream_of_a_live_turn: "stopped",
     tab_is_open: None,
+    mcp_call_without_an_answer: "stopped",
+    mcp_server_that_does_not_want_to_end: None,
 }
 """What waits, and the state in which its conversation is afterwards."""
 
@@ -301,18 +324,34 @@ def test_a_server_that_is_told_to_end_ends_whatever_waits(
     assert [cell.source for cell in notebook.cells] == [SLEEP]
 
 
-def test_a_server_whose_configuration_is_refused_says_why_and_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("trait", "value", "why"),
+    [
+        (
+            "providers",
+            {"lab": {"kind": "openai", "options": {"stop": {"END"}}}},
+            "providers.lab.options: `stop` is no JSON",
+        ),
+        (
+            "mcp_servers",
+            {"db": {"command": "uvx x"}},
+            "mcp_servers.db: `command` is a list of texts.",
+        ),
+    ],
+)
+def test_a_server_whose_configuration_is_refused_says_why_and_ends(
+    tmp_path: Path, trait: str, value: Any, why: str
+) -> None:
     config = tmp_path / ".config" / "jupyter_server_config.py"
     config.parent.mkdir()
-    providers = {"lab": {"kind": "openai", "options": {"stop": {"END"}}}}
-    config.write_text(f"c.JupyterAgent.providers = {providers!r}\n")
+    config.write_text(f"c.JupyterAgent.{trait} = {value!r}\n")
     with jupyter_server(tmp_path, COMMAND) as server:
         address = f"http://localhost:{server.port}/api/status?token={server.token}"
         with urllib.request.urlopen(address, timeout=60) as status:
             assert json.load(status)["kernels"] == 0
         terminated(server)
     log = (tmp_path / "server.log").read_text()
-    assert "providers.lab.options: `stop` is no JSON" in log
+    assert why in log
     assert "has no attribute" not in log
 
 

@@ -83,6 +83,10 @@ export interface IApproval {
   loads?: string[];
   /** Systems, such as Dask, on which the code may start a job. */
   clusters?: string[];
+  /** The MCP server that would get the input. */
+  server?: string;
+  /** The name of the tool there. */
+  server_tool?: string;
   expires: string;
 }
 

@@ -131,7 +131,7 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { notebook, cell_id, code, cells, diff, input } = approval;
   const locate = locateIn([approval], notebooks);
-  const mimeType = notebooks.mimeType(notebook, cell_id, input.type);
+  const mimeType = notebooks.mimeType(notebook, cell_id, approval.server ? undefined : input.type);
   const several = approval.edits ?? [];
   const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // new cells are all code there is
   const alone = code && !shown ? [{ cell_id: '', code }] : [];
@@ -141,6 +141,9 @@ function Act({ approval, one, named }: IActProps): React.JSX.Element {
     <div>
       {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans, named)}</p>}
       {facts && <p className="jp-Agent-facts">{facts}</p>}
+      {approval.server && (
+        <Code text={JSON.stringify(input, null, 2)} mimeType="application/json" folded />
+      )}
       <Loads addresses={approval.loads} />
       {several.map((edit, place) => (
         <React.Fragment key={edit.cell_id ?? place}>
@@ -190,7 +193,11 @@ function Loads({ addresses = [] }: { addresses?: readonly string[] }): React.JSX
 /** Says that something in the question is not what it looks like, also where one does not scroll to it. */
 function Tricks({ approvals }: { approvals: readonly IApproval[] }): React.JSX.Element | null {
   const { trans } = useServices();
-  const text = approvals.map(({ code, diff }) => `${code ?? ''}\n${diff ?? ''}`).join('\n');
+  const text = approvals
+    .map(({ code, diff, server, input }) =>
+      [code, diff, server && JSON.stringify(input)].join('\n')
+    )
+    .join('\n');
   const tricks = React.useMemo(() => new Set(pieces(text).map(({ trick }) => trick)), [text]);
   const [invisible, lookalike] = [tricks.has('invisible'), tricks.has('lookalike')];
   return invisible || lookalike ? (

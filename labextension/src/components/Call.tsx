@@ -6,6 +6,7 @@ import { runsOf } from '../api/toolRuns';
 import type { IDiffLine } from '../review/diff';
 import { diffLines } from '../review/diff';
 import { describeCall, isAtWork } from '../wording/callDescriptions';
+import { ownInput } from '../wording/serverTools';
 import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff, LineCount } from './Code';
 import { Outputs } from './Outputs';
@@ -48,7 +49,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
   });
   const cell = notebook && words.cellId ? { notebook, cell_id: words.cellId } : null;
   const lines = changedLines(call, changes);
-  const { type } = (call.input ?? {}) as IInput;
+  const { type } = ownInput(call) as IInput;
   const mimeType = notebooks.mimeType(notebook, words.cellId, type);
   const runs = runsOf(call.output);
   const { code: scratch, steps = [] } = ownOf(call);
@@ -162,12 +163,12 @@ interface IEditInput {
 
 /** The notebook that a call is about: as the server resolved it, or as the model spells it; by default the turn's. */
 export function notebookOf(
-  { input, output }: CallPart,
+  call: CallPart,
   changes: readonly IChange[],
   home: string | null
 ): string | null {
-  const resolved = changes[0]?.notebook ?? (output as IEditInput | undefined)?.notebook;
-  const spelt = (input as IEditInput | undefined)?.notebook;
+  const resolved = changes[0]?.notebook ?? (call.output as IEditInput | undefined)?.notebook;
+  const spelt = (ownInput(call) as IEditInput).notebook;
   return resolved ?? (spelt ? PathExt.normalize(spelt).replace(/^\//, '') : home);
 }
 
@@ -179,6 +180,6 @@ function changedLines(call: CallPart, changes: readonly IChange[]): IDiffLine[] 
       diffLines(before?.source ?? '', after?.source ?? '')
     );
   }
-  const { source, old_string, new_string } = (call.input ?? {}) as IEditInput;
+  const { source, old_string, new_string } = ownInput(call) as IEditInput;
   return diffLines(old_string ?? '', new_string ?? source ?? '');
 }

@@ -9,6 +9,7 @@ import type {
 } from '../api/protocol';
 import { runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
+import { ownInput } from './serverTools';
 import type { IInput, Locate } from './toolPhrases';
 import { phrase } from './toolPhrases';
 
@@ -60,7 +61,7 @@ export function describeCall(
   trans: TranslationBundle,
   { held = false, notebook = null }: ICallContext = {}
 ): IWords {
-  const input = (call.input ?? {}) as IInput;
+  const input = ownInput(call) as IInput;
   const runs = runsOf(call.output);
   const cellId = changes[0]?.cell_id ?? input.cell_id ?? null;
   const cell = nameOf(cellId, changes[0], locate, trans);

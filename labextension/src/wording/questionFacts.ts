@@ -1,14 +1,18 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IApproval, ICellDiff } from '../api/protocol';
 import { legible } from './oddCharacters';
+import { serverTool } from './serverTools';
 import type { Locate } from './toolPhrases';
 
 /** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them; of code that it starts a cluster job. */
 export function factsOf(
-  { tool, input, cell_type, clusters }: IApproval,
+  { tool, input, cell_type, clusters, server, server_tool }: IApproval,
   locate: Locate,
   trans: TranslationBundle
 ): string {
+  if (server) {
+    return legible(trans.__('The MCP server “%1” gets this for “%2”', server, server_tool ?? tool));
+  }
   if (clusters?.length) {
     return legible(trans.__('Starts a cluster job (%1)', clusters.join(', ')));
   }
@@ -55,7 +59,10 @@ export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundl
 const IN_KERNEL = ['run_cell', 'run_cells', 'run_code'];
 
 /** Whether code would run in the notebook's own kernel; some edits run what they leave. */
-function runsCode({ tool, input }: IApproval): boolean {
+function runsCode({ tool, input, server }: IApproval): boolean {
+  if (server) {
+    return false;
+  }
   return IN_KERNEL.includes(tool) || input.run === true;
 }
 
@@ -94,6 +101,10 @@ function placeOf(
 }
 
 function actOf({ tool, input }: IApproval, trans: TranslationBundle): string {
+  const remote = serverTool(tool);
+  if (remote) {
+    return trans.__('call %1 on %2, whatever it gets,', remote.tool, remote.server);
+  }
   if (tool === 'create_cells' && input.run === true) {
     return trans.__('add and run any cells');
   }

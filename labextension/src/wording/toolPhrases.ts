@@ -1,5 +1,6 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IRunOutput } from '../api/protocol';
+import { serverTool } from './serverTools';
 
 /** How one finds a cell's position now, counted from 1; null for a cell that is not in sight. */
 export type Locate = (cellId: string) => number | null;
@@ -41,6 +42,14 @@ interface IPhraseOptions {
 /** What a tool does, in a colleague's words: "Edited cell 5", "Edited cell 5 in sales.ipynb". */
 export function phrase(options: IPhraseOptions): Phrase {
   const { tool, notebook, trans } = options;
+  const remote = serverTool(tool);
+  if (remote) {
+    return [
+      trans.__('Call %1 on %2', remote.tool, remote.server),
+      trans.__('Calling %1 on %2', remote.tool, remote.server),
+      trans.__('Called %1 on %2', remote.tool, remote.server)
+    ];
+  }
   const words = plainly(options);
   const named = !notebook || NAMED.includes(tool);
   return named ? words : (words.map(word => trans.__('%1 in %2', word, notebook)) as Phrase);

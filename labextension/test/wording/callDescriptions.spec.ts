@@ -50,6 +50,9 @@ describe('describeCall', () => {
     ['run_cells', { cell_ids: ['d4', 'b2', 'c3'] }, 'Ran cells 2–4'],
     ['run_cells', {}, 'Ran all cells'],
     ['inspect_variables', { names: ['df', 'x'] }, 'Looked at df, x'],
+    ['mcp__my-db__read_rows', {}, 'Called read_rows on my-db'],
+    ['mcp__db__a__b', { cell_id: { x: 1 }, source: 7, notebook: [] }, 'Called a__b on db'],
+    ['mcp__db', {}, 'Used mcp__db'],
     ['something_new', {}, 'Used something_new']
   ])('says what %s did with %j', (tool, input, words) => {
     expect(said(tool, input)).toBe(words);

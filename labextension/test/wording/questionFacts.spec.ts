@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { IApproval } from '../../src/api/protocol';
-import { factsOf } from '../../src/wording/questionFacts';
+import { factsOf, scopeOf } from '../../src/wording/questionFacts';
 
 const trans = nullTranslator.load('');
 
@@ -23,7 +23,21 @@ describe('factsOf', () => {
     expect(factsOf(asked, () => 2, trans)).toBe('Starts a cluster job (Dask, Spark)');
   });
 
+  it('says which server gets the arguments, and names its tool as that does', () => {
+    const asked = question({ tool: 'mcp__db__a_b', server: 'db', server_tool: 'a.b\u202e' });
+    expect(factsOf(asked, () => 2, trans)).toBe('The MCP server “db” gets this for “a.b⟨U+202E⟩”');
+  });
+
   it('says nothing of code that starts none', () => {
     expect(factsOf(question({}), () => 2, trans)).toBe('');
+  });
+});
+
+describe('scopeOf', () => {
+  it('names tool and server, and promises nothing of kernels', () => {
+    const asked = question({ tool: 'mcp__db__query', server: 'db', input: { run: true } });
+    expect(scopeOf([asked], trans)).toBe(
+      'Always: call query on db, whatever it gets, in a.ipynb, in this conversation.'
+    );
   });
 });

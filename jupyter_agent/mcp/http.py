@@ -1,0 +1,319 @@
+"""A server behind an address: each message is a POST, its answer one JSON or a stream of events.
+
+In the older era the server may give a session, which goes with every request, and may close a
+stream early: then its rest is asked for by the number of the last event.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jupyter_agent.errors import ModelError
+from jupyter_agent.mcp.messages import (
+    MOST_OF_A_MESSAGE,
+    McpError,
+    Message,
+    SessionEnded,
+    Unreachable,
+    parsed,
+    reason,
+)
+from jupyter_agent.models.network import Network
+
+if TYPE_CHECKING:
+    import httpx2
+
+_MOST_OF_A_STREAM = 64 * 2**20
+_MOST_OF_A_SESSION = 1024
+_TRIES = 3
+"""How often a request is sent that certainly did not arrive, or was turned away for now."""
+_FIRST_PAUSE_S = 0.5
+_SHORTEST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 10.0
+_RESUMES = 5
+"""How often in a row the rest of a stream is asked for without getting any of it."""
+_FOR_NOW = (429, 503)
+
+
+@dataclass
+class _Stream:
+    """How far the stream of a reply came."""
+
+    last: str = ""
+    """The number of its last event."""
+    pause: float = 1.0
+    """Seconds before its rest may be asked for, as the server wishes."""
+    heard: int = 0
+    """How many events with a number came."""
+
+
+class Endpoint:
+    """The address. `hear` gets each message that is no reply to a request."""
+
+    def __init__(
+        self,
+        url: str,
+        network: Network,
+        *,
+        agent: str,
+        hear: Callable[[Message], None],
+    ) -> None:
+        """`agent` is how we name ourselves."""
+        self._url = url
+        self._network = network
+        self._agent = agent
+        self._hear = hear
+        self._session = ""
+        self._client: httpx2.AsyncClient | None = None
+
+    async def open(self) -> None:
+        """Makes the client; nothing is sent yet. Raises McpError for a configuration that cannot be
+        used."""
+        try:
+            self._client = await asyncio.to_thread(self._network.client)
+        except ModelError as error:
+            raise McpError(error.message) from None
+
+    @property
+    def fault(self) -> McpError | None:
+        """Always None: each request is a connection of its own."""
+        return None
+
+    async def exchange(self, request: Message, headers: Mapping[str, str]) -> Message:
+        """The reply to a request. Raises McpError, SessionEnded where the session is over."""
+        if request["method"] == "initialize":
+            self._session = ""
+        pause = _FIRST_PAUSE_S
+        for attempt in range(1, _TRIES + 1):
+            reply, wait = await self._once(request, headers, last=attempt == _TRIES)
+            if reply is not None:
+                return reply
+            await asyncio.sleep(pause if wait is None else wait)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
+        """Posts what is no request. What the server says to it does not matter."""
+        import httpx2
+
+        content, sent = _body(message), self._headers(headers or {})
+        try:
+            async with self._open.stream("POST", self._url, content=content, headers=sent):
+                pass
+        except httpx2.HTTPError as error:
+            raise self._broken(error) from None
+
+    async def close(self) -> None:
+        """Ends the session, as far as the server listens, and closes all connections."""
+        import httpx2
+
+        if self._client is None:
+            return
+        with suppress(httpx2.HTTPError, TimeoutError):
+            if self._session:
+                async with asyncio.timeout(1.0):
+                    await self._client.delete(self._url, headers=self._headers({}))
+        await self._client.aclose()
+
+    async def _once(
+        self, request: Message, headers: Mapping[str, str], *, last: bool
+    ) -> tuple[Message | None, float | None]:
+        """The reply; or none where another try is due, and the seconds that the server wishes."""
+        import httpx2
+
+        stream = _Stream()
+        content, sent = _body(request), self._headers(headers)
+        try:
+            async with self._open.stream("POST", self._url, content=content, headers=sent) as got:
+                if got.status_code in _FOR_NOW and not last:
+                    wait = _seconds(got.headers.get("retry-after"))
+                    if wait is None or wait <= _LONGEST_PAUSE_S:
+                        return None, wait
+                reply = await self._reply(got, request, stream)
+                if reply is not None:
+                    return reply, None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if last:
+                raise self._unreachable(error) from None
+            return None, None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+            if not stream.last:
+                raise self._broken(error) from None
+        return await self._rest(request, stream), None
+
+    async def _reply(
+        self, response: httpx2.Response, request: Message, stream: _Stream
+    ) -> Message | None:
+        """What came; None where a stream ended before its reply. Raises McpError."""
+        self._refuse_status(response)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+            raise McpError("its answer is packed though nobody asked for that")
+        if response.is_success and request["method"] == "initialize":
+            self._begin(response.headers.get("mcp-session-id", ""))
+        if kind == "text/event-stream" and response.is_success:
+            return await self._streamed(response, request, stream)
+        if kind == "application/json":
+            message = await parsed(await _whole(response))
+            if _answers(message, request, rejected=not response.is_success):
+                return {**message, "id": request["id"]}
+        if response.is_success:
+            what = "a web page" if kind == "text/html" else "something else"
+            raise McpError(f"{what} came where an answer of MCP was due: is `url` right?")
+        raise McpError(f"it answered with HTTP status {response.status_code}")
+
+    def _refuse_status(self, response: httpx2.Response) -> None:
+        status = response.status_code
+        if status in (401, 403):
+            raise Unreachable(
+                f"it refuses our credentials (HTTP status {status}): see its `headers` in "
+                "`mcp_servers`"
+            )
+        if status == 404 and self._session and "mcp-session-id" in response.request.headers:
+            raise SessionEnded("its session is over")
+        if response.is_redirect:
+            raise McpError("it points elsewhere, which is not followed: name that address in `url`")
+
+    def _begin(self, session: str) -> None:
+        if len(session) > _MOST_OF_A_SESSION or not session.isascii():
+            raise McpError("it gave an id of a session that cannot be sent back")
+        self._session = session
+
+    async def _streamed(
+        self, response: httpx2.Response, request: Message, stream: _Stream
+    ) -> Message | None:
+        async with aclosing(_events(response, stream)) as events:
+            async for data in events:
+                message = await parsed(data)
+                if "method" in message:
+                    self._hear(message)
+                elif _answers(message, request):
+                    return message
+        return None
+
+    async def _rest(self, request: Message, stream: _Stream) -> Message:
+        """The reply from the rest of a stream that ended early."""
+        import httpx2
+
+        tries = 0
+        while stream.last and tries < _RESUMES:
+            heard = stream.heard
+            await asyncio.sleep(min(max(stream.pause, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S))
+            headers = {**self._headers({}), "Last-Event-ID": stream.last}
+            with suppress(httpx2.HTTPError):
+                async with self._open.stream("GET", self._url, headers=headers) as response:
+                    if not response.is_success:
+                        break
+                    reply = await self._streamed(response, request, stream)
+                    if reply is not None:
+                        return reply
+            tries = 0 if stream.heard > heard else tries + 1
+        raise McpError("its answer ended before it was complete; what it did is unknown")
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        session = {"Mcp-Session-Id": self._session} if self._session else {}
+        return {
+            **self._network.headers,
+            "Accept": "application/json, text/event-stream",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "User-Agent": self._agent,
+            **session,
+            **headers,
+        }
+
+    @property
+    def _open(self) -> httpx2.AsyncClient:
+        assert self._client is not None
+        return self._client
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        return Unreachable(f"it cannot be reached ({self._why(error)})")
+
+    def _broken(self, error: Exception) -> McpError:
+        return McpError(
+            f"the connection broke ({self._why(error)}); whether it did what was asked is unknown"
+        )
+
+    def _why(self, error: Exception) -> str:
+        return self._network.mask(reason(str(error))) or type(error).__name__
+
+
+def _body(message: Message) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def _answers(message: Mapping[str, Any], request: Message, *, rejected: bool = False) -> bool:
+    """Whether it is the reply to this request; one that was refused unread may have no number."""
+    id = message.get("id")
+    if rejected:
+        return "error" in message
+    return type(id) is int and id == request["id"]
+
+
+def _seconds(text: str | None) -> float | None:
+    """`Retry-After` in seconds; a date is too seldom to matter here."""
+    return float(text) if text and text.isdecimal() and len(text) < 9 else None
+
+
+async def _whole(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for piece in response.aiter_raw():
+        body += piece
+        if len(body) > MOST_OF_A_MESSAGE:
+            raise McpError(f"its answer has more than {MOST_OF_A_MESSAGE >> 20} MiB")
+    return bytes(body)
+
+
+async def _events(response: httpx2.Response, stream: _Stream) -> AsyncGenerator[bytes, None]:
+    """The data of the events that are messages.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+    """
+    data: list[bytes] = []
+    size = 0
+    kind = b""
+    async for line in _lines(response):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if not line:
+            if any(data) and kind in (b"", b"message"):
+                yield b"\n".join(data)
+            data, size, kind = [], 0, b""
+        elif name == b"data":
+            data.append(value)
+            size += len(value)
+            if size > MOST_OF_A_MESSAGE:
+                raise McpError(f"its answer has more than {MOST_OF_A_MESSAGE >> 20} MiB")
+        elif name == b"event":
+            kind = value
+        elif name == b"id" and value.isascii() and b"\0" not in value:
+            stream.last = value.decode()
+            stream.heard += 1
+        elif name == b"retry" and value.isdigit():
+            stream.pause = int(value[:9]) / 1000
+
+
+async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Lines without their ends, bounded each and together."""
+    held: list[bytes] = []
+    total = size = 0
+    async for piece in response.aiter_raw():
+        total += len(piece)
+        first, *lines = piece.split(b"\n")
+        held.append(first)
+        size += len(first)
+        for line in lines:
+            yield b"".join(held).removesuffix(b"\r")
+            held, size = [line], len(line)
+        if size > MOST_OF_A_MESSAGE or total > _MOST_OF_A_STREAM:
+            raise McpError(f"its answer has more than {MOST_OF_A_MESSAGE >> 20} MiB")
+        await asyncio.sleep(0)  # others are served, however much it sends

@@ -1,0 +1,128 @@
+"""JSON-RPC as MCP speaks it: versions, envelopes, faults; and JSON of strangers, read with care.
+
+Two eras: since 2026-07-28 each request says its version and what we can, and `server/discover`
+tells what a server is; before, `initialize` begins a session.
+
+https://modelcontextprotocol.io/specification/2026-07-28
+https://modelcontextprotocol.io/specification/2025-11-25
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeAlias
+
+from jupyter_agent.legible import clip, legible
+
+STATELESS = "2026-07-28"
+SESSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Versions that begin with `initialize`; the first one is asked for."""
+METHOD_NOT_FOUND = -32601
+UNSUPPORTED_VERSION = -32022
+MOST_OF_A_MESSAGE = 8 * 2**20
+"""Bytes of one message: a few pictures fit."""
+_LARGE = 256 * 1024
+"""Bytes beyond which JSON is read in a thread."""
+_MOST_OF_A_REASON = 500
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+
+Message: TypeAlias = dict[str, Any]
+
+
+class McpError(Exception):
+    """A server could not do what was asked; `message` says so in a sentence, without secrets."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Refused(McpError):
+    """It answered with a JSON-RPC error."""
+
+    def __init__(self, message: str, code: int, data: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class Unreachable(McpError):
+    """Nobody is there, or it does not let us in: nothing was done."""
+
+
+class SessionEnded(McpError):
+    """The server no longer knows our session: nothing was done, and a new one may be begun."""
+
+
+def request(id: int, method: str, params: Mapping[str, Any]) -> Message:
+    """A request as JSON."""
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
+
+
+def notification(method: str, params: Mapping[str, Any] | None = None) -> Message:
+    """A message that nobody answers."""
+    return {"jsonrpc": "2.0", "method": method, **({"params": dict(params)} if params else {})}
+
+
+def envelope(version: str, client: Mapping[str, Any]) -> dict[str, Any]:
+    """The `_meta` of each stateless request: we can nothing but call."""
+    return {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientInfo": dict(client),
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+
+
+def result_of(reply: Message) -> Mapping[str, Any]:
+    """What a reply has as its result. Raises Refused, or McpError for what is no reply."""
+    error = reply.get("error")
+    if isinstance(error, Mapping):
+        code, said = error.get("code"), error.get("message")
+        why = reason(said if isinstance(said, str) else "no reason given")
+        raise Refused(why, code if isinstance(code, int) else 0, error.get("data"))
+    result = reply.get("result")
+    if not isinstance(result, Mapping):
+        raise McpError("its answer has neither a result nor an error")
+    return result
+
+
+def reason(text: str) -> str:
+    """What a stranger says of an error, on one line."""
+    return clip(" ".join(legible(text).split()), _MOST_OF_A_REASON, " [...]")
+
+
+async def parsed(raw: bytes) -> Message:
+    """One message. Raises McpError for what is none: also lists, which no version in use has."""
+    load = asyncio.to_thread(_load, raw) if len(raw) > _LARGE else None
+    value = await load if load is not None else _load(raw)
+    if not isinstance(value, dict):
+        raise McpError("it sent what is no message of MCP")
+    return value
+
+
+def _load(raw: bytes) -> Any:
+    try:
+        text = raw.decode()
+        value = json.loads(text, parse_constant=_no_number)
+        return whole(value) if _HALF_CHARACTER.search(text) else value
+    except (ValueError, RecursionError):
+        raise McpError("it sent what is no JSON") from None
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
+
+
+def whole(value: Any) -> Any:
+    """The same JSON without halves of characters, which no file, socket or database takes."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [whole(item) for item in value]
+        case dict():
+            return {whole(key): whole(item) for key, item in value.items()}
+    return value

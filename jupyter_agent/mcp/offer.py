@@ -1,0 +1,237 @@
+"""What a server says of its tools, made fit for models: named, bounded, and nothing a service of
+models would refuse the whole request for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_agent.legible import clip, legible
+from jupyter_agent.mcp.client import mirrored
+
+PREFIX = "mcp__"
+"""Of the names of all tools of servers."""
+MOST_OF_A_NAME = 64
+"""Characters that every service takes: letters, digits, `_` and `-`."""
+_MOST_OF_A_TOOL = 256
+"""Characters of its name there; the specification has 128."""
+_HASH = 8
+MOST_TOOLS = 100
+"""Of all servers together: with ours they stay below 128, which is what OpenAI takes."""
+_MOST_TOGETHER = 100_000
+"""Characters of all descriptions and schemas of one server: some 25,000 tokens."""
+_MOST_OF_A_TEXT = 2_000
+_MOST_OF_A_HINT = 500
+"""Of what is said of one parameter."""
+_MOST_OF_A_SCHEMA = 20_000
+_DEEPEST = 8
+_MOST_CHOICES = 200
+_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
+_NUMBERS = (
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+    "minLength", "maxLength", "minItems", "maxItems",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A tool of a server, as models are offered it."""
+
+    server: str
+    tool: str
+    """Its name there."""
+    name: str
+    """Its name here: `mcp__server__tool`, of at most 64 characters."""
+    description: str
+    schema: Mapping[str, Any]
+    reads: bool
+    """Whether the server says that it changes nothing."""
+    definition: str
+    """A hash of all that the server says of it: what is allowed is allowed for this."""
+    headers: Mapping[tuple[str, ...], str]
+    """Arguments that go as headers too."""
+
+
+def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer], list[str]]:
+    """What can be offered of what a server lists, and sentences about what cannot."""
+    found: dict[str, Offer] = {}
+    left_out: list[str] = []
+    size = 0
+    for described in listed:
+        tool = described.get("name")
+        if not isinstance(tool, str) or not 0 < len(tool) <= _MOST_OF_A_TOOL:
+            left_out.append("a tool without a name, or with one that has no end")
+            continue
+        offer = _offer(server, tool, described)
+        shown = legible(clip(tool, MOST_OF_A_NAME, "[...]"))
+        if isinstance(offer, str):
+            left_out.append(f"`{shown}` ({offer})")
+        elif offer.name in found:
+            left_out.append(f"`{shown}` (its name is there twice)")
+        elif len(found) >= MOST_TOOLS or size > _MOST_TOGETHER:
+            left_out.append(f"`{shown}` (there are too many: choose with `tools`)")
+        else:
+            found[offer.name] = offer
+            size += len(offer.description) + len(json.dumps(offer.schema))
+    return [found[name] for name in sorted(found)], left_out
+
+
+def name_of(server: str, tool: str) -> str:
+    """The name here of a server's tool, always the same, whatever other tools there are."""
+    plain = re.sub(r"[^a-zA-Z0-9_-]", "_", tool)
+    name = f"{PREFIX}{server}__{plain}"
+    if plain == tool and len(name) <= MOST_OF_A_NAME:
+        return name
+    digest = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
+    return f"{name[: MOST_OF_A_NAME - _HASH - 1]}_{digest}"
+
+
+def server_of(name: str) -> str | None:
+    """The server of a tool by its name here; None for a tool of our own."""
+    server, _, tool = name.removeprefix(PREFIX).partition("__")
+    return server if name.startswith(PREFIX) and tool else None
+
+
+def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
+    """The offer, or why there is none."""
+    execution = described.get("execution")
+    if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
+        return "it answers with tasks only"
+    given = described.get("inputSchema")
+    try:
+        whole = json.dumps(described, sort_keys=True)
+        schema = _object(given if isinstance(given, Mapping) else {})
+    except (ValueError, RecursionError) as error:
+        return str(error) if isinstance(error, Unfit) else "its schema is too deep"
+    if len(json.dumps(schema)) > _MOST_OF_A_SCHEMA:
+        schema = _without_words(schema)
+    if len(json.dumps(schema)) > _MOST_OF_A_SCHEMA:
+        return "its schema is too large"
+    annotations = described.get("annotations")
+    said = described.get("description")
+    text = legible(said).strip() if isinstance(said, str) else ""
+    return Offer(
+        server=server,
+        tool=tool,
+        name=name_of(server, tool),
+        description=clip(
+            f"From the MCP server `{server}`: {text or legible(tool)}", _MOST_OF_A_TEXT, " [...]"
+        ),
+        schema=schema,
+        reads=isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True,
+        definition=hashlib.sha256(whole.encode()).hexdigest(),
+        headers=mirrored(given),
+    )
+
+
+class Unfit(ValueError):
+    """A schema that cannot be offered."""
+
+
+def _object(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an input: always an object, without alternatives at its top, which services
+    refuse."""
+    parts = {
+        f"#/{place}/{name}": part
+        for place in ("$defs", "definitions")
+        if isinstance(schema.get(place), Mapping)
+        for name, part in schema[place].items()
+    }
+    clean = {**_Cleaner(parts).clean(schema, 0), "type": "object"}
+    for key in ("anyOf", "oneOf", "allOf", "enum", "const", "items"):
+        clean.pop(key, None)
+    return {**clean, "properties": clean.get("properties", {})}
+
+
+class _Cleaner:
+    """Builds a schema from the keywords that every service knows, each with a value that fits.
+
+    What is left out (patterns, conditions), the server checks itself.
+    """
+
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        self._parts = parts
+        self._left = 2_000
+        """Schemas that may be built, so that references to references stay few."""
+
+    def clean(self, schema: Any, depth: int) -> dict[str, Any]:
+        """Raises Unfit where it has no end, or a parameter a name that services refuse."""
+        self._left -= 1
+        if self._left < 0:
+            raise Unfit("its schema is too large")
+        if not isinstance(schema, Mapping) or depth > _DEEPEST:
+            return {}
+        if isinstance(reference := schema.get("$ref"), str):
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            part = self._parts.get(reference)
+            return self.clean({**(part if isinstance(part, Mapping) else {}), **rest}, depth + 1)
+        return dict(self._keywords(schema, depth))
+
+    def _keywords(self, schema: Mapping[str, Any], depth: int) -> Iterator[tuple[str, Any]]:
+        if kind := _kind(schema.get("type")):
+            yield "type", kind
+        if isinstance(text := schema.get("description"), str):
+            yield "description", clip(legible(text), _MOST_OF_A_HINT, " [...]")
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            for name in properties:
+                if not isinstance(name, str) or not _KEY.fullmatch(name):
+                    raise Unfit("one of its parameters has a name that models cannot write")
+            yield "properties", {k: self.clean(v, depth + 1) for k, v in properties.items()}
+            required = schema.get("required")
+            if isinstance(required, list):
+                yield "required", [name for name in properties if name in required]
+        if "items" in schema or kind == "array":
+            yield "items", self.clean(schema.get("items"), depth + 1)
+        if isinstance(more := schema.get("additionalProperties"), bool):
+            yield "additionalProperties", more
+        elif isinstance(more, Mapping):
+            yield "additionalProperties", self.clean(more, depth + 1)
+        for key in ("anyOf", "oneOf", "allOf"):
+            options = schema.get(key)
+            if isinstance(options, list) and options:
+                yield key, [self.clean(each, depth + 1) for each in options[:_MOST_CHOICES]]
+        choices = schema.get("enum")
+        if isinstance(choices, list) and (fit := [each for each in choices if _is_scalar(each)]):
+            yield "enum", list(dict.fromkeys(fit))[:_MOST_CHOICES]
+        for key in ("const", "default"):
+            if key in schema and _is_scalar(schema[key]):
+                yield key, schema[key]
+        for key in _NUMBERS:
+            number = schema.get(key)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                if not key.endswith(("Length", "Items")) or (type(number) is int and number >= 0):
+                    yield key, number
+
+
+def _kind(given: Any) -> str | list[str] | None:
+    if isinstance(given, str):
+        return given if given in _TYPES else None
+    if isinstance(given, list):
+        return list(dict.fromkeys(e for e in given if isinstance(e, str) and e in _TYPES)) or None
+    return None
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _without_words(schema: Any) -> Any:
+    """The schema without descriptions; a parameter of that name stays."""
+    if isinstance(schema, list):
+        return [_without_words(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _without_words(each) for name, each in value.items()}
+        if key == "properties"
+        else _without_words(value)
+        for key, value in schema.items()
+        if key != "description"
+    }

@@ -1,0 +1,202 @@
+"""Tools of MCP servers, as our own are: offered, asked about, recorded, and their results data."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from jupyter_agent.errors import ToolError
+from jupyter_agent.legible import clip, legible, quoted
+from jupyter_agent.mcp.messages import McpError
+from jupyter_agent.mcp.offer import Offer
+from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.text.images import KINDS, attached, pixels
+from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.workspace.workspace import Lease
+
+MOST_CHARACTERS = 20_000
+"""Of a result that a model is told."""
+_MOST_OF_A_REASON = 4_000
+"""Of what a server says of a call that failed."""
+_MOST_PICTURES = 5
+_CUT = "\n[... {left} characters left out ...]\n"
+_MOST_KEPT = 50_000
+"""Characters of structured content that are kept for programs."""
+
+
+class ServerTool(Tool):
+    """A call of a tool that a server offers; each such tool is a class below this one."""
+
+    name: ClassVar[str] = "mcp"
+    effect: ClassVar[Effect] = "run"
+    action: ClassVar[Action] = "run"
+    needs: ClassVar[Sequence[Need]] = (("execute", "agent:mcp"),)
+    offer: ClassVar[Offer]
+    servers: ClassVar[Servers]
+
+    arguments: dict[str, Any] = {}
+
+    @classmethod
+    def spec(cls) -> dict[str, Any]:
+        return {
+            "name": cls.offer.name,
+            "description": cls.offer.description,
+            "input_schema": dict(cls.offer.schema),
+        }
+
+    @classmethod
+    def parse(cls, input: Mapping[str, Any]) -> Self:
+        """The call as it is: the server knows what fits, and says so."""
+        return cls(arguments=dict(input))
+
+    async def acts(self, nb: Lease) -> Action:
+        """To read, as long as the server says so."""
+        now = await self._now(nb)
+        return "read" if self.offer.reads and now.reads else "run"
+
+    async def defined(self, nb: Lease) -> str | None:
+        return (await self._now(nb)).definition
+
+    async def question(self, nb: Lease) -> Question:
+        now = await self._now(nb, ask=True)
+        return Question(
+            notebook=nb.work.home,
+            server=now.server,
+            remote_tool=now.tool,
+            definition=now.definition,
+        )
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        offer = self.offer
+        try:
+            result = await self.servers.call(offer, self.arguments)
+        except McpError as error:
+            raise self._told(error, nb) from error
+        fence = nb.work.fence
+        if result.get("isError") is True:
+            said = clip(_text(result), _MOST_OF_A_REASON, _CUT, head=0.6)
+            raise ToolError(f"`{offer.name}` failed:\n{fence.around(said or '(no reason given)')}")
+        text = clip(_text(result), MOST_CHARACTERS, _CUT, head=0.8)
+        pictures, which = await asyncio.to_thread(attached, _pictures(result), _MOST_PICTURES)
+        told = fence.around(text) if text else "(It answered with nothing.)"
+        return Result(
+            text=f"{told}\n{fence.line(which)}" if which else told,
+            facts={"server": offer.server, "server_tool": offer.tool, **_kept(result)},
+            images=pictures,
+        )
+
+    async def _now(self, nb: Lease, *, ask: bool = False) -> Offer:
+        """What the server says of the tool now. Raises ToolError where it has none, or is gone."""
+        try:
+            offer = await self.servers.current(self.offer.server, self.offer.tool, ask=ask)
+        except McpError as error:
+            raise self._told(error, nb) from error
+        if offer is None:
+            raise ToolError(
+                f"The MCP server `{self.offer.server}` no longer has `{self.offer.name}`. "
+                "Go on without it."
+            )
+        return offer
+
+    def _told(self, error: McpError, nb: Lease) -> ToolError:
+        """As data: the server may have written a part of it."""
+        why = nb.work.fence.around(f"{error.message.rstrip('.')}.")
+        return ToolError(f"The MCP server `{self.offer.server}` did not do it:\n{why}")
+
+
+class ServerTools:
+    """The tools that servers offer, each made once for what it is."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._made: dict[str, type[ServerTool]] = {}
+
+    async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
+        """Those that are offered now; those that were offered last, if the servers are not to be
+        asked.
+        """
+        offered = await self._servers.offered() if ask else self._servers.known
+        before, self._made = self._made, {}
+        for offer in offered:
+            made = before.get(offer.name)
+            self._made[offer.name] = (
+                made if made is not None and made.offer == offer else _tool(self._servers, offer)
+            )
+        return list(self._made.values())
+
+
+def _tool(servers: Servers, offer: Offer) -> type[ServerTool]:
+    class Offered(ServerTool):
+        name: ClassVar[str] = offer.name
+        effect: ClassVar[Effect] = "read" if offer.reads else "run"
+
+    Offered.offer, Offered.servers = offer, servers
+    return Offered
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    """The text of a result, with a line for what is none; its structured content if that is all."""
+    blocks = _blocks(result)
+    parts = [part for block in blocks if (part := _part(block))]
+    if not any(block.get("type") == "text" for block in blocks):
+        structured = result.get("structuredContent")
+        if structured is not None:
+            parts.append(json.dumps(structured, ensure_ascii=False))
+    return legible("\n".join(parts))
+
+
+def _blocks(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = result.get("content")
+    return (
+        [each for each in content if isinstance(each, Mapping)] if isinstance(content, list) else []
+    )
+
+
+def _part(block: Mapping[str, Any]) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "image", "mimeType": str(kind)}:
+            return "" if kind in KINDS else f"({clip(kind, 100)} is left out)"
+        case {"type": "resource_link", "uri": str(uri)}:
+            return f"({quoted(clip(uri, 1_000))})"
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return text
+        case {"type": str(kind)}:
+            return f"({clip(kind, 100)} is left out)"
+    return ""
+
+
+def _pictures(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The pictures that are what they say: a service refuses a request with one that is not."""
+    found = []
+    for block in _blocks(result):
+        match block:
+            case {"type": "image", "mimeType": str(kind), "data": str(data)} if kind in KINDS:
+                if (clean := _clean(data)) and pixels(kind, clean) and _is(kind, clean):
+                    found.append((kind, clean))
+    return found
+
+
+def _clean(data: str) -> str:
+    try:
+        return base64.b64encode(base64.b64decode("".join(data.split()), validate=True)).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _is(kind: str, data: str) -> bool:
+    start = base64.b64decode(data[:16])
+    return start.startswith(b"\x89PNG" if kind == "image/png" else b"\xff\xd8")
+
+
+def _kept(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The structured content for programs, where it is not too much."""
+    structured = result.get("structuredContent")
+    if structured is None or len(json.dumps(structured)) > _MOST_KEPT:
+        return {}
+    return {"structured_content": structured}

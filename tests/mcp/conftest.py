@@ -1,0 +1,85 @@
+"""Servers on a socket and as programs, and a client's servers that end with the test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.mcp.config import servers_of
+from jupyter_agent.mcp.servers import Servers
+
+from .fake import Fake, serving
+
+PROGRAM = str(Path(__file__).parent / "program.py")
+
+
+@asynccontextmanager
+async def servers(
+    configured: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, **more: Any
+) -> AsyncIterator[Servers]:
+    """As the extension has them; every list of tools is believed until a change is told."""
+    options: dict[str, Any] = {"patience": 60.0, "fresh": 3600.0, **more}
+    if environment is not None:
+        options["environment"] = environment
+    made = Servers(servers_of(configured), **options)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@asynccontextmanager
+async def at(fake: Fake, **more: Any) -> AsyncIterator[Servers]:
+    """The strict fake, at `s`. Whatever it refused fails the test."""
+    async with serving(fake), servers({"s": {"url": fake.url, **more}}) as made:
+        await made.offered()
+        yield made
+    assert fake.refusals == []
+
+
+async def call(made: Servers, tool: str, **arguments: Any) -> Mapping[str, Any]:
+    """Calls a tool of `s`."""
+    offer = await made.current("s", tool)
+    assert offer is not None
+    return await made.call(offer, arguments)
+
+
+def said(result: Mapping[str, Any]) -> str:
+    """The text of a result."""
+    (block,) = result["content"]
+    return str(block["text"])
+
+
+class Child:
+    """A server as a program."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+    def configured(self, era: str = "old", **more: Any) -> dict[str, Any]:
+        return {"s": {"command": [sys.executable, PROGRAM, era, str(self.log)], **more}}
+
+    def received(self) -> list[dict[str, Any]]:
+        """All that it was sent."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    async def got(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first such message, once it was sent."""
+        async with asyncio.timeout(30):
+            while True:
+                for message in self.received():
+                    if wanted(message):
+                        return message
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Child:
+    return Child(tmp_path / "received.jsonl")

@@ -1,0 +1,147 @@
+"""An MCP server on standard input and output, as good or bad as its arguments say: run as a file.
+
+`program.py ERA LOG`: what it was sent goes to the file LOG, a line each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ERA, LOG = sys.argv[1], Path(sys.argv[2])
+NAMES = (
+    "echo environment never die flood huge wrong twice unasked child asks progress change silent "
+    "stubborn"
+).split()
+READS = {"name": "look", "description": "Looks.", "inputSchema": {"type": "object"}}
+changed = False
+
+
+def send(message: Any) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def answer(asked: dict[str, Any], result: Any) -> None:
+    more = {"resultType": "complete"} if ERA == "new" else {}
+    send({"jsonrpc": "2.0", "id": asked["id"], "result": {**more, **result}})
+
+
+def say(asked: dict[str, Any], said: str) -> None:
+    answer(asked, {"content": [{"type": "text", "text": said}]})
+
+
+def notify(method: str, **params: Any) -> None:
+    send({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def tools() -> list[dict[str, Any]]:
+    plain = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
+    return [*plain, {**READS, "annotations": {"readOnlyHint": not changed}}]
+
+
+def receive() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    with LOG.open("a") as log:
+        log.write(line)
+    received: dict[str, Any] = json.loads(line)
+    return received
+
+
+def call(asked: dict[str, Any]) -> None:
+    global changed
+    name, given = asked["params"]["name"], asked["params"]["arguments"]
+    match name:
+        case "echo" | "look":
+            say(asked, json.dumps(given))
+        case "environment":
+            say(asked, json.dumps(dict(os.environ)))
+        case "never":
+            pass
+        case "die":
+            os._exit(3)
+        case "flood":
+            for n in range(20_000):
+                sys.stderr.write(f"line {n} " + "x" * 100 + "\n")
+            sys.stderr.flush()
+            say(asked, "flooded")
+        case "huge":
+            sys.stdout.write("x" * (9 * 2**20))
+            sys.stdout.flush()
+        case "wrong":
+            for line in ("{", "[1, 2]", '"text"', "\x00\x1b[31m", '{"id": NaN}', "[" * 5000):
+                sys.stdout.write(f"{line}\n")
+            say(asked, "right after all")
+        case "twice":
+            for said in ("first", "second"):
+                say(asked, said)
+        case "unasked":
+            for id in (None, "x", 999, True, [1]):
+                send({"jsonrpc": "2.0", "id": id, "result": {"content": []}})
+            say(asked, "asked")
+        case "child":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            say(asked, str(child.pid))
+        case "asks":
+            send({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": {}})
+            send({"jsonrpc": "2.0", "id": 2, "method": "sampling/createMessage", "params": {}})
+            send({"jsonrpc": "2.0", "id": 3, "method": "ping"})
+            said = sorted((receive() for _ in range(3)), key=lambda reply: str(reply["id"]))
+            say(asked, json.dumps(said))
+        case "progress":
+            for n in range(4):
+                notify("notifications/progress", progressToken=token_of(asked), progress=n)
+                time.sleep(given["pause"])
+            say(asked, "arrived")
+        case "change":
+            changed = True
+            notify("notifications/tools/list_changed")
+            say(asked, "changed")
+        case "silent":
+            sys.stdin.close()
+            while True:
+                time.sleep(600)
+        case "stubborn":
+            import signal
+
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            say(asked, str(os.getpid()))
+            while True:
+                time.sleep(600)
+
+
+def token_of(asked: dict[str, Any]) -> Any:
+    return asked["params"]["_meta"]["progressToken"]
+
+
+def main() -> None:
+    while True:
+        asked = receive()
+        method = asked.get("method")
+        if "id" not in asked or method is None:
+            continue
+        if method == "server/discover" and ERA == "new":
+            answer(asked, {"supportedVersions": ["2026-07-28"], "capabilities": {}})
+        elif method == "server/discover" and ERA == "deaf":
+            pass
+        elif method == "initialize" and ERA != "new":
+            info = {"name": "program", "version": "1"}
+            version = asked["params"]["protocolVersion"]
+            answer(asked, {"protocolVersion": version, "capabilities": {}, "serverInfo": info})
+        elif method == "tools/list":
+            answer(asked, {"tools": tools()})
+        elif method == "tools/call":
+            call(asked)
+        else:
+            error = {"code": -32601, "message": "Method not found"}
+            send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+
+
+main()

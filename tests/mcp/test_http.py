@@ -1,0 +1,459 @@
+"""Servers behind an address: both eras, to the letter, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jupyter_agent.mcp.messages import McpError
+
+from .conftest import at, call, said, servers
+from .fake import NEW, OLD, Exchange, Fake, serving, text
+
+ERAS = pytest.mark.parametrize("era", ["new", "old"])
+
+
+def only(era: str, **more: Any) -> Fake:
+    return Fake(new=era == "new", old=era == "old", **more)
+
+
+async def test_the_newer_era_is_tried_first_and_each_request_says_all() -> None:
+    fake = Fake()
+    fake.add("greet", text("Hello"))
+    async with at(fake) as made:
+        assert said(await call(made, "greet", name="Ada")) == "Hello"
+        assert made.describe()[0]["version"] == NEW
+    assert fake.methods() == ["server/discover", "tools/list", "tools/call"]
+    assert fake.calls()[0]["arguments"] == {"name": "Ada"}
+    assert fake.headers[-1]["Mcp-Name"] == "greet"
+
+
+async def test_where_it_is_not_spoken_a_session_is_begun_and_ended() -> None:
+    fake = only("old")
+    fake.add("greet", text("Hello"))
+    async with at(fake) as made:
+        assert said(await call(made, "greet")) == "Hello"
+        assert made.describe()[0]["version"] == OLD
+    assert fake.methods() == [
+        "server/discover",
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+        "tools/call",
+    ]
+    assert {each.get("Mcp-Session-Id") for each in fake.headers[2:]} == {"session-1"}
+    assert fake.ended == ["session-1"]
+
+
+async def test_an_older_version_that_the_server_chooses_is_spoken() -> None:
+    fake = only("old")
+    fake.version = "2025-06-18"
+    async with at(fake) as made:
+        assert made.describe()[0]["version"] == "2025-06-18"
+
+
+async def test_a_version_that_nobody_knows_is_told() -> None:
+    fake = only("old")
+    fake.version = "1999-01-01"
+    async with serving(fake), servers({"s": {"url": fake.url}}) as made:
+        assert await made.offered() == []
+        assert made.faults() == ["MCP server `s`: it speaks no version of MCP that we know."]
+
+
+@ERAS
+async def test_all_pages_of_tools_are_read(era: str) -> None:
+    fake = only(era)
+    fake.page_size = 2
+    for n in range(5):
+        fake.add(f"t{n}", text("."))
+    async with at(fake) as made:
+        assert [offer.tool for offer in await made.offered()] == ["t0", "t1", "t2", "t3", "t4"]
+
+
+@ERAS
+async def test_a_list_without_an_end_is_read_to_a_bound(era: str) -> None:
+    fake = only(era)
+    fake.add("t", text("."))
+    pages = iter(range(10_000))
+    fake.page = lambda cursor: {"tools": fake.tools, "nextCursor": str(next(pages))}  # type: ignore[method-assign]
+    async with at(fake) as made:
+        assert [offer.tool for offer in await made.offered()] == ["t"]
+    assert fake.methods().count("tools/list") == 20
+
+
+@ERAS
+async def test_a_stream_with_progress_is_followed_to_its_answer(era: str) -> None:
+    async def works(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        for n in range(3):
+            await exchange.progress(n)
+        await exchange.say("no message", event="noise")
+        return text("worked")
+
+    fake = only(era)
+    fake.add("work", works)
+    async with at(fake) as made:
+        assert said(await call(made, "work")) == "worked"
+
+
+async def test_of_all_servers_together_models_get_what_they_can_take() -> None:
+    one, other = Fake(), Fake()
+    for n in range(70):
+        one.add(f"t{n}", text("."))
+        other.add(f"t{n}", text("."))
+    async with serving(one), serving(other):
+        async with servers({"a": {"url": one.url}, "b": {"url": other.url}}) as made:
+            names = [offer.name for offer in await made.offered()]
+            assert len(set(names)) == len(names) == 100
+            assert made.faults() == [
+                "40 tools of MCP servers are left out: models take 100 of them. "
+                "Choose with `tools` in `mcp_servers`."
+            ]
+
+
+async def test_signs_of_progress_keep_a_call_alive_beyond_its_timeout() -> None:
+    async def works(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        for n in range(8):
+            await exchange.progress(n)
+            await asyncio.sleep(0.25)
+        return text("worked")
+
+    fake = Fake()
+    fake.add("work", works)
+    async with at(fake, timeout=1) as made:
+        assert said(await call(made, "work")) == "worked"
+
+
+@ERAS
+async def test_a_server_that_never_answers_is_given_up(era: str) -> None:
+    async def never(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        await asyncio.Event().wait()
+
+    fake = only(era)
+    fake.add("wait", never)
+    async with at(fake, timeout=0.5) as made:
+        with pytest.raises(McpError, match=r"within 0\.5 s; whether it did what was asked"):
+            await call(made, "wait")
+
+
+@ERAS
+async def test_a_cancelled_call_is_cancelled_there_too(era: str) -> None:
+    async def never(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        await asyncio.Event().wait()
+
+    fake = only(era)
+    fake.add("wait", never)
+    async with at(fake) as made:
+        calling = asyncio.create_task(call(made, "wait"))
+        await fake.began.wait()
+        calling.cancel()
+        await asyncio.wait([calling])
+        async with asyncio.timeout(30):
+            await (fake.left if era == "new" else fake.cancelled).wait()
+        told = [each for each in fake.received if each.get("method") == "notifications/cancelled"]
+        number = next(each["id"] for each in fake.received if each.get("method") == "tools/call")
+        assert [each["params"]["requestId"] for each in told] == ([] if era == "new" else [number])
+
+
+async def test_a_session_that_ended_is_begun_again_and_the_call_repeated() -> None:
+    fake = only("old")
+    fake.add("greet", text("Hello"))
+    async with at(fake) as made:
+        fake.sessions.clear()
+        assert said(await call(made, "greet")) == "Hello"
+    assert fake.methods()[-4:] == [
+        "tools/call",
+        "initialize",
+        "notifications/initialized",
+        "tools/call",
+    ]
+    assert fake.ended == ["session-2"]
+
+
+async def test_a_stream_that_was_closed_early_is_asked_for_again() -> None:
+    async def closes(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        await exchange.say("", id="e1")
+        exchange.finish()
+
+    fake = only("old")
+    fake.add("work", closes)
+    async with at(fake) as made:
+        number = 4  # after discover, initialize, tools/list
+        done = {"jsonrpc": "2.0", "id": number, "result": text("worked")}
+        other = {"jsonrpc": "2.0", "id": 77, "result": text("somebody else's")}
+        fake.rest = [[("e2", other)], [("e3", done)]]
+        assert said(await call(made, "work")) == "worked"
+    assert fake.resumed == ["e1", "e2"]
+
+
+async def test_a_stream_that_ends_for_good_is_no_answer() -> None:
+    async def closes(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        await exchange.progress(1)
+        exchange.finish()
+
+    fake = Fake()
+    fake.add("work", closes)
+    async with at(fake) as made:
+        with pytest.raises(McpError, match="ended before it was complete"):
+            await call(made, "work")
+    assert fake.methods().count("tools/call") == 1
+
+
+@ERAS
+async def test_a_call_that_was_turned_away_for_now_is_tried_again(era: str) -> None:
+    fake = only(era)
+    fake.add("greet", text("Hello"))
+    async with at(fake) as made:
+        fake.statuses = [(429, {"Retry-After": "0"}), (503, {"Retry-After": "0"})]
+        assert said(await call(made, "greet")) == "Hello"
+        fake.statuses = [(429, {"Retry-After": "0"})] * 3
+        with pytest.raises(McpError, match="HTTP status 429"):
+            await call(made, "greet")
+        fake.statuses = [(503, {"Retry-After": "3600"})]
+        with pytest.raises(McpError, match="HTTP status 503"):
+            await call(made, "greet")
+
+
+@ERAS
+@pytest.mark.parametrize("status", [500, 502, 504])
+async def test_a_call_that_may_have_been_done_is_not_repeated(era: str, status: int) -> None:
+    fake = only(era)
+    fake.add("greet", text("Hello"))
+    async with at(fake) as made:
+        fake.statuses = [(status, {})]
+        with pytest.raises(McpError, match=f"HTTP status {status}"):
+            await call(made, "greet")
+    assert fake.methods().count("tools/call") == 1
+
+
+async def test_a_refused_token_is_told_and_a_right_one_is_sent() -> None:
+    fake = Fake(token="tok-12345678")
+    fake.add("greet", text("Hello"))
+    async with serving(fake), servers({"s": {"url": fake.url}}) as made:
+        assert await made.offered() == []
+        (fault,) = made.faults()
+        assert "refuses our credentials (HTTP status 401): see its `headers`" in fault
+    assert fake.methods() == ["server/discover"]
+    given = {"headers": {"Authorization": {"env": "FAKE_AUTH"}}}
+    environment = {"FAKE_AUTH": "Bearer tok-12345678"}
+    async with (
+        serving(fake),
+        servers({"s": {"url": fake.url, **given}}, environment=environment) as made,
+    ):
+        assert [offer.tool for offer in await made.offered()] == ["greet"]
+        assert {"tok-12345678", "Bearer tok-12345678"} <= made.secrets()
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    fake, thief = Fake(), Fake()
+    async with serving(thief), serving(fake), servers({"s": {"url": fake.url}}) as made:
+        fake.statuses = [(307, {"Location": thief.url})] * 2
+        assert await made.offered() == []
+        assert "points elsewhere" in made.faults()[0]
+    assert thief.headers == []
+
+
+async def test_nobody_there_is_told() -> None:
+    async with serving(Fake()) as fake:
+        url = fake.url
+    async with servers({"s": {"url": url}}) as made:
+        assert await made.offered() == []
+        assert made.faults()[0].startswith("MCP server `s`: it cannot be reached (")
+
+
+async def test_a_page_is_no_answer() -> None:
+    async def page(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        exchange.set_header("Content-Type", "text/html; charset=utf-8")
+        exchange.finish("<html>Log in</html>")
+
+    fake = Fake()
+    fake.add("greet", page)
+    async with at(fake) as made:
+        with pytest.raises(McpError, match="a web page came"):
+            await call(made, "greet")
+
+
+@pytest.mark.parametrize(
+    ("answer", "match"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"[]", "no message of MCP"),
+        (b"[" * 100_000, "no JSON"),
+        (b'{"jsonrpc": "2.0", "id": NaN}', "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b'{"jsonrpc": "2.0", "id": 999, "result": {}}', "came where an answer"),
+        (b'{"jsonrpc": "2.0", "id": true, "result": {}}', "came where an answer"),
+        (b'{"jsonrpc": "2.0", "id": 3}', "neither a result nor an error"),
+        (b'{"jsonrpc": "2.0", "id": 3, "result": 7}', "neither a result nor an error"),
+        (b'{"jsonrpc": "2.0", "id": 3, "error": {"message": "\\u001b[31mno\\nno"}}', "^no no$"),
+        (b"[" + b" " * 9 * 2**20, "more than 8 MiB"),
+    ],
+)
+async def test_what_is_no_answer_fails_the_call_and_nothing_else(answer: bytes, match: str) -> None:
+    async def odd(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        return answer
+
+    fake = Fake()
+    fake.add("odd", odd)
+    fake.add("greet", text("Hello"))
+    async with at(fake) as made:
+        with pytest.raises(McpError, match=match):
+            await call(made, "odd")
+        assert said(await call(made, "greet")) == "Hello"
+
+
+async def test_a_packed_bomb_is_not_opened() -> None:
+    async def bomb(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        exchange.set_header("Content-Encoding", "gzip")
+        return b"\x1f\x8b"
+
+    fake = Fake()
+    fake.add("odd", bomb)
+    async with at(fake) as made:
+        with pytest.raises(McpError, match="packed though nobody asked"):
+            await call(made, "odd")
+    assert fake.headers[-1]["Accept-Encoding"] == "identity"
+
+
+async def test_a_stream_without_an_end_is_given_up() -> None:
+    async def endless(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        piece = "x" * 2**20
+        exchange.set_header("Content-Type", "text/event-stream")
+        while not exchange.fake.left.is_set():
+            exchange.write(f"data: {piece}\n")
+            await asyncio.wait([asyncio.ensure_future(exchange.flush())])
+
+    fake = Fake()
+    fake.add("odd", endless)
+    async with at(fake) as made:
+        with pytest.raises(McpError, match="more than 8 MiB"):
+            await call(made, "odd")
+
+
+@pytest.mark.parametrize("surrogate", ["\\ud800", "\\uDFFF"])
+async def test_half_a_character_is_replaced(surrogate: str) -> None:
+    async def odd(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        number = exchange.message["id"]
+        reply = {"jsonrpc": "2.0", "id": number, "result": text("a<half>b")}
+        return json.dumps(reply).replace("<half>", surrogate).encode()
+
+    fake = Fake()
+    fake.add("odd", odd)
+    async with at(fake) as made:
+        assert said(await call(made, "odd")) == "a\N{REPLACEMENT CHARACTER}b"
+
+
+async def test_questions_of_a_session_are_declined() -> None:
+    async def asks(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        for id, method in enumerate(["elicitation/create", "sampling/createMessage", "ping"]):
+            await exchange.say({"jsonrpc": "2.0", "id": f"q{id}", "method": method, "params": {}})
+        async with asyncio.timeout(30):
+            while len(answers()) < 3:
+                await asyncio.sleep(0.01)
+        return text("asked")
+
+    def answers() -> dict[str, Any]:
+        return {each["id"]: each for each in fake.received if "method" not in each}
+
+    fake = only("old")
+    fake.add("ask", asks)
+    async with at(fake) as made:
+        assert said(await call(made, "ask")) == "asked"
+    assert answers()["q0"]["result"] == {"action": "decline"}
+    assert answers()["q1"]["error"]["code"] == -32601
+    assert answers()["q2"]["result"] == {}
+
+
+async def test_questions_of_the_newer_era_are_declined_with_the_servers_state() -> None:
+    async def asks(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        params = exchange.message["params"]
+        if "inputResponses" not in params:
+            form = {"method": "elicitation/create", "params": {"message": "Sure?"}}
+            asked = {"inputRequests": {"sure": form}, "requestState": "st"}
+            return {"resultType": "input_required", **asked}
+        return text(f"{params['inputResponses']['sure']['action']}, {params['requestState']}")
+
+    fake = only("new")
+    fake.add("ask", asks)
+    async with at(fake) as made:
+        assert said(await call(made, "ask", n=1)) == "decline, st"
+    assert [each["arguments"] for each in fake.calls()] == [{"n": 1}, {"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("result", "match"),
+    [
+        (
+            {"resultType": "input_required", "inputRequests": {"m": {"method": "roots/list"}}},
+            "wants something of us",
+        ),
+        ({"resultType": "input_required", "requestState": "again"}, "keeps asking"),
+        ({"resultType": "task", "task": {}}, "cannot follow"),
+    ],
+)
+async def test_what_we_do_not_give_ends_the_call(result: dict[str, Any], match: str) -> None:
+    fake = only("new")
+    fake.add("ask", result)
+    async with at(fake) as made:
+        with pytest.raises(McpError, match=match):
+            await call(made, "ask")
+    assert fake.methods().count("tools/call") <= 5
+
+
+async def test_arguments_that_are_wanted_as_headers_are_sent_so() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "deep": {"properties": {"on": {"type": "boolean", "x-mcp-header": "On"}}},
+            "bad": {"type": "string", "x-mcp-header": "X\r\nEvil: 1"},
+        },
+    }
+    fake = only("new")
+    fake.add("go", text("."), inputSchema=schema)
+    async with at(fake) as made:
+        await call(made, "go", region="Köln", deep={"on": True}, bad="x")
+    sent = fake.headers[-1]
+    encoded = base64.b64encode("Köln".encode()).decode()
+    assert sent["Mcp-Param-Region"] == f"=?base64?{encoded}?="
+    assert sent["Mcp-Param-On"] == "true"
+    assert "Evil" not in sent
+
+
+async def test_a_name_that_is_no_header_is_sent_as_one() -> None:
+    name = "größe\r\nEvil: 1"
+    fake = only("new")
+    fake.add(name, text("."))
+    async with serving(fake), servers({"s": {"url": fake.url}}) as made:
+        (offer,) = await made.offered()
+        with pytest.raises(McpError, match="Mcp-Name: =[?]base64[?]"):  # what this fake says
+            await made.call(offer, {})
+    assert "Evil" not in fake.headers[-1]
+
+
+async def test_a_server_that_is_slow_to_start_does_not_hold_up_the_question() -> None:
+    fake = Fake()
+    fake.add("greet", text("Hello"))
+    gate = asyncio.Event()
+
+    async with serving(fake), servers({"s": {"url": fake.url}}, patience=0.2) as made:
+
+        async def held(exchange: Exchange, method: str, params: Any) -> None:
+            await gate.wait()
+            await answer(exchange, method, params)
+
+        answer = Exchange._answer
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Exchange, "_answer", held)
+            assert await made.offered() == []
+            assert made.faults() == ["MCP server `s`: still starting."]
+            gate.set()
+            async with asyncio.timeout(30):
+                while not await made.offered():
+                    await asyncio.sleep(0.01)
+        assert made.faults() == []

@@ -1,0 +1,88 @@
+"""Tools of MCP servers in the panel: whose they are, and exactly what they would get."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from jupyter_agent.testing import calls, says
+from tests.ui.conftest import OpenPage
+from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.page import eventually
+from tests.ui.panel import Panel
+from tests.ui.screenshots import RESIZE
+
+PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
+
+
+@pytest.fixture(scope="module")
+def lab(script: Replies, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A server that has an MCP server, `shop`, which is a program."""
+    folder = tmp_path_factory.mktemp("servers")
+    command = [sys.executable, str(PROGRAM), "new", str(folder / "received.jsonl")]
+    config = {"JupyterAgent": {"mcp_servers": {"shop": {"command": command}}}}
+    with running_lab(folder / "lab", script, config=config) as lab:
+        yield lab
+
+
+def test_a_question_about_a_call_shows_server_tool_and_arguments(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    panel = Panel(open_page(cells=["x = 1"]).page).open("ask")
+    given = {"source": "DELETE FROM t", "cell_id": "c0", "notebook": 7, "note": "a\u202eb"}
+    replies.append([calls("mcp__shop__echo", **given)])
+    replies.append([says("It is gone.")])
+    panel.ask("Clean up.")
+    card = panel.region.get_by_role("group", name="Call echo on shop?")
+    expect(card).to_contain_text("The MCP server “shop” gets this for “echo”")
+    for words in ('"source": "DELETE FROM t"', '"cell_id": "c0"', '"notebook": 7'):
+        expect(card).to_contain_text(words)
+    expect(card.get_by_role("note")).to_contain_text("There are hidden characters")
+    expect(card).to_contain_text("Always: call echo on shop, whatever it gets, in ")
+    panel.allow()
+    expect(panel.log).to_contain_text("It is gone.")
+    called = panel.call("Called echo on shop")
+    expect(called).to_be_visible()
+    called.get_by_role("button", name="Called echo on shop").click()
+    called.get_by_role("button", name="Details").click()
+    expect(called).to_contain_text("mcp__shop__echo")
+    expect(called).to_contain_text("DELETE FROM t")
+
+
+def test_a_question_about_a_call_fits_a_panel_of_300_pixels(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    page = open_page(cells=["x = 1"]).page
+    panel = Panel(page).open("ask")
+    given = {"sql": "SELECT " + ", ".join(f"column_{n}" for n in range(40)), "x" * 60: ["y" * 200]}
+    replies.append([calls("mcp__shop__echo", **given)])
+    replies.append([says("Fine.")])
+    page.evaluate(RESIZE, 300)
+    eventually(panel.region.bounding_box, lambda box: box and abs(box["width"] - 300) < 3)
+    panel.ask("Look.")
+    card = panel.region.get_by_role("group", name="Call echo on shop?")
+    expect(card).to_be_visible()
+    wider = (
+        "card => [card, ...card.querySelectorAll('*')]"
+        ".filter(box => box.getBoundingClientRect().right"
+        " > card.getBoundingClientRect().right + 1).map(box => box.className)"
+    )
+    assert card.evaluate(wider) == []
+    panel.allow()
+    expect(panel.log).to_contain_text("Fine.")
+
+
+def test_a_call_that_failed_says_why(open_page: OpenPage, replies: Replies) -> None:
+    panel = Panel(open_page(cells=["x = 1"]).page).open("auto")
+    replies.append([calls("mcp__shop__die")])
+    replies.append([says("It died.")])
+    panel.ask("Try it.")
+    expect(panel.log).to_contain_text("It died.")
+    call = panel.call("Call die on shop")
+    expect(call).to_contain_text("failed")
+    expect(call).to_contain_text("The MCP server `shop` did not do it:")
+    expect(call).to_contain_text("it ended (exit code 3).")

@@ -22,7 +22,7 @@ from jupyter_agent.events import (
     TurnFinished,
     Usage,
 )
-from jupyter_agent.models.base import Message, Model
+from jupyter_agent.models.base import Effort, Message, Model
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -71,6 +71,8 @@ class Turn:
     system: str
     answers: Answers
     limits: Limits = Limits()
+    effort: Effort | None = None
+    """How much the model is to think; None leaves it to the model."""
     facts: Facts = Facts()
     """What is known of the model."""
     stop: Stop = field(default_factory=Stop)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode, Rule
 from jupyter_agent.conversations.attachments import Attachment
+from jupyter_agent.models.base import Effort
 from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Authorize
 
@@ -29,6 +30,8 @@ class TurnRequest:
     question: Mapping[str, Any]
     """The user's UIMessage, with its id."""
     model: str | None = None
+    effort: Effort | None = None
+    """How much the model is to think; None leaves it to the model."""
     notebook: str | None = None
     mode: Mode = "ask"
     allow: frozenset[str] = frozenset()

@@ -253,6 +253,7 @@ class TurnRunner:
                 answer_id=new_id("m"),
                 request={
                     "model": model.id,
+                    "effort": request.effort,
                     "notebook": request.notebook,
                     "mode": request.mode,
                     "allow": sorted(request.allow),
@@ -331,6 +332,7 @@ class TurnRunner:
             system=work.told(system(begun.own)),
             answers=live,
             limits=request.limits,
+            effort=request.effort,
             facts=self._models.facts(model.id),
             stop=live.stop,
         )

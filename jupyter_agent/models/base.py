@@ -16,6 +16,8 @@ Block: TypeAlias = Mapping[str, Any]
 VIA = "via"
 """Key of a thinking block that no signature vouches for: the name of the field in which it came,
 and under which its model wants it back."""
+Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
+"""How much a model thinks before it answers; `none` is not at all."""
 Message: TypeAlias = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": [Block, ...]}`."""
 ModelEvent: TypeAlias = Mapping[str, Any]
@@ -34,6 +36,8 @@ class ModelRequest:
     messages: Sequence[Message]
     max_tokens: int = 16_000
     tool_choice: Literal["auto", "none"] = "auto"
+    effort: Effort | None = None
+    """None leaves it to the model."""
 
 
 class Model(Protocol):
@@ -52,5 +56,5 @@ class Model(Protocol):
 
         Raises ModelError for everything that goes wrong on the way. It never retries what failed:
         only the loop does, because only there a retry can be told and stopped. (A request that was
-        refused for the name of a field may be made again with the right one.)
+        refused for a field that the model does not take may be made again without it.)
         """

@@ -48,8 +48,7 @@ def chat_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any
     """System prompt and history as the service takes them."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
     history = request.messages
-    questions = [n for n, message in enumerate(history) if _is_question(message)]
-    turn = questions[-1] if questions else 0
+    turn = _start_of_turn(history)
     names = {
         block["id"]: block["name"]
         for message in history
@@ -63,6 +62,16 @@ def chat_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any
         else:
             messages += _user(message["content"], dialect, names)
     return messages
+
+
+def this_turn(history: Sequence[Message]) -> Sequence[Message]:
+    """The messages since the last question, that one too."""
+    return history[_start_of_turn(history) :]
+
+
+def _start_of_turn(history: Sequence[Message]) -> int:
+    questions = [n for n, message in enumerate(history) if _is_question(message)]
+    return questions[-1] if questions else 0
 
 
 def used_call_ids(messages: Sequence[Message]) -> set[str]:

@@ -1,4 +1,4 @@
-"""How a service of chat completions differs from the others, in one record.
+"""How a service, or one of its models, differs from the others, in one record.
 
 It is filled by the preset of the service and by what the configuration says; what a service
 refuses with a 400 is learned from its words and remembered.
@@ -12,6 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from jupyter_agent.models.base import Effort
+
+LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Levels of effort that models have, from the least."""
 LIMITS = ("max_tokens", "max_completion_tokens")
 """The names under which services take the limit of a reply."""
 
@@ -42,6 +46,24 @@ class Dialect:
     """Fields that a service of the Responses API does not take."""
     think_tags: bool = True
     """Whether a text that begins with `<think>` begins with reasoning."""
+    efforts: tuple[str, ...] = LEVELS
+    """Levels of effort that it takes, from the least; empty: it is sent none."""
+    effort_field: Literal["reasoning_effort", "reasoning", "thinking"] = "reasoning_effort"
+    """Where it takes them; `thinking` is only switched on and off."""
+    thinking: tuple[Literal["adaptive", "enabled", "disabled"], ...] = (
+        "adaptive", "enabled", "disabled",
+    )  # fmt: skip
+    """What `thinking` of Anthropic's API may be; of the first two the better one first."""
+
+    def level(self, effort: Effort) -> str | None:
+        """The level that comes nearest to that effort; None where it takes none that does.
+
+        A model that has to think thinks as little as it can where it should not; one that cannot
+        think is not kept from answering.
+        """
+        taken = [level for level in self.efforts if effort == "none" or level != "none"]
+        wanted = LEVELS.index(effort)
+        return min(taken, key=lambda level: abs(LEVELS.index(level) - wanted), default=None)
 
 
 _NEW_NAME = (LIMITS[1], LIMITS[0])
@@ -49,13 +71,13 @@ PRESETS: Mapping[str, Dialect] = {
     "openai": Dialect(limits=_NEW_NAME, reasoning="never", think_tags=False),
     "azure": Dialect(limits=_NEW_NAME, reasoning="never"),
     "mistral": Dialect(short_ids=True, usage=False, user_after_tool=False),
-    "deepseek": Dialect(reasoning="always"),
-    "kimi": Dialect(reasoning="always"),
+    "deepseek": Dialect(reasoning="always", effort_field="thinking"),
+    "kimi": Dialect(reasoning="always", effort_field="thinking"),
     "minimax": Dialect(reasoning="always"),
     "groq": Dialect(),
     "ollama": Dialect(),
     "vllm": Dialect(),
-    "openrouter": Dialect(),
+    "openrouter": Dialect(effort_field="reasoning"),
     "gemini": Dialect(signatures=True, think_tags=False),
     "together": Dialect(),
     "xai": Dialect(think_tags=False),
@@ -65,7 +87,8 @@ PRESETS: Mapping[str, Dialect] = {
 """By the name of a service.
 
 Sources: https://docs.mistral.ai/api, https://api-docs.deepseek.com/guides/thinking_mode,
-https://platform.openai.com/docs/api-reference/chat/create, public issues of each.
+https://platform.openai.com/docs/api-reference/chat/create,
+https://openrouter.ai/docs/use-cases/reasoning-tokens, public issues of each.
 """
 _HOSTS = {
     "api.openai.com": "openai",
@@ -128,13 +151,42 @@ _NO_IMAGES = re.compile(
 )
 
 
-def learned(dialect: Dialect, said: str) -> Dialect | None:
-    """The dialect after a request was refused with these words; None where they teach nothing."""
+def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialect | None:
+    """The dialect after a request with that effort was refused with these words; None where they
+    teach nothing.
+    """
+    better = learned_effort(dialect, said, effort)
+    if better != dialect:
+        return better
     for lesson in _LESSONS:
         better = lesson(dialect, said)
         if better != dialect:
             return better
     return None
+
+
+_EFFORT = re.compile(
+    r"""reasoning[_.]effort|\beffort\b|["'`.]thinking\b|support (thinking|reasoning)""",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"(?:supported|valid|allowed) (?:values|levels|efforts)|one of|input should be", re.IGNORECASE
+)
+"""Words before the levels that a model takes."""
+
+
+def learned_effort(dialect: Dialect, said: str, effort: Effort | None) -> Dialect:
+    """What a refusal says of the effort that was asked for: which levels there are, or none."""
+    level = effort and dialect.level(effort)
+    listed = _LISTED.search(said)
+    if level is None or not _EFFORT.search(said) or not (listed or REFUSED.search(said)):
+        return dialect
+    after = said[listed.end() :] if listed else ""
+    named = [one for one in LEVELS if re.search(rf"\b{one}\b", after)]
+    left = tuple(one for one in dialect.efforts if one in named and one != level)
+    if not left and re.search(rf"""["'`]{level}["'`]""", said):
+        left = tuple(one for one in dialect.efforts if one != level)
+    return replace(dialect, efforts=left)
 
 
 def _limit(dialect: Dialect, said: str) -> Dialect:

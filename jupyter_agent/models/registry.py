@@ -155,7 +155,7 @@ class Models:
         self._made: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
         self._outdated: list[AnthropicModel | OpenAIModel] = []
         self._dialects: dict[str, Dialect] = {}
-        """What was learned of models of kind `openai`; it outlives their clients."""
+        """What was learned of models; it outlives their clients."""
         self._windows: dict[str, int] = {}
         """What services said of their models."""
         self._looked_up: set[str] = set()
@@ -333,6 +333,7 @@ class Models:
                 provider=service,
                 network=network,
                 cloud=Cloud(client=client, account=provider.account) if client else None,
+                dialects=self._dialects,
             )
         api = ResponsesModel if provider.kind == "openai-responses" else OpenAIModel
         return api(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest
-from jupyter_agent.models.dialect import REFUSED, Dialect
+from jupyter_agent.models.dialect import REFUSED, Dialect, learned_effort
 from jupyter_agent.models.lines import payloads
 from jupyter_agent.models.openai import OpenAIModel
 
@@ -38,12 +38,15 @@ class ResponsesModel(OpenAIModel):
                         yield made
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
-        body = self._items_body(request)
+        body = self._items_body(request, dialect)
         kept = {name: value for name, value in body.items() if name not in dialect.without}
         create: Any = client.responses.create  # our JSON fits no overload of it
         return await create(stream=True, **self._options.over(kept))
 
-    def _learned(self, dialect: Dialect, said: str) -> Dialect | None:
+    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        better = learned_effort(dialect, said, request.effort)
+        if better != dialect:
+            return better
         if not REFUSED.search(said):
             return None
         told = said.replace("encrypted content", "include").replace("encrypted_content", "include")
@@ -52,7 +55,7 @@ class ResponsesModel(OpenAIModel):
                 return replace(dialect, without=dialect.without | {name})
         return None
 
-    def _items_body(self, request: ModelRequest) -> dict[str, Any]:
+    def _items_body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
         limit = self._limit[1] if self._limit else request.max_tokens
         body: dict[str, Any] = {
             "model": self._name,
@@ -62,6 +65,9 @@ class ResponsesModel(OpenAIModel):
             "include": ["reasoning.encrypted_content"],
             **({} if limit is None else {"max_output_tokens": limit}),
         }
+        level = request.effort and dialect.level(request.effort)
+        if level:
+            body["reasoning"] = {"effort": level}
         if request.tools:
             body["tools"] = [
                 {

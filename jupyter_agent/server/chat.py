@@ -21,6 +21,7 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
+from jupyter_agent.models.base import Effort
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import MEBIBYTE, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
@@ -56,6 +57,8 @@ class ChatBody(BaseModel):
     mode: Mode = "ask"
     allow: list[str] = Field(default_factory=list)
     model: str | None = None
+    effort: Effort | None = None
+    """How much the model thinks; left to the model by default."""
     max_steps: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
     token_budget: int | None = Field(default=None, ge=1)
@@ -197,6 +200,7 @@ class ChatHandler(TurnAnswers):
             conversation_id=conversation_id,
             question=question,
             model=body.model,
+            effort=body.effort,
             notebook=await self.services.identities.path(notebook) if notebook else None,
             mode=body.mode,
             allow=frozenset(body.allow),

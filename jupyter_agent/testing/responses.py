@@ -76,8 +76,15 @@ def _sealed(id: str, thought: str) -> str:
     return hashlib.sha256(f"{id} {thought}".encode()).hexdigest()
 
 
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+
+
 def _wrong(body: Mapping[str, Any], fields: Collection[str]) -> str | None:
     """What the real API says of a request that it does not take."""
+    level = body.get("reasoning", {}).get("effort", "low")
+    if level not in _EFFORTS:
+        listed = f"{', '.join(map(repr, _EFFORTS[:-1]))}, and {_EFFORTS[-1]!r}"
+        return f"Invalid value: '{level}'. Supported values are: {listed}. (reasoning.effort)"
     for field in body:
         if field not in fields:
             return f"Unsupported parameter: '{field}' is not supported with this model."

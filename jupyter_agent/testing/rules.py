@@ -19,6 +19,7 @@ _FIELDS = {
     "metadata", "stop_sequences", "service_tier", "output_config", "cache_control", "container",
     "diagnostics",
 }  # fmt: skip
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MESSAGE_FIELDS = {"role", "content"}
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -41,6 +42,7 @@ def check_request(body: Any, *, max_chars: int | None = None) -> None:
             raise Refused(f"{field}: Extra inputs are not permitted")
     if not isinstance(body["max_tokens"], int) or body["max_tokens"] < 1:
         raise Refused("max_tokens: Input should be greater than or equal to 1")
+    _check_thinking(body)
     _check_tools(body)
     check_messages(body["messages"])
     for n, message in enumerate(body["messages"]):
@@ -49,6 +51,52 @@ def check_request(body: Any, *, max_chars: int | None = None) -> None:
                 raise Refused(f"messages.{n}.content.{key}: Extra inputs are not permitted")
     _check_cache_marks(body)
     _check_length(body, max_chars)
+
+
+def _check_thinking(body: Mapping[str, Any]) -> None:
+    config = body.get("output_config", {})
+    for field in config:
+        if field not in ("effort", "format"):
+            raise Refused(f"output_config.{field}: Extra inputs are not permitted")
+    if config.get("effort") not in (None, *_EFFORTS):
+        listed = f"{', '.join(map(repr, _EFFORTS[:-1]))} or {_EFFORTS[-1]!r}"
+        raise Refused(f"output_config.effort: Input should be {listed}")
+    thinking = body.get("thinking")
+    if thinking is None:
+        return
+    fields = {
+        "adaptive": {"display"}, "enabled": {"display", "budget_tokens"},
+        "disabled": set(), "between_tools": set(),
+    }  # fmt: skip
+    kind = thinking.get("type")
+    if kind not in fields:
+        raise Refused(f"thinking: Input tag '{kind}' does not match any of the expected tags")
+    for field in thinking.keys() - {"type"} - fields[kind]:
+        raise Refused(f"thinking.{kind}.{field}: Extra inputs are not permitted")
+    if kind != "enabled":
+        return
+    budget = thinking.get("budget_tokens")
+    if not isinstance(budget, int):
+        raise Refused("thinking.enabled.budget_tokens: Field required")
+    if budget < 1024:
+        text = "Input should be greater than or equal to 1024"
+        raise Refused(f"thinking.enabled.budget_tokens: {text}")
+    if budget >= body["max_tokens"]:
+        raise Refused("`max_tokens` must be greater than `thinking.budget_tokens`")
+    _check_thoughts_of_turn(body["messages"])
+
+
+def _check_thoughts_of_turn(messages: Sequence[Mapping[str, Any]]) -> None:
+    for n, message in reversed(list(enumerate(messages))):
+        kinds = [block["type"] for block in _blocks(message)]
+        if message["role"] == "user" and "tool_result" not in kinds:
+            return
+        if message["role"] == "assistant" and not kinds[0].endswith("thinking"):
+            raise Refused(
+                f"messages.{n}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
+                f"found `{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must "
+                "start with a thinking block."
+            )
 
 
 def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:

@@ -10,6 +10,9 @@ import type { DynamicToolUIPart, FileUIPart, UIMessage, UIMessageChunk } from 'a
 /** What the assistant may do without asking. */
 export type Mode = 'read' | 'ask' | 'edit' | 'auto';
 
+/** How much a model thinks before it answers. */
+export type Effort = 'none' | 'low' | 'medium' | 'high' | 'max';
+
 /** How much of notebooks models get to see. */
 export type Share = 'all' | 'no-outputs' | 'code-only';
 
@@ -259,6 +262,8 @@ export interface IChatRequest {
   context?: Attachment[];
   mode?: Mode;
   model?: string;
+  /** Left to the model by default. */
+  effort?: Effort;
   /** Whether to undo first what the replaced turns did to notebooks. */
   undo?: boolean;
   /** What the user wants of every answer. */

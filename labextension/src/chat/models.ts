@@ -1,6 +1,6 @@
 import type { AgentClient, IFailure } from '../api/client';
 import { failureOf } from '../api/client';
-import type { IModels, Share } from '../api/protocol';
+import type { Effort, IModels, Share } from '../api/protocol';
 import { Store } from '../store';
 
 /** The available models and the chosen one; never changed in place. */
@@ -10,12 +10,14 @@ export interface IModelsState {
   readonly problem: IFailure | null;
   /** The model that was chosen, or null for the server's default. */
   readonly chosen: string | null;
+  /** How much the model thinks, or null to leave it to the model. */
+  readonly effort: Effort | null;
 }
 
 /** The models of the server, and the user's choice among them. */
 export class Models extends Store<IModelsState> {
   constructor(private readonly _client: AgentClient) {
-    super({ models: null, problem: null, chosen: null });
+    super({ models: null, problem: null, chosen: null, effort: null });
   }
 
   /** How much of notebooks models may see, from the user's settings. */
@@ -42,6 +44,11 @@ export class Models extends Store<IModelsState> {
   /** Use this model from now on; the server's default is not pinned. */
   choose(model: string | null): void {
     this.update({ chosen: model === this.state.models?.default ? null : model });
+  }
+
+  /** Have models think this much from now on; null leaves it to them. */
+  setEffort(effort: Effort | null): void {
+    this.update({ effort });
   }
 
   /** Store the key of a provider, and switch to it if the tour is active. Raises RequestError. */

@@ -3,7 +3,7 @@ import * as React from 'react';
 import type { IOption } from '../composer/options';
 import { MOST_PICTURES, isPicture, readPicture } from '../composer/pictures';
 import { DraftChips } from './Chips';
-import { ModeChoice, ModelChoice } from './Choices';
+import { EffortChoice, ModeChoice, ModelChoice } from './Choices';
 import { sendIcon } from './icons';
 import {
   useAssistant,
@@ -54,6 +54,7 @@ export function Composer(): React.JSX.Element {
       <div className="jp-Agent-choices">
         <ModeChoice />
         <ModelChoice />
+        <EffortChoice />
         <span className="jp-Agent-sending">
           {running && (
             <button

@@ -236,6 +236,8 @@ class UsageUpdated:
 
     usage: Usage
     step: Usage = Usage()
+    model: str = ""
+    """Who answered in that step, where it was not the turn's own model."""
     type: Literal["message-metadata"] = "message-metadata"
 
 

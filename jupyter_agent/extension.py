@@ -78,6 +78,12 @@ class JupyterAgent(ExtensionApp):
         help="`provider:model` that answers where a request names none. Empty: Anthropic where "
         "a key is present, else the scripted tour.",
     )
+    fallback_model = Unicode(
+        "",
+        config=True,
+        help="`provider:model` that answers where a turn's own model is overloaded or refuses to; "
+        "the next turn tries its own again. Empty: none does.",
+    )
     providers = Dict(
         {},
         config=True,
@@ -226,6 +232,7 @@ class JupyterAgent(ExtensionApp):
         server, folder = self.serverapp, Path(self.store_dir)
         self.models = Models(
             default=self.default_model or None,
+            fallback=self.fallback_model or None,
             key_file=folder / "keys.json",
             providers=self.providers,
             facts=FactBook(self.model_facts),

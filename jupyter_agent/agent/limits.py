@@ -68,6 +68,11 @@ class Meter:
         self.cuts = 0
         self.empties = 0
 
+    def change_model(self, facts: Facts) -> None:
+        """From now on another model answers, at its own price and with its own window."""
+        self._price = facts.price
+        self.window = Window(facts.window)
+
     @property
     def last(self) -> bool:
         """Whether this step must answer, without tools."""

@@ -16,7 +16,7 @@ from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
-from jupyter_agent.agent.turn import Ending, Moment, Turn, broken
+from jupyter_agent.agent.turn import Ending, Fallback, Moment, Turn, broken
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
@@ -26,7 +26,7 @@ from jupyter_agent.conversations.instructions import (
 )
 from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
 from jupyter_agent.conversations.liveness import Interrupted, Presence, started
-from jupyter_agent.conversations.recorded_model import RecordedModel, notices
+from jupyter_agent.conversations.recorded_model import RecordedModel, first_sending, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.situation import Look, situation
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
@@ -58,6 +58,7 @@ class _Begun:
 
     request: TurnRequest
     model: Model
+    fallback: Model | None
     work: Workspace
     project: ProjectInstructions
     own: Instructions | None
@@ -206,6 +207,7 @@ class TurnRunner:
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
         model = self._models.get(request.model)
+        fallback = self._models.fallback(request.fallback_model, model.id)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         turn_id = new_id("t")
         work = Workspace(
@@ -223,11 +225,11 @@ class TurnRunner:
         project = await self.instructions(work, trust_all=request.trust_instructions)
         own = own_instructions(request.instructions)
         followed = [*project.followed, *([own] if own else [])]
-        opening = await self._begin(request, model, turn_id, work, followed)
+        opening = await self._begin(request, model, fallback, turn_id, work, followed)
         live = LiveTurn(opening.turn, self.stores, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
         self.stores.announce(request.conversation_id, turn_id)
-        begun = _Begun(request, model, work, project, own, opening)
+        begun = _Begun(request, model, fallback, work, project, own, opening)
         live.task = asyncio.create_task(self._run(live, begun))
         return live
 
@@ -235,6 +237,7 @@ class TurnRunner:
         self,
         request: TurnRequest,
         model: Model,
+        fallback: Model | None,
         turn_id: str,
         work: Workspace,
         instructions: Sequence[Instructions],
@@ -253,6 +256,7 @@ class TurnRunner:
                 answer_id=new_id("m"),
                 request={
                     "model": model.id,
+                    "fallback_model": fallback.id if fallback else None,
                     "effort": request.effort,
                     "notebook": request.notebook,
                     "mode": request.mode,
@@ -334,7 +338,21 @@ class TurnRunner:
             limits=request.limits,
             effort=request.effort,
             facts=self._models.facts(model.id),
+            fallback=await self._fallback(begun, model),
             stop=live.stop,
+        )
+
+    async def _fallback(self, begun: _Begun, model: Model) -> Fallback | None:
+        other, turn = begun.fallback, begun.opening.turn
+        if other is None:
+            return None
+        told = None
+        if other.host != model.host:
+            told = await first_sending(self.stores.requests, turn, other)
+        return Fallback(
+            model=self._recorded(other, turn.id, begun.work),
+            facts=self._models.facts(other.id),
+            notices=(told,) if told else (),
         )
 
     async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:

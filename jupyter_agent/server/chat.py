@@ -59,6 +59,9 @@ class ChatBody(BaseModel):
     model: str | None = None
     effort: Effort | None = None
     """How much the model thinks; left to the model by default."""
+    fallback_model: str | None = None
+    """Who answers where the model is overloaded or refuses; the server's by default, empty: nobody.
+    """
     max_steps: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
     token_budget: int | None = Field(default=None, ge=1)
@@ -201,6 +204,7 @@ class ChatHandler(TurnAnswers):
             question=question,
             model=body.model,
             effort=body.effort,
+            fallback_model=body.fallback_model,
             notebook=await self.services.identities.path(notebook) if notebook else None,
             mode=body.mode,
             allow=frozenset(body.allow),

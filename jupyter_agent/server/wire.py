@@ -32,7 +32,7 @@ _WITHIN = {
 """Chunks that have their fields in an object of that name."""
 _BESIDE = ("type", "messageId", "finishReason")
 """Fields that stand beside that object."""
-_ONLY_IF_SET = ("preliminary", "budget_reached", "state")
+_ONLY_IF_SET = ("model", "preliminary", "budget_reached", "state")
 _UNSENT = ("approval",)
 """The question itself, which a notice tells."""
 _DYNAMIC = ("input-start", "input-available", "input-error", "output-available", "output-error")

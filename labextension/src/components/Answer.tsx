@@ -183,6 +183,10 @@ function abandonedParts(parts: readonly AgentPart[], running: boolean): Readonly
   for (const part of parts) {
     if (part.type === 'step-start') {
       step = [];
+    } else if (isNotice(part, 'fallback')) {
+      abandoned.push(...step.splice(0)); // and the notice stays: it says who answers
+    } else if (isNotice(part, 'provider')) {
+      continue;
     } else if (isRetry(part)) {
       abandoned.push(...step.splice(0));
       step.push(part); // of the next attempt: if that fails too, it has a notice of its own
@@ -197,5 +201,9 @@ function abandonedParts(parts: readonly AgentPart[], running: boolean): Readonly
 }
 
 function isRetry(part: AgentPart): boolean {
-  return part.type === 'data-notice' && part.data.kind === 'retrying';
+  return isNotice(part, 'retrying');
+}
+
+function isNotice(part: AgentPart, kind: string): boolean {
+  return part.type === 'data-notice' && part.data.kind === kind;
 }

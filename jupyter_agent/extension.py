@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
@@ -40,6 +40,7 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.models.base import ServerTool
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer
@@ -91,6 +92,12 @@ class JupyterAgent(ExtensionApp):
         "query, ca_bundle, proxy, proxy_headers, connect_seconds, read_seconds, ...}}. `options` "
         "are fields of every request and win over ours. A header's or a proxy's value may be "
         "{'file': path} or {'env': name}.",
+    )
+    server_tools = List(
+        Enum(get_args(ServerTool)),
+        config=True,
+        help="What model services may do themselves: web_search, web_fetch, code_execution; those "
+        "of kind `anthropic` (at Anthropic) and `openai-responses` have such tools.",
     )
     model_facts = Dict(
         {},
@@ -277,6 +284,7 @@ class JupyterAgent(ExtensionApp):
                 max_mode=self.max_mode,
                 rules=rules,
                 share=self.share,
+                server_tools=tuple(dict.fromkeys(self.server_tools)),
                 trust_instructions=self.trust_instructions,
                 allow_remote_content=self.allow_remote_content,
             ),

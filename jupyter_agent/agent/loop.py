@@ -114,6 +114,8 @@ async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
             await run_calls(turn, outbox, outcome.run)
             refuse_calls(turn, outbox, outcome.refuse)
             drop_calls(outbox, outcome.drop)
+            if outcome.finish:
+                outbox.hold(Moment(events=tuple(reply.lost())))
             _explain(outbox, reply, outcome)
         finally:
             other = turn.model.id if turn.model.id != first else ""
@@ -148,7 +150,7 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
         request = await _roomy_request(turn, outbox, meter)
         await outbox.flush()
         meter.replies += 1
-        reply = Reply(meter.replies, turn.limits)
+        reply = Reply(meter.replies, turn.limits, turn.transcript.awaited)
         try:
             stream = receive(turn.model, request, reply, idle_seconds=turn.limits.idle_seconds)
             async with aclosing(stream):
@@ -214,6 +216,7 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
     return ModelRequest(
         system=turn.system,
         tools=turn.dispatcher.specs(),
+        server_tools=turn.server_tools,
         messages=turn.transcript.sendable(turn.model.id),
         max_tokens=turn.limits.max_tokens,
         tool_choice="none" if meter.last else "auto",

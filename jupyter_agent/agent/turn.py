@@ -23,7 +23,7 @@ from jupyter_agent.events import (
     TurnFinished,
     Usage,
 )
-from jupyter_agent.models.base import Effort, Message, Model
+from jupyter_agent.models.base import Effort, Message, Model, ServerTool
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -83,6 +83,8 @@ class Turn:
     system: str
     answers: Answers
     limits: Limits = Limits()
+    server_tools: tuple[ServerTool, ...] = ()
+    """What services may do themselves for their models."""
     effort: Effort | None = None
     """How much the model is to think; None leaves it to the model."""
     facts: Facts = Facts()

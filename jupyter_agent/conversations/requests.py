@@ -40,6 +40,8 @@ class RequestStore:
         `before` is what the one before it gave; empty for the first.
         """
         parts = {part: getattr(request, part) for part in _PARTS}
+        if request.server_tools:
+            parts["server_tools"] = list(request.server_tools)
         if request.effort is not None:
             parts["effort"] = request.effort
         parts["messages"] = [_without_pictures(message) for message in request.messages]

@@ -337,6 +337,7 @@ class TurnRunner:
             answers=live,
             limits=request.limits,
             effort=request.effort,
+            server_tools=self._rules.server_tools,
             facts=self._models.facts(model.id),
             fallback=await self._fallback(begun, model),
             stop=live.stop,

@@ -15,9 +15,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import VIA, Effort, Message, ModelEvent, ModelRequest
+from jupyter_agent.models.base import (
+    VIA,
+    Effort,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    ServerTool,
+    without_service_blocks,
+)
 from jupyter_agent.models.chat import EXTRA, this_turn
-from jupyter_agent.models.dialect import Dialect, learned_effort
+from jupyter_agent.models.dialect import Dialect, learned_effort, learned_tools
 from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.lines import payloads
@@ -34,6 +42,13 @@ _SHARES: Mapping[Effort, float] = {
 """Of a reply's limit, for thinking of models that want a budget."""
 _LEAST_BUDGET = 1024
 """Source: https://platform.claude.com/docs/en/build-with-claude/extended-thinking."""
+_SERVER_TOOLS: Mapping[ServerTool, str] = {
+    "web_search": "web_search_20250305",
+    "web_fetch": "web_fetch_20250910",
+    "code_execution": "code_execution_20250825",
+}
+"""The versions that most models have.
+Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview."""
 _CACHED = {"cache_control": {"type": "ephemeral"}}
 _CACHED_MESSAGES = 2
 """A look-up in the cache goes back only some 20 blocks, which a step with many calls can exceed."""
@@ -106,6 +121,9 @@ class AnthropicModel(Endpoint):
 
     def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
         """Models differ in how they may be made to think, and say so in a 400."""
+        with_tools = learned_tools(dialect, said, self._server_tools(request, dialect))
+        if with_tools != dialect:
+            return with_tools
         if request.effort is None:
             return None
         way = self._thinking(request, dialect).get("thinking", {}).get("type")
@@ -154,17 +172,23 @@ class AnthropicModel(Endpoint):
         return client
 
     def _body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
+        served = self._server_tools(request, dialect)
         body: dict[str, Any] = {
             "model": self._name,
             "system": [{"type": "text", "text": request.system, **_CACHED}],
-            "messages": _with_cache_marks([*map(_own, request.messages)]),
+            "messages": _with_cache_marks(_own_messages(request, served)),
             **self._thinking(request, dialect),
         }
         if request.tools:
             *others, last = request.tools  # a mark of their own: they stay when the system changes
-            body["tools"] = [*others, {**last, **_CACHED}]
+            body["tools"] = [*map(_server_tool, served), *others, {**last, **_CACHED}]
             body["tool_choice"] = {"type": request.tool_choice}
         return body
+
+    def _server_tools(self, request: ModelRequest, dialect: Dialect) -> list[ServerTool]:
+        if self._cloud is not None:  # Anthropic's own tools are at Anthropic's only
+            return []
+        return [tool for tool in request.server_tools if tool not in dialect.no_server_tools]
 
     def _thinking(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
         """How much the model is to think, as it takes it."""
@@ -193,8 +217,19 @@ class AnthropicModel(Endpoint):
             message["role"] == "assistant"
             and not message["content"][0]["type"].endswith("thinking")
             for message in map(_own, this_turn(request.messages))
+            if message["content"]
         )
         return budget if budget >= _LEAST_BUDGET and not any(thoughtless) else None
+
+
+def _server_tool(name: ServerTool) -> dict[str, Any]:
+    return {"type": _SERVER_TOOLS[name], "name": name}
+
+
+def _own_messages(request: ModelRequest, served: Sequence[ServerTool]) -> list[Message]:
+    """The history without what the service did itself, where it may not do so any more."""
+    own = [*map(_own, request.messages)]
+    return own if served else [without_service_blocks(message) for message in own]
 
 
 def _own(message: Message) -> Message:

@@ -18,6 +18,8 @@ VIA = "via"
 and under which its model wants it back."""
 Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
 """How much a model thinks before it answers; `none` is not at all."""
+ServerTool: TypeAlias = Literal["web_search", "web_fetch", "code_execution"]
+"""What a service itself may do for its model."""
 Message: TypeAlias = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": [Block, ...]}`."""
 ModelEvent: TypeAlias = Mapping[str, Any]
@@ -33,11 +35,32 @@ class ModelRequest:
     """The system prompt: the same bytes in all requests of a conversation, so that it is cached."""
     tools: Sequence[Mapping[str, Any]] = ()
     """`{"name", "description", "input_schema"}`, sorted by name."""
+    server_tools: Sequence[ServerTool] = ()
+    """Sent to services that have them."""
     messages: Sequence[Message]
     max_tokens: int = 16_000
     tool_choice: Literal["auto", "none"] = "auto"
     effort: Effort | None = None
     """None leaves it to the model."""
+
+
+def is_of_service(block: Block) -> bool:
+    """Whether a block is the call of a tool that the service itself has, or the result of one."""
+    kind = str(block["type"])
+    return kind == "server_tool_use" or (
+        kind.endswith("_tool_result") and kind != "mcp_tool_result"
+    )
+
+
+def without_service_blocks(message: Message) -> Message:
+    """The message without what a service did itself, and without references to what it found."""
+    if message["role"] != "assistant":
+        return message
+    kept = [block for block in message["content"] if not is_of_service(block)]
+    return {
+        **message,
+        "content": [{k: v for k, v in block.items() if k != "citations"} for block in kept],
+    }
 
 
 class Model(Protocol):

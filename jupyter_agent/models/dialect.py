@@ -7,12 +7,12 @@ refuses with a 400 is learned from its words and remembered.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from jupyter_agent.models.base import Effort
+from jupyter_agent.models.base import Effort, ServerTool
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Levels of effort that models have, from the least."""
@@ -44,6 +44,8 @@ class Dialect:
     """Whether each message with calls must have a signature of the thoughts before them."""
     without: frozenset[str] = frozenset()
     """Fields that a service of the Responses API does not take."""
+    no_server_tools: frozenset[str] = frozenset()
+    """Tools of services that the model does not have."""
     think_tags: bool = True
     """Whether a text that begins with `<think>` begins with reasoning."""
     efforts: tuple[str, ...] = LEVELS
@@ -163,6 +165,13 @@ def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialec
         if better != dialect:
             return better
     return None
+
+
+def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> Dialect:
+    """What a refusal says of the service's own tools: a model may lack some of them."""
+    said = said.lower().replace(" ", "_").replace("code_interpreter", "code_execution")
+    lacks = {tool for tool in asked if tool in said}
+    return replace(dialect, no_server_tools=dialect.no_server_tools | lacks)
 
 
 _EFFORT = re.compile(

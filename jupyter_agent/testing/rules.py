@@ -19,6 +19,16 @@ _FIELDS = {
     "metadata", "stop_sequences", "service_tier", "output_config", "cache_control", "container",
     "diagnostics",
 }  # fmt: skip
+_SERVER_TOOLS = {
+    "web_search_20250305": (
+        "web_search", {"max_uses", "allowed_domains", "blocked_domains", "user_location"},
+    ),
+    "web_fetch_20250910": (
+        "web_fetch",
+        {"max_uses", "allowed_domains", "blocked_domains", "citations", "max_content_tokens"},
+    ),
+    "code_execution_20250825": ("code_execution", set()),
+}  # fmt: skip
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MESSAGE_FIELDS = {"role", "content"}
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -49,6 +59,7 @@ def check_request(body: Any, *, max_chars: int | None = None) -> None:
         for key in (VIA, EXTRA):
             if any(key in block for block in _blocks(message)):
                 raise Refused(f"messages.{n}.content.{key}: Extra inputs are not permitted")
+    _check_service_blocks(body)
     _check_cache_marks(body)
     _check_length(body, max_chars)
 
@@ -200,6 +211,9 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     tools = body.get("tools") or []
     names = [tool.get("name", "") for tool in tools]
     for n, tool in enumerate(tools):
+        if "type" in tool and tool["type"] != "custom":
+            _check_server_tool(f"tools.{n}", tool)
+            continue
         if not _TOOL_NAME.fullmatch(names[n]):
             raise Refused(f"tools.{n}.custom.name: String should match pattern")
         if tool.get("input_schema", {}).get("type") != "object":
@@ -211,6 +225,49 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     used = (block for message in body["messages"] for block in _blocks(message))
     if not tools and any(block["type"] in ("tool_use", "tool_result") for block in used):
         raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
+
+
+def _check_server_tool(where: str, tool: Mapping[str, Any]) -> None:
+    name, fields = _SERVER_TOOLS.get(tool["type"], ("", set()))
+    if not name:
+        raise Refused(
+            f"{where}: Input tag '{tool['type']}' found using 'type' does not match any of the "
+            "expected tags"
+        )
+    if tool.get("name") != name:
+        raise Refused(f"{where}.{tool['type']}.name: Input should be '{name}'")
+    for field in tool.keys() - {"type", "name", "cache_control"} - fields:
+        raise Refused(f"{where}.{tool['type']}.{field}: Extra inputs are not permitted")
+
+
+def _check_service_blocks(body: Mapping[str, Any]) -> None:
+    """Calls of the service's own tools have results, but for those it is just at work on."""
+    messages = body["messages"]
+    declared = {tool["name"] for tool in body.get("tools", ()) if "input_schema" not in tool}
+    results = {
+        block["tool_use_id"]: block["type"]
+        for message in messages
+        for block in _blocks(message)
+        if block["type"].endswith("_tool_result")
+    }
+    questions = [
+        n
+        for n, message in enumerate(messages)
+        if message["role"] == "user" and any(b["type"] == "text" for b in _blocks(message))
+    ]
+    for n, message in enumerate(messages):
+        for block in _blocks(message):
+            if VIA in block or block["type"] != "server_tool_use":
+                continue
+            name = block["name"]
+            tool = "code_execution" if name.endswith("code_execution") else name
+            if tool not in declared:
+                raise Refused(f"messages.{n}: `{name}` is not one of the tools of this request")
+            if block["id"] not in results and n < max(questions, default=-1):
+                raise Refused(
+                    f"messages.{n}: `{name}` tool use with id {block['id']} was found without a "
+                    f"corresponding `{name}_tool_result` block"
+                )
 
 
 def _check_cache_marks(body: Mapping[str, Any]) -> None:

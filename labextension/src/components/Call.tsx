@@ -116,7 +116,7 @@ function ownOf({ toolName, state, input, output }: CallPart): {
   code?: string;
   steps?: IPlanStep[];
 } {
-  if (toolName === 'run_code' && state !== 'input-streaming') {
+  if (['run_code', 'code_execution'].includes(toolName) && state !== 'input-streaming') {
     const { code } = (input ?? {}) as { code?: unknown };
     return { code: typeof code === 'string' ? code : undefined };
   }

@@ -133,6 +133,9 @@ _FEWEST_OF_CHARACTER = 0.15
 _IMAGE_CHARACTERS = 6_000
 """What an image counts, however many bytes it has: about 1,500 tokens."""
 
+_DOCUMENT_CHARACTERS = 100_000
+"""What a PDF counts at most: its bytes say little of its pages, some 2,000 tokens each."""
+
 
 class Window:
     """The window of one model in one turn; each reply tells how far the estimate was off."""
@@ -163,6 +166,8 @@ def block_size(block: Block) -> int:
     """Characters of one block."""
     if block["type"] == "image":
         return _IMAGE_CHARACTERS
+    if block["type"] == "document":
+        return min(len(block["source"]["data"]), _DOCUMENT_CHARACTERS)
     if block["type"] == "tool_result" and isinstance(block["content"], list):
         return sum(map(block_size, block["content"]))
     return len(json.dumps(block, ensure_ascii=False))

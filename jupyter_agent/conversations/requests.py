@@ -92,7 +92,7 @@ def _added(sent: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
 def _without_pictures(value: Any) -> Any:
     """The same with the bytes of images replaced by their number."""
     if isinstance(value, Mapping):
-        if value.get("type") == "image":
+        if value.get("type") in ("image", "document"):
             return _size_of_picture(value)
         return {key: _without_pictures(item) for key, item in value.items()}
     return [_without_pictures(item) for item in value] if isinstance(value, list) else value

@@ -17,7 +17,12 @@ from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Fallback, Moment, Turn, broken
-from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
+from jupyter_agent.conversations.attachments import (
+    attached_blocks,
+    check_documents,
+    check_pictures,
+    content,
+)
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
@@ -209,6 +214,8 @@ class TurnRunner:
         model = self._models.get(request.model)
         fallback = self._models.fallback(request.fallback_model, model.id)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
+        reads = self._models.reads_documents(model.id)
+        check_documents(request.attachments, request.question["parts"], model.id, reads)
         turn_id = new_id("t")
         work = Workspace(
             services=self._services,
@@ -245,7 +252,7 @@ class TurnRunner:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
-        attached = await attached_text(request.attachments, work)
+        attached = await attached_blocks(request.attachments, parts, work)
         return await self.stores.conversations.begin(
             NewTurn(
                 id=turn_id,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 Block: TypeAlias = Mapping[str, Any]
-"""A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, or another."""
+"""A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, `document` (a PDF with
+its name as `title`), or another."""
 VIA = "via"
 """Key of a thinking block that no signature vouches for: the name of the field in which it came,
 and under which its model wants it back."""

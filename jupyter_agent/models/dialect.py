@@ -38,6 +38,8 @@ class Dialect:
     usage: bool = True
     """Whether it is asked to report tokens in its stream; some do so unasked."""
     images: bool = True
+    documents: bool = False
+    """Whether it takes PDF files, as parts of kind `file`."""
     user_after_tool: bool = True
     """Whether a person may speak right after a tool."""
     signatures: bool = False
@@ -70,7 +72,7 @@ class Dialect:
 
 _NEW_NAME = (LIMITS[1], LIMITS[0])
 PRESETS: Mapping[str, Dialect] = {
-    "openai": Dialect(limits=_NEW_NAME, reasoning="never", think_tags=False),
+    "openai": Dialect(limits=_NEW_NAME, reasoning="never", think_tags=False, documents=True),
     "azure": Dialect(limits=_NEW_NAME, reasoning="never"),
     "mistral": Dialect(short_ids=True, usage=False, user_after_tool=False),
     "deepseek": Dialect(reasoning="always", effort_field="thinking"),
@@ -79,7 +81,7 @@ PRESETS: Mapping[str, Dialect] = {
     "groq": Dialect(),
     "ollama": Dialect(),
     "vllm": Dialect(),
-    "openrouter": Dialect(effort_field="reasoning"),
+    "openrouter": Dialect(effort_field="reasoning", documents=True),
     "gemini": Dialect(signatures=True, think_tags=False),
     "together": Dialect(),
     "xai": Dialect(think_tags=False),

@@ -256,6 +256,17 @@ class Models:
         window = (provider.window if provider else None) or self._windows.get(model)
         return known.model_copy(update={"window": window})
 
+    def reads_documents(self, model: str) -> bool:
+        """Whether PDF files can be sent to it: by its API, or as the service's dialect says."""
+        service = model.partition(":")[0]
+        provider = self._providers.get(service)
+        if provider is None or provider.kind == "demo":
+            return False
+        if provider.kind != "openai":
+            return True
+        base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
+        return provider.how(service, base_url).documents
+
     async def look_up(self, model: str) -> None:
         """Asks the model's service for the windows of its models: once, briefly, and where none is
         known. A service that does not say leaves them unknown.
@@ -297,6 +308,7 @@ class Models:
             "images": {
                 model: known.images for model, known in facts.items() if known.images is not None
             },
+            "documents": {model: self.reads_documents(model) for model in facts},
             "providers": [
                 {
                     "name": name,

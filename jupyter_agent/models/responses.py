@@ -168,6 +168,10 @@ def _part(block: Block) -> dict[str, Any] | None:
             source = block["source"]
             url = f"data:{source['media_type']};base64,{source['data']}"
             return {"type": "input_image", "image_url": url, "detail": "auto"}
+        case "document":
+            source = block["source"]
+            url = f"data:{source['media_type']};base64,{source['data']}"
+            return {"type": "input_file", "filename": block["title"], "file_data": url}
     return None
 
 

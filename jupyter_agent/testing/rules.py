@@ -6,6 +6,7 @@ two points: a request whose history has tool blocks needs `tools`, and thinking 
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -202,9 +203,28 @@ def _check_block(where: str, block: Mapping[str, Any]) -> None:
             content = block.get("content", ())
             for m, part in enumerate(() if isinstance(content, str) else content):
                 _check_block(f"{where}.tool_result.content.{m}", part)
+        case "document":
+            _check_document(where, block)
         case "image":
             if block["source"].get("media_type") not in _IMAGE_TYPES:
                 raise Refused(f"{where}.image.source.base64.media_type: Input should be an image")
+
+
+def _check_document(where: str, block: Mapping[str, Any]) -> None:
+    for field in block.keys() - {
+        "type",
+        "source",
+        "title",
+        "context",
+        "citations",
+        "cache_control",
+    }:
+        raise Refused(f"{where}.document.{field}: Extra inputs are not permitted")
+    source = block["source"]
+    if source.get("type") == "base64" and source.get("media_type") != "application/pdf":
+        raise Refused(f"{where}.document.source.base64.media_type: Input should be application/pdf")
+    if not base64.b64decode(source["data"]).startswith(b"%PDF-"):
+        raise Refused(f"{where}.document.source.base64.data: The PDF specified was not valid.")
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:

@@ -138,7 +138,7 @@ export type Attachment =
   | { type: 'file'; path: string }
   | { type: 'variable'; name: string };
 
-/** A picture that goes with a question, as a data URL. */
+/** A picture or another file that goes with a question, as a data URL. */
 export type IPicture = FileUIPart;
 
 /** Metadata of a message. */
@@ -207,6 +207,8 @@ export interface IModels {
   windows?: Record<string, number>;
   /** Whether a model supports images by `provider:model`, where known. */
   images?: Record<string, boolean>;
+  /** Whether a model reads PDF files by `provider:model`, where known. */
+  documents?: Record<string, boolean>;
 }
 
 /** Something that every answer follows: a file, or `settings` for the user's own. */

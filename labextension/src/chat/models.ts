@@ -1,6 +1,6 @@
 import type { AgentClient, IFailure } from '../api/client';
 import { failureOf } from '../api/client';
-import type { Effort, IModels, Share } from '../api/protocol';
+import type { Effort, IModels, IPicture, Share } from '../api/protocol';
 import { Store } from '../store';
 
 /** The available models and the chosen one; never changed in place. */
@@ -31,6 +31,19 @@ export class Models extends Store<IModelsState> {
   /** Whether the model that answers next supports images; assumed if unknown. */
   get takesPictures(): boolean {
     return this.state.models?.images?.[this.answering] !== false;
+  }
+
+  /** Whether the model that answers next reads PDF files; assumed if unknown. */
+  get readsDocuments(): boolean {
+    return this.state.models?.documents?.[this.answering] !== false;
+  }
+
+  /** Whether the model that answers next takes this file. */
+  takes({ mediaType }: IPicture): boolean {
+    if (mediaType.startsWith('image/')) {
+      return this.takesPictures;
+    }
+    return mediaType !== 'application/pdf' || this.readsDocuments;
   }
 
   async read(): Promise<void> {

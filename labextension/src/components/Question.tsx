@@ -1,7 +1,7 @@
 import { editIcon, refreshIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage } from '../api/protocol';
-import { Chips, Picture, isPicture } from './Chips';
+import { Chips, Picture, isFile } from './Chips';
 import { IconButton } from './Header';
 import { useAssistant, useConversation, useServices } from './services';
 
@@ -20,7 +20,7 @@ export const Question = React.memo(function Question({ message }: { message: Age
       data-editing={editing}
     >
       <Chips attachments={metadata?.context ?? []} />
-      {parts.filter(isPicture).map((picture, index) => (
+      {parts.filter(isFile).map((picture, index) => (
         <Picture key={index} picture={picture} index={index} />
       ))}
       {editing ? (
@@ -77,7 +77,7 @@ function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
     void assistant.ask(text.trim(), {
       notebook: notebook ?? undefined,
       context,
-      pictures: message.parts.filter(isPicture),
+      pictures: message.parts.filter(isFile),
       replaces: { id: message.id, undo: undo && changed }
     });
   };

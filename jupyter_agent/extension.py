@@ -38,6 +38,7 @@ from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.models.base import ServerTool
@@ -292,6 +293,7 @@ class JupyterAgent(ExtensionApp):
             self.log,
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
+        self.wakes = Wakes(WakeStore(database), self.runner)
         self.requests = server.web_app.settings[REQUESTS] = Requests()
         server.web_app.settings[ONCE] = Once(KeyStore(database))
         self.built = True
@@ -379,6 +381,7 @@ class JupyterAgent(ExtensionApp):
             dispatcher=self.dispatcher,
             tabs=self.tabs,
             copies=self.recovery,
+            wakes=self.wakes,
         )
         self.handlers.extend(route.spec() for route in self.routes)
 
@@ -445,7 +448,8 @@ class JupyterAgent(ExtensionApp):
             steps.push_async_callback(self.services.fresh.close)
             steps.push_async_callback(self.services.runs.close)
             steps.push_async_callback(self.requests.close)
-            await self.runner.close()
+            steps.push_async_callback(self.runner.close)
+            await self.wakes.close()
 
 
 def _note_activity(times: dict[str, datetime]) -> None:

@@ -77,7 +77,7 @@ class TurnHandler(TurnHandlerBase):
                 "stop_reason": turn.stop_reason,
                 "steps": turn.steps,
                 "usage": asdict(turn.usage),
-                "step_usage": await self._step_usage(turn),
+                "step_usage": await self._step_usage(turn_id),
                 "started": turn.started,
                 "ended": turn.ended,
                 **turn.request,
@@ -88,10 +88,10 @@ class TurnHandler(TurnHandlerBase):
             }
         )
 
-    async def _step_usage(self, turn: TurnRecord) -> list[dict[str, Any]]:
-        events = [event for _, event in await self.stores.conversations.events(turn.id)]
+    async def _step_usage(self, turn_id: str) -> list[dict[str, Any]]:
+        events = [event for _, event in await self.stores.conversations.events(turn_id)]
         return [
-            {**asdict(event.step), "model": event.model or turn.request["model"]}
+            {**asdict(event.step), **({"model": event.model} if event.model else {})}
             for event in events
             if isinstance(event, UsageUpdated)
         ]

@@ -131,6 +131,15 @@ export interface IRunOutput {
   seconds?: number;
 }
 
+/** A run that ended after its turn. */
+export interface IEndedRun {
+  run_id: string;
+  notebook: string;
+  cell_id: string | null;
+  status: string;
+  seconds: number;
+}
+
 /** Something that the user attached to a message. */
 export type Attachment =
   | { type: 'cell'; notebook: string; cell_id: string }
@@ -156,6 +165,8 @@ export interface IMessageMetadata {
   budgetReached?: boolean;
   /** Of a user's message. */
   context?: Attachment[];
+  /** The run whose end asked this, as its user had wanted. */
+  ended?: IEndedRun;
 }
 
 export type AgentData = {

@@ -8,6 +8,7 @@ import { diffLines } from '../review/diff';
 import { describeCall, isAtWork } from '../wording/callDescriptions';
 import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff, LineCount } from './Code';
+import { LongRun } from './LongRun';
 import { Outputs } from './Outputs';
 import { Review } from './Review';
 import { useNotebookInFront, useSeconds, useServices } from './services';
@@ -80,6 +81,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
           {live && seconds > 1 ? trans.__('%1 s', seconds) : words.note}
         </span>
       </div>
+      {!props.running && goingRuns(call, runs).map(runId => <LongRun key={runId} runId={runId} />)}
       {open && (
         <div className="jp-Agent-callBody">
           {lines.length > 0 && <Diff lines={lines} mimeType={mimeType} />}
@@ -110,6 +112,15 @@ export const Call = React.memo(function Call(props: ICallProps) {
     </div>
   );
 });
+
+/** The runs that had not ended when the call returned. */
+function goingRuns(call: CallPart, runs: readonly IRunOutput[]): string[] {
+  return call.state === 'output-available'
+    ? runs
+        .filter(({ status }) => status === 'running' || status === 'queued')
+        .map(run => run.run_id)
+    : [];
+}
 
 /** What a call has of its own to show: code that is in no cell, the steps of a plan. */
 function ownOf({ toolName, state, input, output }: CallPart): {

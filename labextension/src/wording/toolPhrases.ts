@@ -1,5 +1,6 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IRunOutput } from '../api/protocol';
+import { OF_SERVICES, servicePhrase } from './servicePhrases';
 
 /** How one finds a cell's position now, counted from 1; null for a cell that is not in sight. */
 export type Locate = (cellId: string) => number | null;
@@ -56,11 +57,7 @@ const NAMED = [
   'create_notebook',
   'wait_for_run',
   'write_plan',
-  'web_search',
-  'web_fetch',
-  'code_execution',
-  'bash_code_execution',
-  'text_editor_code_execution'
+  ...OF_SERVICES
 ];
 
 function plainly(options: IPhraseOptions): Phrase {
@@ -130,31 +127,9 @@ function plainly(options: IPhraseOptions): Phrase {
         trans.__('Created %1', path)
       ];
     }
-    case 'web_search':
-    case 'web_fetch':
-      return onTheWeb(input, trans);
     default:
-      return plainPhrase(tool, trans);
+      return servicePhrase(tool, input, trans) ?? plainPhrase(tool, trans);
   }
-}
-
-/** What the model's service looks up itself. */
-function onTheWeb({ query, url }: IInput, trans: TranslationBundle): Phrase {
-  if (url) {
-    const page = url.replace(/^https?:\/\//, '');
-    return [trans.__('Read %1', page), trans.__('Reading %1', page), trans.__('Read %1', page)];
-  }
-  return query
-    ? [
-        trans.__('Search the web for “%1”', query),
-        trans.__('Searching the web for “%1”', query),
-        trans.__('Searched the web for “%1”', query)
-      ]
-    : [
-        trans.__('Search the web'),
-        trans.__('Searching the web'),
-        trans.__('Searched the web')
-      ];
 }
 
 /** Of tools whose input adds nothing. */
@@ -165,14 +140,6 @@ function plainPhrase(tool: string, trans: TranslationBundle): Phrase {
         trans.__('Wait for a run'),
         trans.__('Waiting for a run'),
         trans.__('Waited for a run')
-      ];
-    case 'code_execution':
-    case 'bash_code_execution':
-    case 'text_editor_code_execution':
-      return [
-        trans.__('Run code at the model’s service'),
-        trans.__('Running code at the model’s service'),
-        trans.__('Ran code at the model’s service')
       ];
     case 'interrupt_kernel':
       return [

@@ -42,9 +42,9 @@ describe('The assistant', () => {
   afterEach(() => assistant.state.conversation.dispose());
 
   it('sends the chosen effort with each question, and none where it is left to the model', async () => {
-    const bodies: unknown[] = [];
+    const bodies: { effort?: string }[] = [];
     server.routes['POST chat'] = body => {
-      bodies.push(body);
+      bodies.push(body as { effort?: string });
       const stream = new LiveStream();
       stream.tell(...CHUNKS);
       stream.end();
@@ -54,10 +54,7 @@ describe('The assistant', () => {
     await assistant.ask('Think.');
     assistant.setEffort(null);
     await assistant.ask('And now?');
-    expect(bodies).toEqual([
-      expect.objectContaining({ effort: 'high' }),
-      expect.not.objectContaining({ effort: expect.anything() })
-    ]);
+    expect(bodies.map(({ effort }) => effort)).toEqual(['high', undefined]);
   });
 
   it('asks the next question when a turn ends, whose changes are read all the same', async () => {

@@ -6,7 +6,8 @@ import {
   currentCall,
   describeCall,
   describeQuestions,
-  duration
+  duration,
+  endOfRun
 } from '../../src/wording/callDescriptions';
 
 const trans = nullTranslator.load('jupyter_agent');
@@ -252,6 +253,19 @@ describe('withoutRemoteContent', () => {
   it('keeps pictures that carry their content', () => {
     const picture = '<img src="data:image/png;base64,AAAA" />';
     expect(sanitize(picture)).toContain('data:image/png');
+  });
+});
+
+describe('endOfRun', () => {
+  const ended = { run_id: 'r', notebook: 'a.ipynb', cell_id: 'c3', status: 'ok', seconds: 302 };
+
+  it.each([
+    [{}, 'Cell 3 finished: 5 min 2 s  ok'],
+    [{ status: 'error', seconds: 4.2 }, 'Cell 3 finished: 4.2 s  error'],
+    [{ cell_id: 'gone' }, 'A cell finished: 5 min 2 s  ok'],
+    [{ cell_id: null, status: 'died', seconds: 0 }, 'A run finished: the kernel died']
+  ])('says which run ended, and how: %j', (rest, words) => {
+    expect(endOfRun({ ...ended, ...rest }, locate, trans)).toBe(words);
   });
 });
 

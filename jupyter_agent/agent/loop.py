@@ -197,6 +197,8 @@ async def _fall_back(
     because = "is overloaded" if why == "overloaded" else "refused to answer"
     text = f"{names[0]} {because}, so {names[1]} answers this time. {explained}".rstrip()
     facts = {"model": names[1], "instead_of": names[0], "reason": why}
+    if explained:
+        facts["explanation"] = explained
     told = (Notice(kind="fallback", text=text, facts=facts), *other.notices)
     await _start_again(outbox, reply, text, Moment(events=told))
     meter.change_model(other.facts)

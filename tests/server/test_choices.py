@@ -108,7 +108,9 @@ async def test_another_model_answers_for_one_turn_and_a_notice_says_why(
     why = "refusal" if script == [REFUSES] else "overloaded"
     assert (notice["model"], notice["instead_of"], notice["reason"]) == (SECOND, FIRST, why)
     assert SECOND in notice["text"]
-    assert ("looks like an attack" in notice["text"]) == (why == "refusal")
+    explained = "It looks like an attack." if why == "refusal" else None
+    assert notice.get("explanation") == explained
+    assert notice["text"].endswith(explained or "answers this time.")
 
     models = [f"anthropic:{body['model']}" for body in fake.requests]
     assert models == [FIRST, *[FIRST] * len(script), SECOND, SECOND]

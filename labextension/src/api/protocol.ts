@@ -116,6 +116,11 @@ export interface INotice {
   kind: string;
   text: string;
   approval?: IApproval;
+  /** Who answers from here on, in whose place, and why: `overloaded` or `refusal`. */
+  model?: string;
+  instead_of?: string;
+  reason?: string;
+  explanation?: string;
   /** Approvals that were answered, so no tab asks for them any more. */
   approvals?: { id: string; approved: boolean; reason?: string }[];
 }

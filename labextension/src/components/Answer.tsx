@@ -2,6 +2,7 @@ import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../api/protocol';
 import { currentCall, isLive } from '../wording/callDescriptions';
+import { fallbackNotice } from '../wording/fallback';
 import { Boundary } from './Boundary';
 import { Call, notebookOf } from './Call';
 import { Markdown } from './Markdown';
@@ -114,10 +115,14 @@ function Thinking({ text, live }: { text: string; live: boolean }): React.JSX.El
 }
 
 function Notice({ notice }: { notice: INotice }): React.JSX.Element | null {
+  const { trans } = useServices();
   const { kind, text, approvals = [] } = notice;
   if (kind === 'answered') {
     const reasons = new Set(approvals.flatMap(({ reason }) => reason ?? []));
     return reasons.size ? <Reply text={[...reasons].join('\n\n')} /> : null;
+  }
+  if (kind === 'fallback') {
+    return <p className="jp-Agent-notice">{fallbackNotice(notice, trans)}</p>;
   }
   return kind === 'approval' || !text ? null : <p className="jp-Agent-notice">{text}</p>;
 }

@@ -140,6 +140,8 @@ class CallStarted:
 
     call_id: str
     tool: str
+    provider_executed: bool = False
+    """Whether the model's service does it itself."""
     type: Literal["tool-input-start"] = "tool-input-start"
 
 
@@ -159,6 +161,7 @@ class CallReady:
     call_id: str
     tool: str
     input: Mapping[str, Any]
+    provider_executed: bool = False
     type: Literal["tool-input-available"] = "tool-input-available"
 
 
@@ -190,6 +193,7 @@ class CallOutput:
     call_id: str
     output: Mapping[str, Any]
     preliminary: bool = False
+    provider_executed: bool = False
     type: Literal["tool-output-available"] = "tool-output-available"
 
 
@@ -199,6 +203,7 @@ class CallFailed:
 
     call_id: str
     error: str
+    provider_executed: bool = False
     type: Literal["tool-output-error"] = "tool-output-error"
 
 
@@ -236,6 +241,8 @@ class UsageUpdated:
 
     usage: Usage
     step: Usage = Usage()
+    model: str = ""
+    """Who answered in that step, where it was not the turn's own model."""
     type: Literal["message-metadata"] = "message-metadata"
 
 

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
@@ -39,11 +39,13 @@ from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.mcp.config import servers_of
 from jupyter_agent.mcp.offer import Offer
 from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.models.base import ServerTool
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server.announce import announcer
@@ -85,6 +87,12 @@ class JupyterAgent(ExtensionApp):
         help="`provider:model` that answers where a request names none. Empty: Anthropic where "
         "a key is present, else the scripted tour.",
     )
+    fallback_model = Unicode(
+        "",
+        config=True,
+        help="`provider:model` that answers where a turn's own model is overloaded or refuses to; "
+        "the next turn tries its own again. Empty: none does.",
+    )
     providers = Dict(
         {},
         config=True,
@@ -99,6 +107,12 @@ class JupyterAgent(ExtensionApp):
         help="MCP servers whose tools models may call: {name: {url, headers, ca_bundle, proxy} or "
         "{command: [program, argument], env, cwd}, and of both tools, timeout}. A value of "
         "`headers` and `env` may be {'env': name} or {'file': path}.",
+    )
+    server_tools = List(
+        Enum(get_args(ServerTool)),
+        config=True,
+        help="What model services may do themselves: web_search, web_fetch, code_execution; those "
+        "of kind `anthropic` (at Anthropic) and `openai-responses` have such tools.",
     )
     model_facts = Dict(
         {},
@@ -240,6 +254,7 @@ class JupyterAgent(ExtensionApp):
         server, folder = self.serverapp, Path(self.store_dir)
         self.models = Models(
             default=self.default_model or None,
+            fallback=self.fallback_model or None,
             key_file=folder / "keys.json",
             providers=self.providers,
             facts=FactBook(self.model_facts),
@@ -283,6 +298,7 @@ class JupyterAgent(ExtensionApp):
                 max_mode=self.max_mode,
                 rules=rules,
                 share=self.share,
+                server_tools=tuple(dict.fromkeys(self.server_tools)),
                 trust_instructions=self.trust_instructions,
                 allow_remote_content=self.allow_remote_content,
             ),
@@ -291,6 +307,7 @@ class JupyterAgent(ExtensionApp):
             missing=self.mcp.faults,
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
+        self.wakes = Wakes(WakeStore(database), self.runner)
         self.requests = server.web_app.settings[REQUESTS] = Requests()
         server.web_app.settings[ONCE] = Once(KeyStore(database))
         self.built = True
@@ -378,6 +395,7 @@ class JupyterAgent(ExtensionApp):
             tabs=self.tabs,
             copies=self.recovery,
             mcp=self.mcp,
+            wakes=self.wakes,
         )
         self.handlers.extend(route.spec() for route in self.routes)
 
@@ -446,7 +464,8 @@ class JupyterAgent(ExtensionApp):
             steps.push_async_callback(self.services.fresh.close)
             steps.push_async_callback(self.services.runs.close)
             steps.push_async_callback(self.requests.close)
-            await self.runner.close()
+            steps.push_async_callback(self.runner.close)
+            await self.wakes.close()
 
 
 def _note_activity(times: dict[str, datetime]) -> None:

@@ -108,4 +108,6 @@ def _line(who: str, block: Block) -> str:
             return f"Result: {clip(text, _RESULT_CHARACTERS, _GAP, head=0.25)}"
         case "image":
             return f"{who}: [image]"
+        case "document":
+            return f"{who}: [file {block.get('title', '')}]"
     return ""

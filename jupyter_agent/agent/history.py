@@ -14,7 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.agent.reply import INVALID_INPUT
-from jupyter_agent.models.base import VIA, Block, Message
+from jupyter_agent.models.base import (
+    VIA,
+    Block,
+    Message,
+    is_of_service,
+    without_service_blocks,
+)
 from jupyter_agent.models.chat import EXTRA
 
 PLAN = "write_plan"
@@ -86,6 +92,17 @@ class Transcript:
         """
         own = [_without_foreign_thinking(message, model) for message in self.messages]
         return _newest_images(repair(own))
+
+    @property
+    def awaited(self) -> list[str]:
+        """Ids of the service's own calls in this turn that have no result yet."""
+        answered = _results_of_service(self.messages)
+        awaited: list[str] = []
+        for message in reversed(self.messages):
+            if message["role"] == "user" and not _answers(message):
+                break
+            awaited += _calls_of_service(message, answered)
+        return awaited
 
     @property
     def older(self) -> list[Message]:
@@ -184,7 +201,7 @@ def _plan_lines(input: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _answers(message: Message) -> bool:
-    return any(block["type"] == "tool_result" for block in message["content"])
+    return any(block["type"] == "tool_result" for block in _blocks(message))
 
 
 def _without_foreign_thinking(message: Message, model: str) -> Message:
@@ -192,7 +209,7 @@ def _without_foreign_thinking(message: Message, model: str) -> Message:
     if message.get("model", model) != model and not isinstance(content, str):
         content = [
             {key: value for key, value in block.items() if key != EXTRA}
-            for block in content
+            for block in without_service_blocks(message)["content"]
             if "thinking" not in block["type"]
         ]
     return {"role": message["role"], "content": content}
@@ -256,10 +273,11 @@ def repair(messages: Sequence[Message]) -> list[Message]:
     * each `tool_use` is answered in the user message right after it, in order, before anything
       else;
     * no `tool_result` answers anything but the message right before it (ids may occur again later);
+    * a call of the service itself that got no result before the next question is gone;
     * thinking comes with its signature, or as one that needs none, and never alone.
     """
     alternating: list[dict[str, Any]] = []
-    for message in messages:
+    for message in _without_lost_calls(messages):
         content = _valid_blocks(message)
         if message["role"] == "assistant" and _calls(alternating[-1:]):
             alternating.append({"role": "user", "content": []})  # answers are added below
@@ -268,6 +286,37 @@ def repair(messages: Sequence[Message]) -> list[Message]:
         elif content:
             alternating.append({"role": message["role"], "content": content})
     return _answered(alternating)
+
+
+def _without_lost_calls(messages: Sequence[Message]) -> Iterator[Message]:
+    answered = _results_of_service(messages)
+    asked = [n for n, m in enumerate(messages) if m["role"] == "user" and not _answers(m)]
+    last = asked[-1] if asked else -1
+    for n, message in enumerate(messages):
+        lost = set(_calls_of_service(message, answered)) if n < last else ()
+        if lost:
+            kept = [block for block in message["content"] if block.get("id") not in lost]
+            message = {**message, "content": kept}
+        yield message
+
+
+def _results_of_service(messages: Iterable[Message]) -> set[str]:
+    return {
+        block["tool_use_id"]
+        for message in messages
+        for block in _blocks(message)
+        if is_of_service(block) and "tool_use_id" in block
+    }
+
+
+def _calls_of_service(message: Message, answered: set[str]) -> list[str]:
+    calls = (block for block in _blocks(message) if block["type"] == "server_tool_use")
+    return [block["id"] for block in calls if block["id"] not in answered]
+
+
+def _blocks(message: Message) -> Sequence[Block]:
+    content = message["content"]
+    return () if isinstance(content, str) else content
 
 
 def unanswered(messages: Sequence[Message]) -> list[str]:

@@ -68,6 +68,11 @@ class Meter:
         self.cuts = 0
         self.empties = 0
 
+    def change_model(self, facts: Facts) -> None:
+        """From now on another model answers, at its own price and with its own window."""
+        self._price = facts.price
+        self.window = Window(facts.window)
+
     @property
     def last(self) -> bool:
         """Whether this step must answer, without tools."""
@@ -128,6 +133,9 @@ _FEWEST_OF_CHARACTER = 0.15
 _IMAGE_CHARACTERS = 6_000
 """What an image counts, however many bytes it has: about 1,500 tokens."""
 
+_DOCUMENT_CHARACTERS = 100_000
+"""What a PDF counts at most: its bytes say little of its pages, some 2,000 tokens each."""
+
 
 class Window:
     """The window of one model in one turn; each reply tells how far the estimate was off."""
@@ -169,6 +177,8 @@ def block_size(block: Block) -> int:
     """Characters of one block."""
     if block["type"] == "image":
         return _IMAGE_CHARACTERS
+    if block["type"] == "document":
+        return min(len(block["source"]["data"]), _DOCUMENT_CHARACTERS)
     if block["type"] == "tool_result" and isinstance(block["content"], list):
         return sum(map(block_size, block["content"]))
     return len(json.dumps(block, ensure_ascii=False))

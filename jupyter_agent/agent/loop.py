@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_agent.agent.calls import drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
@@ -22,7 +22,16 @@ from jupyter_agent.agent.retries import (
     retry_notice,
     too_long,
 )
-from jupyter_agent.agent.turn import Ending, Moment, Outbox, Turn, failed, finished, stopped
+from jupyter_agent.agent.turn import (
+    Ending,
+    Fallback,
+    Moment,
+    Outbox,
+    Turn,
+    failed,
+    finished,
+    stopped,
+)
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import FinishReason, Notice, StepFinished, StepStarted, UsageUpdated
 from jupyter_agent.models.base import Block, ModelRequest
@@ -95,18 +104,22 @@ async def _run(turn: Turn, outbox: Outbox) -> None:
 
 
 async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
+    first = turn.model.id
     while True:
         try:
-            reply = await ask_model(turn, outbox, meter)
+            turn, reply = await ask_model(turn, outbox, meter)
             outcome = classify(reply, meter)
             answer = turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
             outbox.hold(Moment(messages=answer))
             await run_calls(turn, outbox, outcome.run)
             refuse_calls(turn, outbox, outcome.refuse)
             drop_calls(outbox, outcome.drop)
+            if outcome.finish:
+                outbox.hold(Moment(events=tuple(reply.lost())))
             _explain(outbox, reply, outcome)
         finally:
-            used = UsageUpdated(usage=meter.usage, step=meter.step_usage)
+            other = turn.model.id if turn.model.id != first else ""
+            used = UsageUpdated(usage=meter.usage, step=meter.step_usage, model=other)
             outbox.hold(Moment(events=(used, StepFinished())))
         if outcome.finish:
             return finished(outcome.finish, reply.stop_reason, meter)
@@ -119,8 +132,9 @@ def _take_back_cancellation() -> None:
         task.uncancel()
 
 
-async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
-    """The model's complete reply to the history as it is.
+async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Reply]:
+    """The model's complete reply to the history as it is, and the turn with the model that gave it:
+    its fallback, where the first one is overloaded or refuses.
 
     Raises ModelError when it cannot be had. The text of a reply that was cut off, by a fault or by
     a stop, is kept in the history; that of a reply that is tried again is not.
@@ -136,7 +150,7 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
         request = await _roomy_request(turn, outbox, meter)
         await outbox.flush()
         meter.replies += 1
-        reply = Reply(meter.replies, turn.limits)
+        reply = Reply(meter.replies, turn.limits, turn.transcript.awaited)
         try:
             stream = receive(turn.model, request, reply, idle_seconds=turn.limits.idle_seconds)
             async with aclosing(stream):
@@ -145,12 +159,15 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
         except ModelError as error:
             meter.spend(reply.usage)
             if error.kind == "context_length" and (room := await _make_room(turn, meter)):
-                await _start_again(outbox, reply, error, room)
+                await _start_again(outbox, reply, error.message, room)
             elif (seconds := pause_before_retry(error, attempt, turn.limits)) is not None:
                 attempt += 1
                 retrying = Moment(events=(retry_notice(error, attempt, seconds),))
-                await _start_again(outbox, reply, error, retrying)
+                await _start_again(outbox, reply, error.message, retrying)
                 await turn.sleep(seconds)
+            elif error.kind == "overloaded" and turn.fallback is not None:
+                attempt = 1
+                turn = await _fall_back(turn, turn.fallback, outbox, meter, reply, "overloaded")
             elif asks_too_long(error, turn.limits):
                 late = too_long(error)
                 _give_up(turn, outbox, reply, late.message)
@@ -165,7 +182,27 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
         else:
             meter.spend(reply.usage)
             meter.window.learn(request, reply.usage)
-            return reply
+            if reply.stop_reason != "refusal" or turn.fallback is None:
+                return turn, reply
+            attempt = 1
+            turn = await _fall_back(turn, turn.fallback, outbox, meter, reply, "refusal")
+
+
+async def _fall_back(
+    turn: Turn, other: Fallback, outbox: Outbox, meter: Meter, reply: Reply, why: str
+) -> Turn:
+    """The turn as the other model continues it; nothing of the reply is part of the history."""
+    names = turn.model.id, other.model.id
+    explained = reply.details.get("explanation") or ""
+    because = "is overloaded" if why == "overloaded" else "refused to answer"
+    text = f"{names[0]} {because}, so {names[1]} answers this time. {explained}".rstrip()
+    facts = {"model": names[1], "instead_of": names[0], "reason": why}
+    if explained:
+        facts["explanation"] = explained
+    told = (Notice(kind="fallback", text=text, facts=facts), *other.notices)
+    await _start_again(outbox, reply, text, Moment(events=told))
+    meter.change_model(other.facts)
+    return replace(turn, model=other.model, facts=other.facts, fallback=None)
 
 
 async def _roomy_request(turn: Turn, outbox: Outbox, meter: Meter) -> ModelRequest:
@@ -192,9 +229,11 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
     return ModelRequest(
         system=turn.system,
         tools=turn.dispatcher.specs(),
+        server_tools=turn.server_tools,
         messages=turn.transcript.sendable(turn.model.id),
         max_tokens=turn.limits.max_tokens,
         tool_choice="none" if meter.last else "auto",
+        effort=turn.effort,
     )
 
 
@@ -210,13 +249,13 @@ async def _make_room(turn: Turn, meter: Meter) -> Moment | None:
     return Moment(events=(SUMMARISED,), messages=summary) if summary else None
 
 
-async def _start_again(outbox: Outbox, reply: Reply, error: ModelError, why: Moment) -> None:
+async def _start_again(outbox: Outbox, reply: Reply, error: str, why: Moment) -> None:
     if reply.shown:
-        outbox.hold(Moment(events=(*reply.abandon(error.message), StepFinished())))
+        outbox.hold(Moment(events=(*reply.abandon(error), StepFinished())))
         outbox.hold(why)
         outbox.hold(Moment(events=(StepStarted(),)))
     else:
-        outbox.hold(Moment(events=tuple(reply.abandon(error.message))))
+        outbox.hold(Moment(events=tuple(reply.abandon(error))))
         outbox.hold(why)
     await outbox.flush()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -12,8 +12,10 @@ from typing import Any, NoReturn
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
+    CallFailed,
     CallInputDelta,
     CallInvalid,
+    CallOutput,
     CallReady,
     CallStarted,
     Event,
@@ -27,10 +29,15 @@ from jupyter_agent.events import (
     ThinkingStarted,
     Usage,
 )
-from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest
+from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest, is_of_service
 
 INVALID_INPUT = "INVALID_JSON"
 """Key under which the history keeps the raw text of an input that is no JSON object."""
+
+
+_NO_RESULT = "The model's service gave no result."
+_MOST_SHOWN = 12_000
+"""Characters of what a service found that the outside is told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +74,15 @@ class Reply:
     blocks and deltas are let through; events in an impossible order are a broken stream.
     """
 
-    def __init__(self, serial: int, limits: Limits) -> None:
+    def __init__(self, serial: int, limits: Limits, awaited: Collection[str] = ()) -> None:
+        """`awaited`: ids of calls of the service itself whose results may come with this reply."""
         self.stop_reason = ""
         self.details: Mapping[str, Any] = {}
         """Why a refusal was one."""
         self.complete = False
         """Whether the stream came to its proper end."""
+        self._awaited = set(awaited)
+        """Calls of the service itself that have no result yet."""
         self._serial = serial
         self._limits = limits
         self._parts: dict[int, _Part] = {}
@@ -124,6 +134,11 @@ class Reply:
             if _is(part, "tool_use")
         ]
 
+    def lost(self) -> list[Event]:
+        """The end of calls of the service itself for which no result came."""
+        lost, self._awaited = sorted(self._awaited), set()
+        return [CallFailed(call_id=id, error=_NO_RESULT, provider_executed=True) for id in lost]
+
     # -- what comes
 
     def feed(self, event: ModelEvent) -> list[Event]:
@@ -152,10 +167,10 @@ class Reply:
             if _is(part, "tool_use") and part.error is None:
                 part.error = why
                 events.append(_invalid(part, part.text if part.open else part.block["input"]))
-            elif part.open and part.shown:
+            elif part.open and part.shown and not _is(part, "server_tool_use"):
                 events.append(_ended(part))
             part.open = False
-        return events
+        return events + self.lost()
 
     def _start(self, message: Mapping[str, Any]) -> list[Event]:
         id = str(message.get("id") or "")
@@ -195,6 +210,14 @@ class Reply:
                 return self._write(part, str(block.get("thinking") or ""))
             case "tool_use":
                 return self._open_call(part)
+            case "server_tool_use" if isinstance(block.get("id"), str):
+                part.shown = True
+                self._awaited.add(block["id"])
+                name = str(block.get("name"))
+                return [CallStarted(call_id=block["id"], tool=name, provider_executed=True)]
+            case str() if is_of_service(block) and block.get("tool_use_id") in self._awaited:
+                self._awaited.remove(block["tool_use_id"])
+                return [result_of_service(block)]
             case str():
                 return []
         _broken("a block has no type")
@@ -245,7 +268,7 @@ class Reply:
                 started = [] if part.shown else [ThinkingStarted(part_id=part.id)]
                 part.shown = True
                 return [*started, ThinkingDelta(part_id=part.id, delta=piece)]
-            case "tool_use":
+            case "tool_use" | "server_tool_use" if part.shown:
                 return [CallInputDelta(call_id=part.block["id"], input_text_delta=piece)]
         return []
 
@@ -260,6 +283,14 @@ class Reply:
                 return [self._close_call(part)]
         if part.pieces:  # the input of a tool that the service itself runs
             block["input"] = parse_input(part.text)[0]
+        if _is(part, "server_tool_use") and part.shown:
+            ready = CallReady(
+                call_id=block["id"],
+                tool=str(block.get("name")),
+                input=block.get("input") or {},
+                provider_executed=True,
+            )
+            return [ready]
         return []
 
     def _close_call(self, part: _Part) -> Event:
@@ -307,6 +338,31 @@ def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def result_of_service(block: Block) -> Event:
+    """What a tool of the service itself gave, as the outside is told."""
+    content = block.get("content")
+    call_id = block["tool_use_id"]
+    if isinstance(content, Mapping) and "error_code" in content:
+        error = f"The model's service could not do that ({content['error_code']})."
+        return CallFailed(call_id=call_id, error=error, provider_executed=True)
+    text = "\n".join(_found(content))
+    cut = "..." if len(text) > _MOST_SHOWN else ""
+    output = {"text": f"{text[:_MOST_SHOWN]}{cut}"}
+    return CallOutput(call_id=call_id, output=output, provider_executed=True)
+
+
+def _found(content: Any) -> Iterator[str]:
+    """The readable words of a result: titles, addresses, what code printed."""
+    if isinstance(content, list):
+        for each in content:
+            yield from _found(each)
+    elif isinstance(content, Mapping):
+        for name in ("title", "url", "stdout", "stderr", "logs"):
+            if isinstance(content.get(name), str) and content[name]:
+                yield content[name]
+        yield from _found(content.get("content"))
 
 
 def _is(part: _Part, kind: str) -> bool:

@@ -17,12 +17,13 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
     Event,
     FinishReason,
+    Notice,
     TurnAborted,
     TurnFailed,
     TurnFinished,
     Usage,
 )
-from jupyter_agent.models.base import Message, Model
+from jupyter_agent.models.base import Effort, Message, Model, ServerTool
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -59,6 +60,17 @@ class Stop:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Fallback:
+    """Another model, which answers where the first one is overloaded or refuses to."""
+
+    model: Model
+    facts: Facts = Facts()
+    """What is known of it."""
+    notices: tuple[Notice, ...] = ()
+    """What a person is told before it is sent anything."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Turn:
     """Everything that one turn is made of."""
 
@@ -71,8 +83,14 @@ class Turn:
     system: str
     answers: Answers
     limits: Limits = Limits()
+    server_tools: tuple[ServerTool, ...] = ()
+    """What services may do themselves for their models."""
+    effort: Effort | None = None
+    """How much the model is to think; None leaves it to the model."""
     facts: Facts = Facts()
     """What is known of the model."""
+    fallback: Fallback | None = None
+    """None also once it answers."""
     stop: Stop = field(default_factory=Stop)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits before a retry; a test has its own clock."""

@@ -1,7 +1,8 @@
-"""What a user attached to a question, as text for the model."""
+"""What a user attached to a question, as text for the model, or as a document that it reads."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
@@ -9,11 +10,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.legible import quoted, quoted_id
+from jupyter_agent.models.base import Block
 from jupyter_agent.models.facts import Facts
+from jupyter_agent.text.datafile import beginning, shape
 from jupyter_agent.text.notebook import render_cells, whole
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
 
 MOST_CHARACTERS = 20_000
+PDF = "application/pdf"
+MOST_PDF_CHARACTERS = 14_000_000
+"""Characters of a PDF in base64: some 10 MB, and services take 32 MB in a request altogether."""
 
 
 class _Attached(BaseModel):
@@ -55,15 +61,30 @@ class SelectionAttached(_Attached):
 
 
 class FileAttached(_Attached):
-    """A text file of the server's root."""
+    """A text file of the server's root, or a PDF."""
 
     type: Literal["file"]
     path: str
 
+    @property
+    def is_pdf(self) -> bool:
+        return self.path.lower().endswith(".pdf")
+
     async def text(self, work: Workspace) -> str:
         async with work.lease(self.path, self.needs) as nb:
             text = await nb.file_text()
-        return f"Attached file {quoted(self.path)}:\n{_data(text, work)}"
+        return _file(self.path, text, work)
+
+    async def document(self, work: Workspace) -> Block:
+        """The PDF itself. Raises ToolError."""
+        async with work.lease(self.path, self.needs) as nb:
+            data = await nb.file_data()
+        if not base64.b64decode(data[:8]).startswith(b"%PDF-"):
+            raise ToolError(f"`{self.path}` is no PDF.")
+        if len(data) > MOST_PDF_CHARACTERS:
+            message = f"`{self.path}` is larger than 10 MB. Attach an extract of it."
+            raise ToolError(message)
+        return _document(self.path.rpartition("/")[2], data)
 
 
 class VariableAttached(_Attached):
@@ -85,16 +106,70 @@ Attachment: TypeAlias = Annotated[
 ]
 
 
-async def attached_text(attachments: Sequence[Attachment], work: Workspace) -> str:
-    """All attachments as text for a model; one that cannot be had says why instead."""
-    texts = []
+async def attached_blocks(
+    attachments: Sequence[Attachment], parts: Sequence[Mapping[str, str]], work: Workspace
+) -> list[Block]:
+    """All attachments for a model: a text, then the documents. One that cannot be had says why
+    instead. `parts` are those of the question; files among them are attached too.
+    """
+    texts: list[str] = []
+    documents: list[Block] = []
+
+    def missing(kind: str, error: ToolError, given: object = None) -> str:
+        told = work.told_error(error, given)
+        return f"Attached {kind}: not available. {told.message}"
+
     for attachment in attachments:
         try:
-            texts.append(await attachment.text(work))
+            if isinstance(attachment, FileAttached) and attachment.is_pdf:
+                documents.append(await attachment.document(work))
+            else:
+                texts.append(await attachment.text(work))
         except ToolError as error:
-            told = work.told_error(error, attachment.model_dump(exclude={"text_"}))
-            texts.append(f"Attached {attachment.type}: not available. {told.message}")
-    return work.told("\n\n".join(texts))
+            given = attachment.model_dump(exclude={"text_"})
+            texts.append(missing(attachment.type, error, given))
+    for part in filter(_is_file, parts):
+        name = part.get("filename") or "file"
+        data = part["url"].partition(",")[2]
+        view = await work.visibility()
+        try:
+            if part["mediaType"] == PDF:
+                view.document(name)
+                documents.append(_document(name, data))
+            else:
+                texts.append(_file(name, view.file(name, _decoded(data)), work))
+        except ToolError as error:
+            texts.append(missing("file", error, name))
+    text = work.told("\n\n".join(texts))
+    return [*([{"type": "text", "text": text}] if text else []), *documents]
+
+
+def _is_file(part: Mapping[str, str]) -> bool:
+    return part["type"] == "file" and not part["mediaType"].startswith("image/")
+
+
+def _decoded(data: str) -> str:
+    """The text of a file that programs of many countries may have written."""
+    raw = base64.b64decode(data)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace")
+
+
+def _document(name: str, data: str) -> Block:
+    source = {"type": "base64", "media_type": PDF, "data": data}
+    return {"type": "document", "source": source, "title": " ".join(name.split())}
+
+
+def _file(path: str, text: str, work: Workspace) -> str:
+    """The beginning of a file as data, with how much there is of it."""
+    known = shape(path, text)
+    size = f" ({known})" if known else ""
+    head = beginning(text, MOST_CHARACTERS) if known else text
+    left = len(text) - len(head)
+    note = f"\n[{left:,} more characters; read the rest with code]" if left > 0 else ""
+    return f"Attached file {quoted(path)}{size}:\n{_data(head, work)}{note}"
 
 
 def _data(text: str, work: Workspace) -> str:
@@ -106,18 +181,37 @@ def _data(text: str, work: Workspace) -> str:
 
 def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:
     """Raises RequestError where there are pictures, and the model is known to look at none."""
-    if facts.images is False and any(part["type"] == "file" for part in parts):
+    pictures = (part for part in parts if part["type"] == "file" and not _is_file(part))
+    if facts.images is False and any(pictures):
         message = f"The model {model} does not support images. Choose another, or ask without."
         raise RequestError(400, "no_images", message)
 
 
-def content(parts: Sequence[Mapping[str, str]], attached: str) -> list[dict[str, object]]:
+def check_documents(
+    attachments: Sequence[Attachment],
+    parts: Sequence[Mapping[str, str]],
+    model: str,
+    reads_documents: bool,
+) -> None:
+    """Raises RequestError where there is a PDF, and the model's service takes none."""
+    named = any(isinstance(each, FileAttached) and each.is_pdf for each in attachments)
+    if not reads_documents and (named or any(part.get("mediaType") == PDF for part in parts)):
+        message = (
+            f"The model {model} does not read PDF files. Choose one of Anthropic or OpenAI, or "
+            "attach the text: a cell can extract it, for example with pypdf."
+        )
+        raise RequestError(400, "no_documents", message)
+
+
+def content(
+    parts: Sequence[Mapping[str, str]], attached: Sequence[Block]
+) -> list[dict[str, object]]:
     """The blocks of a user message: attachments first, then what the person wrote and pasted."""
-    blocks: list[dict[str, object]] = [{"type": "text", "text": attached}] if attached else []
+    blocks: list[dict[str, object]] = [dict(block) for block in attached]
     for part in parts:
         if part["type"] == "text" and part["text"].strip():
             blocks.append({"type": "text", "text": part["text"]})
-        elif part["type"] == "file":
+        elif part["type"] == "file" and not _is_file(part):
             data = part["url"].split(",", 1)[1]
             source = {"type": "base64", "media_type": part["mediaType"], "data": data}
             blocks.append({"type": "image", "source": source})

@@ -31,6 +31,8 @@ _INCREMENTAL = 2
 """`auto_vacuum`: pages are given back when asked (https://sqlite.org/pragma.html)."""
 _JOURNAL_BYTES = 10_000_000
 """What the write-ahead log keeps on the disk once it was written into the file."""
+_UNDECODABLE = "Could not decode to UTF-8"
+"""How Python begins what it says of a text in the file that is none; it gives no code."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -129,6 +131,10 @@ class Database:
                     done.close()
                 return done
         except sqlite3.DatabaseError as error:
+            if str(error).startswith(_UNDECODABLE):  # we write valid text only: a page is damaged
+                damaged = sqlite3.DatabaseError(f"database disk image is malformed: {_UNDECODABLE}")
+                damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+                raise _unavailable(self.path, damaged) from error
             if _code(error) not in _PASSING | _DAMAGED:
                 raise
             raise _unavailable(self.path, error) from error

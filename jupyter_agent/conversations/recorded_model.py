@@ -25,7 +25,7 @@ async def notices(
     store: RequestStore, opening: Opening, model: Model, *others: Notice | None
 ) -> Sequence[Notice]:
     """What a person is told before a turn sends anything; `others` may be None."""
-    told = [await _first_sending(store, opening.turn, model), _left_out(opening), *others]
+    told = [await first_sending(store, opening.turn, model), _left_out(opening), *others]
     return [notice for notice in told if notice is not None]
 
 
@@ -68,7 +68,7 @@ class RecordedModel:
                 yield event
 
 
-async def _first_sending(store: RequestStore, turn: TurnRecord, model: Model) -> Notice | None:
+async def first_sending(store: RequestStore, turn: TurnRecord, model: Model) -> Notice | None:
     """Who gets what, told when something is sent there for the first time."""
     if not leaves_machine(model.host) or await store.sent_to(turn.owner, model.host):
         return None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode, Rule
 from jupyter_agent.conversations.attachments import Attachment
+from jupyter_agent.models.base import Effort, ServerTool
 from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Authorize
 
@@ -29,6 +30,11 @@ class TurnRequest:
     question: Mapping[str, Any]
     """The user's UIMessage, with its id."""
     model: str | None = None
+    effort: Effort | None = None
+    """How much the model is to think; None leaves it to the model."""
+    fallback_model: str | None = None
+    """Who answers where that model is overloaded or refuses: empty for nobody, None for the
+    server's."""
     notebook: str | None = None
     mode: Mode = "ask"
     allow: frozenset[str] = frozenset()
@@ -69,5 +75,7 @@ class Rules:
     """How much of notebooks models may see at most."""
     trust_instructions: bool = False
     """Whether instructions of folders are followed though nobody trusted them."""
+    server_tools: tuple[ServerTool, ...] = ()
+    """What services may do themselves for their models."""
     allow_remote_content: bool = False
     """Whether edits may load from elsewhere in mode `auto`."""

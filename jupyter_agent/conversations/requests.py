@@ -40,6 +40,10 @@ class RequestStore:
         `before` is what the one before it gave; empty for the first.
         """
         parts = {part: getattr(request, part) for part in _PARTS}
+        if request.server_tools:
+            parts["server_tools"] = list(request.server_tools)
+        if request.effort is not None:
+            parts["effort"] = request.effort
         parts["messages"] = [_without_pictures(message) for message in request.messages]
         kept = {"model": model.id, **self._redactor.masked(parts)}
         sent = {**kept, "characters": len(json.dumps(kept, ensure_ascii=False))}
@@ -88,7 +92,7 @@ def _added(sent: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
 def _without_pictures(value: Any) -> Any:
     """The same with the bytes of images replaced by their number."""
     if isinstance(value, Mapping):
-        if value.get("type") == "image":
+        if value.get("type") in ("image", "document"):
             return _size_of_picture(value)
         return {key: _without_pictures(item) for key, item in value.items()}
     return [_without_pictures(item) for item in value] if isinstance(value, list) else value

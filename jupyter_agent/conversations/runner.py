@@ -16,8 +16,13 @@ from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
-from jupyter_agent.agent.turn import Ending, Moment, Turn, broken
-from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
+from jupyter_agent.agent.turn import Ending, Fallback, Moment, Turn, broken
+from jupyter_agent.conversations.attachments import (
+    attached_blocks,
+    check_documents,
+    check_pictures,
+    content,
+)
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
@@ -26,7 +31,7 @@ from jupyter_agent.conversations.instructions import (
 )
 from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
 from jupyter_agent.conversations.liveness import Interrupted, Presence, started
-from jupyter_agent.conversations.recorded_model import RecordedModel, notices
+from jupyter_agent.conversations.recorded_model import RecordedModel, first_sending, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.situation import Look, situation
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
@@ -58,6 +63,7 @@ class _Begun:
 
     request: TurnRequest
     model: Model
+    fallback: Model | None
     work: Workspace
     project: ProjectInstructions
     own: Instructions | None
@@ -210,7 +216,10 @@ class TurnRunner:
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
         model = self._models.get(request.model)
+        fallback = self._models.fallback(request.fallback_model, model.id)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
+        reads = self._models.reads_documents(model.id)
+        check_documents(request.attachments, request.question["parts"], model.id, reads)
         turn_id = new_id("t")
         work = Workspace(
             services=self._services,
@@ -227,11 +236,11 @@ class TurnRunner:
         project = await self.instructions(work, trust_all=request.trust_instructions)
         own = own_instructions(request.instructions)
         followed = [*project.followed, *([own] if own else [])]
-        opening = await self._begin(request, model, turn_id, work, followed)
+        opening = await self._begin(request, model, fallback, turn_id, work, followed)
         live = LiveTurn(opening.turn, self.stores, ends_to_ask=request.on_approval == "end")
         self._live[turn_id] = live
         self.stores.announce(request.conversation_id, turn_id)
-        begun = _Begun(request, model, work, project, own, opening)
+        begun = _Begun(request, model, fallback, work, project, own, opening)
         live.task = asyncio.create_task(self._run(live, begun))
         return live
 
@@ -239,6 +248,7 @@ class TurnRunner:
         self,
         request: TurnRequest,
         model: Model,
+        fallback: Model | None,
         turn_id: str,
         work: Workspace,
         instructions: Sequence[Instructions],
@@ -246,7 +256,7 @@ class TurnRunner:
         if request.replaces_from is not None and request.undo_replaced:
             await self._undo_from(request, request.replaces_from, work)
         parts = request.question["parts"]
-        attached = await attached_text(request.attachments, work)
+        attached = await attached_blocks(request.attachments, parts, work)
         return await self.stores.conversations.begin(
             NewTurn(
                 id=turn_id,
@@ -257,6 +267,8 @@ class TurnRunner:
                 answer_id=new_id("m"),
                 request={
                     "model": model.id,
+                    "fallback_model": fallback.id if fallback else None,
+                    "effort": request.effort,
                     "notebook": request.notebook,
                     "mode": request.mode,
                     "allow": sorted(request.allow),
@@ -339,8 +351,24 @@ class TurnRunner:
             system=work.told(system(begun.own)),
             answers=live,
             limits=request.limits,
+            effort=request.effort,
+            server_tools=self._rules.server_tools,
             facts=self._models.facts(model.id),
+            fallback=await self._fallback(begun, model),
             stop=live.stop,
+        )
+
+    async def _fallback(self, begun: _Begun, model: Model) -> Fallback | None:
+        other, turn = begun.fallback, begun.opening.turn
+        if other is None:
+            return None
+        told = None
+        if other.host != model.host:
+            told = await first_sending(self.stores.requests, turn, other)
+        return Fallback(
+            model=self._recorded(other, turn.id, begun.work),
+            facts=self._models.facts(other.id),
+            notices=(told,) if told else (),
         )
 
     async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:

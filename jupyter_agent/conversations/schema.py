@@ -205,4 +205,15 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
     CREATE INDEX keyed_by_age ON keyed (made);
     """,
+    """
+    -- Runs whose end is told to the conversation that started them, as its person wants.
+    CREATE TABLE wakes (
+        run_id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
+        state TEXT NOT NULL,                -- wanted, off, done
+        made TEXT NOT NULL,
+        FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
+    ) WITHOUT ROWID;
+    """,
 )

@@ -8,14 +8,24 @@ longer than a server may stand still.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import VIA, Message, ModelEvent, ModelRequest
-from jupyter_agent.models.chat import EXTRA
+from jupyter_agent.models.base import (
+    VIA,
+    Effort,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    ServerTool,
+    without_service_blocks,
+)
+from jupyter_agent.models.chat import EXTRA, this_turn
+from jupyter_agent.models.dialect import Dialect, learned_effort, learned_tools
 from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.lines import payloads
@@ -25,6 +35,20 @@ from jupyter_agent.models.replay import replay
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
+_CLAUDE = Dialect(efforts=("low", "medium", "high", "max"))
+_SHARES: Mapping[Effort, float] = {
+    "none": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "max": 0.75,
+}  # fmt: skip
+"""Of a reply's limit, for thinking of models that want a budget."""
+_LEAST_BUDGET = 1024
+"""Source: https://platform.claude.com/docs/en/build-with-claude/extended-thinking."""
+_SERVER_TOOLS: Mapping[ServerTool, str] = {
+    "web_search": "web_search_20250305",
+    "web_fetch": "web_fetch_20250910",
+    "code_execution": "code_execution_20250825",
+}
+"""The versions that most models have.
+Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview."""
 _CACHED = {"cache_control": {"type": "ephemeral"}}
 _CACHED_MESSAGES = 2
 """A look-up in the cache goes back only some 20 blocks, which a step with many calls can exceed."""
@@ -55,6 +79,7 @@ class AnthropicModel(Endpoint):
         provider: str = "anthropic",
         network: Network = DIRECT,
         cloud: Cloud | None = None,
+        dialects: dict[str, Dialect] | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -64,6 +89,8 @@ class AnthropicModel(Endpoint):
             options=options,
             provider=provider,
             network=network,
+            dialect=_CLAUDE,
+            dialects=dialects,
         )
         self._cloud = cloud
 
@@ -71,13 +98,7 @@ class AnthropicModel(Endpoint):
         """The reply's events. Raises ModelError."""
         client = await self._connected()
         with self._own_errors():
-            create: Any = client.messages.create  # our JSON, which no overload of it can know
-            # The SDK demands a limit, also where another one is configured.
-            arguments = {
-                "max_tokens": request.max_tokens,
-                **self._options.over(self._body(request)),
-            }
-            stream = await create(stream=True, **arguments)
+            stream = await self._open(client, request)
             async with stream:
                 kind = stream.response.headers.get("content-type", "")
                 if "html" in kind or "json" in kind:
@@ -86,6 +107,30 @@ class AnthropicModel(Endpoint):
                     return
                 async for event in stream:
                     yield _as_json(event)
+
+    async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
+        create: Any = client.messages.create  # our JSON, which no overload of it can know
+        # The SDK demands a limit, also where another one is configured.
+        body = self._options.over(self._body(request, dialect))
+        return await create(stream=True, **{"max_tokens": request.max_tokens, **body})
+
+    def _status_error(self) -> type[Any]:
+        import anthropic
+
+        return anthropic.APIStatusError
+
+    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        """Models differ in how they may be made to think, and say so in a 400."""
+        with_tools = learned_tools(dialect, said, self._server_tools(request, dialect))
+        if with_tools != dialect:
+            return with_tools
+        if request.effort is None:
+            return None
+        way = self._thinking(request, dialect).get("thinking", {}).get("type")
+        if way and re.search(rf"\b{way}\b|\bthinking\b", said):
+            return replace(dialect, thinking=tuple(t for t in dialect.thinking if t != way))
+        better = learned_effort(dialect, said, request.effort)
+        return None if better == dialect else better
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -126,17 +171,65 @@ class AnthropicModel(Endpoint):
         )
         return client
 
-    def _body(self, request: ModelRequest) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
+        served = self._server_tools(request, dialect)
         body: dict[str, Any] = {
             "model": self._name,
             "system": [{"type": "text", "text": request.system, **_CACHED}],
-            "messages": _with_cache_marks([*map(_own, request.messages)]),
+            "messages": _with_cache_marks(_own_messages(request, served)),
+            **self._thinking(request, dialect),
         }
         if request.tools:
             *others, last = request.tools  # a mark of their own: they stay when the system changes
-            body["tools"] = [*others, {**last, **_CACHED}]
+            body["tools"] = [*map(_server_tool, served), *others, {**last, **_CACHED}]
             body["tool_choice"] = {"type": request.tool_choice}
         return body
+
+    def _server_tools(self, request: ModelRequest, dialect: Dialect) -> list[ServerTool]:
+        if self._cloud is not None:  # Anthropic's own tools are at Anthropic's only
+            return []
+        return [tool for tool in request.server_tools if tool not in dialect.no_server_tools]
+
+    def _thinking(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
+        """How much the model is to think, as it takes it."""
+        effort = request.effort
+        if effort is None:
+            return {}
+        if effort == "none" and "disabled" in dialect.thinking:
+            return {"thinking": {"type": "disabled"}}
+        level = dialect.level(effort)
+        body: dict[str, Any] = {"output_config": {"effort": level}} if level else {}
+        way = next((way for way in dialect.thinking if way != "disabled"), None)
+        if way == "adaptive":
+            body["thinking"] = {"type": way}
+        elif way == "enabled" and (budget := self._budget(request)):
+            body["thinking"] = {"type": way, "budget_tokens": budget}
+        return body
+
+    def _budget(self, request: ModelRequest) -> int | None:
+        """Tokens of thinking for models that want their number; None where they must not think:
+        the limit of the reply leaves no room, or calls stand in this turn without their thoughts.
+        """
+        configured = self._options.fields.get("max_tokens")
+        limit = configured if isinstance(configured, int) else request.max_tokens
+        budget = int(limit * _SHARES[request.effort or "low"])
+        thoughtless = (
+            message["role"] == "assistant"
+            and not message["content"][0]["type"].endswith("thinking")
+            for message in map(_own, this_turn(request.messages))
+            if message["content"]
+        )
+        return budget if budget >= _LEAST_BUDGET and not any(thoughtless) else None
+
+
+def _server_tool(name: ServerTool) -> dict[str, Any]:
+    return {"type": _SERVER_TOOLS[name], "name": name}
+
+
+def _own_messages(request: ModelRequest, served: Sequence[ServerTool]) -> list[Message]:
+    """The history without what the service did itself, where it may not do so any more."""
+    own = [*map(_own, request.messages)]
+    return own if served else [without_service_blocks(message) for message in own]
 
 
 def _own(message: Message) -> Message:

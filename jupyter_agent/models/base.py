@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 Block: TypeAlias = Mapping[str, Any]
-"""A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, or another."""
+"""A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, `document` (a PDF with
+its name as `title`), or another."""
 VIA = "via"
 """Key of a thinking block that no signature vouches for: the name of the field in which it came,
 and under which its model wants it back."""
+Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
+"""How much a model thinks before it answers; `none` is not at all."""
+ServerTool: TypeAlias = Literal["web_search", "web_fetch", "code_execution"]
+"""What a service itself may do for its model."""
 Message: TypeAlias = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": [Block, ...]}`."""
 ModelEvent: TypeAlias = Mapping[str, Any]
@@ -31,9 +36,32 @@ class ModelRequest:
     """The system prompt: the same bytes in all requests of a conversation, so that it is cached."""
     tools: Sequence[Mapping[str, Any]] = ()
     """`{"name", "description", "input_schema"}`, sorted by name."""
+    server_tools: Sequence[ServerTool] = ()
+    """Sent to services that have them."""
     messages: Sequence[Message]
     max_tokens: int = 16_000
     tool_choice: Literal["auto", "none"] = "auto"
+    effort: Effort | None = None
+    """None leaves it to the model."""
+
+
+def is_of_service(block: Block) -> bool:
+    """Whether a block is the call of a tool that the service itself has, or the result of one."""
+    kind = str(block["type"])
+    return kind == "server_tool_use" or (
+        kind.endswith("_tool_result") and kind != "mcp_tool_result"
+    )
+
+
+def without_service_blocks(message: Message) -> Message:
+    """The message without what a service did itself, and without references to what it found."""
+    if message["role"] != "assistant":
+        return message
+    kept = [block for block in message["content"] if not is_of_service(block)]
+    return {
+        **message,
+        "content": [{k: v for k, v in block.items() if k != "citations"} for block in kept],
+    }
 
 
 class Model(Protocol):
@@ -52,5 +80,5 @@ class Model(Protocol):
 
         Raises ModelError for everything that goes wrong on the way. It never retries what failed:
         only the loop does, because only there a retry can be told and stopped. (A request that was
-        refused for the name of a field may be made again with the right one.)
+        refused for a field that the model does not take may be made again without it.)
         """

@@ -18,6 +18,7 @@ _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}
 """What Gemini takes for a call of another model.
 Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
 
+_UNREAD = {"type": "text", "text": "[a PDF file, which this model cannot read]"}
 _STOP_REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -48,8 +49,7 @@ def chat_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any
     """System prompt and history as the service takes them."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
     history = request.messages
-    questions = [n for n, message in enumerate(history) if _is_question(message)]
-    turn = questions[-1] if questions else 0
+    turn = _start_of_turn(history)
     names = {
         block["id"]: block["name"]
         for message in history
@@ -63,6 +63,16 @@ def chat_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any
         else:
             messages += _user(message["content"], dialect, names)
     return messages
+
+
+def this_turn(history: Sequence[Message]) -> Sequence[Message]:
+    """The messages since the last question, that one too."""
+    return history[_start_of_turn(history) :]
+
+
+def _start_of_turn(history: Sequence[Message]) -> int:
+    questions = [n for n, message in enumerate(history) if _is_question(message)]
+    return questions[-1] if questions else 0
 
 
 def used_call_ids(messages: Sequence[Message]) -> set[str]:
@@ -142,6 +152,8 @@ def _user(
         elif block["type"] == "image":
             text = {"type": "text", "text": "[an image, which this model cannot see]"}
             parts.append(_image(block) if dialect.images else text)
+        elif block["type"] == "document":
+            parts.append(_file(block) if dialect.documents else _UNREAD)
         elif block["type"] == "text":
             parts.append({"type": "text", "text": block["text"]})
     if parts and answered and not dialect.user_after_tool:
@@ -162,6 +174,12 @@ def _result_text(block: Block, dialect: Dialect) -> str:
     texts = [part["text"] if part["type"] == "text" else image for part in block["content"]]
     prefix = "Error: " if block.get("is_error") else ""
     return prefix + "\n".join(texts)
+
+
+def _file(block: Block) -> dict[str, Any]:
+    source = block["source"]
+    url = f"data:{source['media_type']};base64,{source['data']}"
+    return {"type": "file", "file": {"filename": block["title"], "file_data": url}}
 
 
 def _image(block: Block) -> dict[str, Any]:

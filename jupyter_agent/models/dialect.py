@@ -1,4 +1,4 @@
-"""How a service of chat completions differs from the others, in one record.
+"""How a service, or one of its models, differs from the others, in one record.
 
 It is filled by the preset of the service and by what the configuration says; what a service
 refuses with a 400 is learned from its words and remembered.
@@ -7,11 +7,15 @@ refuses with a 400 is learned from its words and remembered.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from jupyter_agent.models.base import Effort, ServerTool
+
+LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Levels of effort that models have, from the least."""
 LIMITS = ("max_tokens", "max_completion_tokens")
 """The names under which services take the limit of a reply."""
 
@@ -34,6 +38,8 @@ class Dialect:
     usage: bool = True
     """Whether it is asked to report tokens in its stream; some do so unasked."""
     images: bool = True
+    documents: bool = False
+    """Whether it takes PDF files, as parts of kind `file`."""
     user_after_tool: bool = True
     """Whether a person may speak right after a tool."""
     signatures: bool = False
@@ -43,22 +49,42 @@ class Dialect:
     loads: bool = False
     """Whether it loads a model when that is first asked for, with a window of the server's choice,
     whatever a request says, and leaves out in silence what does not fit."""
+    no_server_tools: frozenset[str] = frozenset()
+    """Tools of services that the model does not have."""
     think_tags: bool = True
     """Whether a text that begins with `<think>` begins with reasoning."""
+    efforts: tuple[str, ...] = LEVELS
+    """Levels of effort that it takes, from the least; empty: it is sent none."""
+    effort_field: Literal["reasoning_effort", "reasoning", "thinking"] = "reasoning_effort"
+    """Where it takes them; `thinking` is only switched on and off."""
+    thinking: tuple[Literal["adaptive", "enabled", "disabled"], ...] = (
+        "adaptive", "enabled", "disabled",
+    )  # fmt: skip
+    """What `thinking` of Anthropic's API may be; of the first two the better one first."""
+
+    def level(self, effort: Effort) -> str | None:
+        """The level that comes nearest to that effort; None where it takes none that does.
+
+        A model that has to think thinks as little as it can where it should not; one that cannot
+        think is not kept from answering.
+        """
+        taken = [level for level in self.efforts if effort == "none" or level != "none"]
+        wanted = LEVELS.index(effort)
+        return min(taken, key=lambda level: abs(LEVELS.index(level) - wanted), default=None)
 
 
 _NEW_NAME = (LIMITS[1], LIMITS[0])
 PRESETS: Mapping[str, Dialect] = {
-    "openai": Dialect(limits=_NEW_NAME, reasoning="never", think_tags=False),
+    "openai": Dialect(limits=_NEW_NAME, reasoning="never", think_tags=False, documents=True),
     "azure": Dialect(limits=_NEW_NAME, reasoning="never"),
     "mistral": Dialect(short_ids=True, usage=False, user_after_tool=False),
-    "deepseek": Dialect(reasoning="always"),
-    "kimi": Dialect(reasoning="always"),
+    "deepseek": Dialect(reasoning="always", effort_field="thinking"),
+    "kimi": Dialect(reasoning="always", effort_field="thinking"),
     "minimax": Dialect(reasoning="always"),
     "groq": Dialect(),
     "ollama": Dialect(loads=True),
     "vllm": Dialect(),
-    "openrouter": Dialect(),
+    "openrouter": Dialect(effort_field="reasoning", documents=True),
     "gemini": Dialect(signatures=True, think_tags=False),
     "together": Dialect(),
     "xai": Dialect(think_tags=False),
@@ -69,7 +95,8 @@ PRESETS: Mapping[str, Dialect] = {
 
 Sources: https://docs.mistral.ai/api, https://api-docs.deepseek.com/guides/thinking_mode,
 https://platform.openai.com/docs/api-reference/chat/create,
-https://docs.ollama.com/context-length, public issues of each.
+https://docs.ollama.com/context-length,
+https://openrouter.ai/docs/use-cases/reasoning-tokens, public issues of each.
 """
 _HOSTS = {
     "api.openai.com": "openai",
@@ -132,13 +159,49 @@ _NO_IMAGES = re.compile(
 )
 
 
-def learned(dialect: Dialect, said: str) -> Dialect | None:
-    """The dialect after a request was refused with these words; None where they teach nothing."""
+def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialect | None:
+    """The dialect after a request with that effort was refused with these words; None where they
+    teach nothing.
+    """
+    better = learned_effort(dialect, said, effort)
+    if better != dialect:
+        return better
     for lesson in _LESSONS:
         better = lesson(dialect, said)
         if better != dialect:
             return better
     return None
+
+
+def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> Dialect:
+    """What a refusal says of the service's own tools: a model may lack some of them."""
+    said = said.lower().replace(" ", "_").replace("code_interpreter", "code_execution")
+    lacks = {tool for tool in asked if tool in said}
+    return replace(dialect, no_server_tools=dialect.no_server_tools | lacks)
+
+
+_EFFORT = re.compile(
+    r"""reasoning[_.]effort|\beffort\b|["'`.]thinking\b|support (thinking|reasoning)""",
+    re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"(?:supported|valid|allowed) (?:values|levels|efforts)|one of|input should be", re.IGNORECASE
+)
+"""Words before the levels that a model takes."""
+
+
+def learned_effort(dialect: Dialect, said: str, effort: Effort | None) -> Dialect:
+    """What a refusal says of the effort that was asked for: which levels there are, or none."""
+    level = effort and dialect.level(effort)
+    listed = _LISTED.search(said)
+    if level is None or not _EFFORT.search(said) or not (listed or REFUSED.search(said)):
+        return dialect
+    after = said[listed.end() :] if listed else ""
+    named = [one for one in LEVELS if re.search(rf"\b{one}\b", after)]
+    left = tuple(one for one in dialect.efforts if one in named and one != level)
+    if not left and re.search(rf"""["'`]{level}["'`]""", said):
+        left = tuple(one for one in dialect.efforts if one != level)
+    return replace(dialect, efforts=left)
 
 
 def _limit(dialect: Dialect, said: str) -> Dialect:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import urlsplit
 
+from jupyter_agent.models.base import ModelRequest
+from jupyter_agent.models.dialect import Dialect
 from jupyter_agent.models.network import Network
 from jupyter_agent.models.options import Options
 
@@ -16,6 +19,10 @@ _WINDOWS = (
     "max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length",
 )  # fmt: skip
 """Names of the window in `GET models`: Anthropic; OpenRouter, Together; vLLM; Groq; Mistral."""
+_TEACHES = (400, 404, 422)
+"""Statuses of refusals whose words may say which field was wrong; OpenRouter has 404 for images."""
+_LESSONS = 6
+"""How often one request is changed at most by what its refusals teach."""
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
@@ -27,6 +34,7 @@ class Endpoint(ABC):
     """A model's name at a service, and the way there.
 
     `base_url` is where the SDK goes; `options` are sent in every request and win over ours.
+    `dialects` has by the model's id what was learned of it; what this model learns is added to it.
     """
 
     def __init__(
@@ -39,6 +47,8 @@ class Endpoint(ABC):
         options: Mapping[str, Any] | None,
         provider: str,
         network: Network,
+        dialect: Dialect,
+        dialects: dict[str, Dialect] | None,
     ) -> None:
         """`home` is where the SDK goes without a `base_url`.
 
@@ -51,6 +61,8 @@ class Endpoint(ABC):
         self._base_url = base_url
         self._options = Options(options or {})
         self._network = network
+        self._known = dialect
+        self._dialects = {} if dialects is None else dialects
         self._client: Any = None
         self._connecting = asyncio.Lock()
 
@@ -87,6 +99,48 @@ class Endpoint(ABC):
     def _mask(self, text: str) -> str:
         return self._network.mask(text, self._api_key)
 
+    @property
+    def _dialect(self) -> Dialect:
+        return self._dialects.get(self.id, self._known)
+
+    async def _open(self, client: Any, request: ModelRequest) -> Any:
+        """The SDK's stream. What a refusal teaches is tried at once, remembered if it helped."""
+        status_error = self._status_error()
+        dialect = self._dialect
+        first: Exception | None = None
+        for _ in range(_LESSONS):
+            try:
+                stream = await self._create(client, request, dialect)
+            except status_error as error:
+                refused = error.status_code in _TEACHES
+                better = self._learned(dialect, _words(error), request) if refused else None
+                if better is None or not self._fits(better):
+                    if not refused:  # it is about something else, so what was learned holds
+                        self._dialects[self.id] = dialect
+                    raise (first if first and refused else error) from None
+                first, dialect = first or error, better
+            else:
+                self._dialects[self.id] = dialect
+                return stream
+        assert first is not None
+        raise first
+
+    def _fits(self, dialect: Dialect) -> bool:
+        """Whether what is configured can still be sent."""
+        return True
+
+    @abstractmethod
+    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        """The dialect after these words of a refusal; None where they teach nothing."""
+
+    @abstractmethod
+    async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
+        """The SDK's stream. Raises what the SDK raises."""
+
+    @abstractmethod
+    def _status_error(self) -> type[Any]:
+        """The SDK's exception for an answer with another status than 200."""
+
     @abstractmethod
     def _connect(self) -> Any:
         """Import the SDK and make its client. Raises ModelError."""
@@ -94,3 +148,9 @@ class Endpoint(ABC):
     @abstractmethod
     def _own_errors(self) -> AbstractContextManager[None]:
         """Turns what the SDK raises into ModelError."""
+
+
+def _words(error: Any) -> str:
+    """All that a refusal says, the names of fields as they are."""
+    body = error.body
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)

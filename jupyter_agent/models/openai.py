@@ -7,14 +7,13 @@ at this edge: the history stays Anthropic's.
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import ModelEvent, ModelRequest
+from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
 from jupyter_agent.models.dialect import Dialect, learned, preset
 from jupyter_agent.models.endpoint import Endpoint
@@ -23,20 +22,17 @@ from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.network import DIRECT, Network
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import AsyncOpenAI
 
-_TEACHES = (400, 404, 422)
-"""Statuses of refusals whose words may say which field was wrong; OpenRouter has 404 for images."""
-_LESSONS = 6
-"""How often one request is changed at most by what its refusals teach."""
+
+_EFFORT_FIELDS = {"reasoning_effort", "reasoning", "thinking"}
 
 
 class OpenAIModel(Endpoint):
     """A model at an OpenAI-compatible service.
 
     `options` are sent in every request and win over ours. `dialect` is how the service differs from
-    others; by default that of its address or its provider's name. `dialects` has by the model's id
-    what was learned of it; what this model learns is added to it.
+    others; by default that of its address or its provider's name.
     """
 
     def __init__(
@@ -59,17 +55,16 @@ class OpenAIModel(Endpoint):
             options=options,
             provider=provider,
             network=network,
+            dialect=dialect or preset(None, provider=provider, base_url=base_url),
+            dialects=dialects,
         )
         self._provider = provider
-        self._dialects = {} if dialects is None else dialects
-        known = dialect or preset(None, provider=provider, base_url=base_url)
         self._limit = self._options.take_limit()
         """As configured: its name and value."""
         if self._limit:
             first = self._limit[0]
-            others = tuple(name for name in known.limits if name != first)
-            known = replace(known, limits=(first, *others))
-        self._known = known
+            others = tuple(name for name in self._known.limits if name != first)
+            self._known = replace(self._known, limits=(first, *others))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
@@ -116,35 +111,13 @@ class OpenAIModel(Endpoint):
         if error:
             raise broken_off(self._provider, error, self._mask)
 
-    @property
-    def _dialect(self) -> Dialect:
-        return self._dialects.get(self.id, self._known)
-
-    async def _open(self, client: Any, request: ModelRequest) -> Any:
-        """The SDK's stream. What a refusal teaches is tried at once, remembered if it helped."""
+    def _status_error(self) -> type[Any]:
         import openai
 
-        dialect = self._dialect
-        first: APIStatusError | None = None
-        for _ in range(_LESSONS):
-            try:
-                stream = await self._create(client, request, dialect)
-            except openai.APIStatusError as error:
-                refused = error.status_code in _TEACHES
-                better = self._learned(dialect, _words(error)) if refused else None
-                if better is None or not self._fits(better):
-                    if not refused:  # it is about something else, so what was learned holds
-                        self._dialects[self.id] = dialect
-                    raise (first if first and refused else error) from None
-                first, dialect = first or error, better
-            else:
-                self._dialects[self.id] = dialect
-                return stream
-        assert first is not None
-        raise first
+        return openai.APIStatusError
 
-    def _learned(self, dialect: Dialect, said: str) -> Dialect | None:
-        return learned(dialect, said)
+    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        return learned(dialect, said, request.effort)
 
     def _fits(self, dialect: Dialect) -> bool:
         """Whether what is configured can still be sent."""
@@ -155,8 +128,11 @@ class OpenAIModel(Endpoint):
         limit = self._limit[1] if self._limit else request.max_tokens
         if limit is not None and dialect.limits:
             body[dialect.limits[0]] = limit
+        thinking = _effort(request.effort, dialect) if request.effort else {}
+        if _EFFORT_FIELDS & self._options.fields.keys():
+            thinking = {}
         create: Any = client.chat.completions.create  # our JSON fits no overload of it
-        return await create(stream=True, **self._options.over(body))
+        return await create(stream=True, **self._options.over(body, unknown=thinking))
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -208,7 +184,13 @@ class OpenAIModel(Endpoint):
         return body
 
 
-def _words(error: APIStatusError) -> str:
-    """All that a refusal says, the names of fields as they are."""
-    body = error.body
-    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+def _effort(effort: Effort, dialect: Dialect) -> dict[str, Any]:
+    level = dialect.level(effort)
+    if level is None:
+        return {}
+    match dialect.effort_field:
+        case "thinking":
+            return {"thinking": {"type": "disabled" if level == "none" else "enabled"}}
+        case "reasoning":
+            return {"reasoning": {"effort": level}}
+    return {"reasoning_effort": level}

@@ -34,11 +34,16 @@ class Options:
                 return name, self.fields.pop(name)
         return None
 
-    def over(self, ours: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a request: what is configured wins over ours."""
+    def over(
+        self, ours: Mapping[str, Any], *, unknown: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The arguments of a request: what is configured wins over ours, and over what is ours but
+        `unknown` to the SDK."""
         kept = {n: value for n, value in ours.items() if n not in self.fields}
         # Not as arguments: the SDKs know by far not each field that a service takes.
-        sent = {n: value for n, value in self.fields.items() if value is not None}
+        sent = {
+            n: value for n, value in {**(unknown or {}), **self.fields}.items() if value is not None
+        }
         return {**kept, **self._request, "extra_body": sent}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from jupyter_agent.models.network import Network, Value, reveal
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.options import Options
 from jupyter_agent.models.responses import ResponsesModel
+
+log = logging.getLogger(__name__)
 
 Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "openai-responses", "demo"]
 _PLACEHOLDER_KEY = "none"
@@ -141,9 +144,14 @@ class Models:
         providers: Mapping[str, Mapping[str, Any]] | None = None,
         facts: FactBook | None = None,
         allow_keys: bool = True,
+        fallback: str | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """Raises ValueError that names the provider for options that cannot be sent."""
+        """`fallback` answers where a model is overloaded or refuses.
+
+        Raises ValueError that names the provider for options that cannot be sent, and for a
+        fallback that there cannot be.
+        """
         configured = {name: dict(fields) for name, fields in (providers or {}).items()}
         keys = {name: _key_in(fields) for name, fields in configured.items()}
         self._keys = Keys(key_file, keys, environment)
@@ -152,6 +160,14 @@ class Models:
             known = _KNOWN.get(name)
             self._providers[name] = Provider(**{**(vars(known) if known else {}), **fields})
             _check(name, self._providers[name])
+        if fallback:
+            service, _, model = fallback.partition(":")
+            if service not in self._providers or not model:
+                raise ValueError(
+                    f"fallback_model: `{fallback}` is no model. Name one as `provider:model`; "
+                    f"providers: {', '.join(sorted(self._providers))}."
+                )
+        self._fallback = fallback
         self._facts = facts or FactBook()
         self._configured_default = default
         self._allow_keys = allow_keys
@@ -159,7 +175,7 @@ class Models:
         self._made: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
         self._outdated: list[AnthropicModel | OpenAIModel] = []
         self._dialects: dict[str, Dialect] = {}
-        """What was learned of models of kind `openai`; it outlives their clients."""
+        """What was learned of models; it outlives their clients."""
         self._windows: dict[str, int] = {}
         """What services said of their models."""
         self._looked_up: set[str] = set()
@@ -199,6 +215,23 @@ class Models:
             self._made[name] = made = (way, self._make(service, model, *way))
         return made[1]
 
+    def fallback(self, wanted: str | None, instead_of: str) -> Model | None:
+        """The model that answers where another one is overloaded or refuses: the one that is
+        wanted, by default the configured one; None for an empty name, or where it is the same.
+
+        Raises as `get` for one that was wanted; a configured one without a key is left out.
+        """
+        name = self._fallback if wanted is None else wanted
+        if not name or name == instead_of:
+            return None
+        try:
+            return self.get(name)
+        except ModelError as error:
+            if wanted is not None:
+                raise
+            log.warning("The fallback model is left out: %s", error.message)
+            return None
+
     async def offered(self, service: str) -> list[str]:
         """The models that a provider says it has, asked now.
 
@@ -226,6 +259,17 @@ class Models:
         provider = self._providers.get(model.partition(":")[0])
         window = self._windows.get(model) or (provider.window if provider else None)
         return known.model_copy(update={"window": window})
+
+    def reads_documents(self, model: str) -> bool:
+        """Whether PDF files can be sent to it: by its API, or as the service's dialect says."""
+        service = model.partition(":")[0]
+        provider = self._providers.get(service)
+        if provider is None or provider.kind == "demo":
+            return False
+        if provider.kind != "openai":
+            return True
+        base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
+        return provider.how(service, base_url).documents
 
     async def look_up(self, model: str) -> None:
         """Asks the model's service for the windows of its models: once, briefly, and where none is
@@ -273,6 +317,7 @@ class Models:
             "images": {
                 model: known.images for model, known in facts.items() if known.images is not None
             },
+            "documents": {model: self.reads_documents(model) for model in facts},
             "providers": [
                 {
                     "name": name,
@@ -359,6 +404,7 @@ class Models:
                 provider=service,
                 network=network,
                 cloud=Cloud(client=client, account=provider.account) if client else None,
+                dialects=self._dialects,
             )
         api = ResponsesModel if provider.kind == "openai-responses" else OpenAIModel
         return api(

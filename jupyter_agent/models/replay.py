@@ -53,7 +53,7 @@ def _written(block: Block) -> tuple[Block, Iterator[Block]]:
             signed = {"type": "signature_delta", "signature": block.get("signature", "")}
             empty = {"type": "thinking", "thinking": "", "signature": ""}
             return empty, iter([*thoughts, signed])
-        case "tool_use":
+        case "tool_use" | "server_tool_use":
             written = block["input"]
             text = written if isinstance(written, str) else json.dumps(written)
             return {**block, "input": {}}, _pieces("input_json_delta", "partial_json", text)

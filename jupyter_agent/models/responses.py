@@ -12,12 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest
-from jupyter_agent.models.dialect import REFUSED, Dialect
+from jupyter_agent.models.dialect import REFUSED, Dialect, learned_effort, learned_tools
 from jupyter_agent.models.lines import payloads
 from jupyter_agent.models.openai import OpenAIModel
 
 _ITEM = "item"
 """What VIA says of reasoning whose signature is its whole item."""
+_SERVER_TOOLS: Mapping[str, Mapping[str, Any]] = {
+    "web_search": {"type": "web_search"},
+    "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
+}
+"""Pages are opened by its search."""
+_SERVED = {"web_search_call": "web_search", "code_interpreter_call": "code_execution"}
+"""Items of what the service does itself, and the names of its tools."""
 _OPTIONAL = ("include", "max_output_tokens", "store", "tool_choice")
 """Fields that can be left out where a service refuses them."""
 
@@ -38,12 +45,17 @@ class ResponsesModel(OpenAIModel):
                         yield made
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
-        body = self._items_body(request)
+        body = self._items_body(request, dialect)
         kept = {name: value for name, value in body.items() if name not in dialect.without}
         create: Any = client.responses.create  # our JSON fits no overload of it
         return await create(stream=True, **self._options.over(kept))
 
-    def _learned(self, dialect: Dialect, said: str) -> Dialect | None:
+    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        better = learned_effort(dialect, said, request.effort)
+        if better == dialect:
+            better = learned_tools(dialect, said, request.server_tools)
+        if better != dialect:
+            return better
         if not REFUSED.search(said):
             return None
         told = said.replace("encrypted content", "include").replace("encrypted_content", "include")
@@ -52,7 +64,7 @@ class ResponsesModel(OpenAIModel):
                 return replace(dialect, without=dialect.without | {name})
         return None
 
-    def _items_body(self, request: ModelRequest) -> dict[str, Any]:
+    def _items_body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
         limit = self._limit[1] if self._limit else request.max_tokens
         body: dict[str, Any] = {
             "model": self._name,
@@ -62,8 +74,16 @@ class ResponsesModel(OpenAIModel):
             "include": ["reasoning.encrypted_content"],
             **({} if limit is None else {"max_output_tokens": limit}),
         }
+        level = request.effort and dialect.level(request.effort)
+        if level:
+            body["reasoning"] = {"effort": level}
         if request.tools:
             body["tools"] = [
+                _SERVER_TOOLS[tool]
+                for tool in request.server_tools
+                if tool in _SERVER_TOOLS and tool not in dialect.no_server_tools
+            ]
+            body["tools"] += [
                 {
                     "type": "function",
                     "name": tool["name"],
@@ -107,6 +127,8 @@ def _said(block: Block) -> Iterator[dict[str, Any]]:
             yield {"type": "message", "role": "assistant", "content": content}
         case "thinking" if block.get(VIA) == _ITEM:
             yield json.loads(block["signature"])
+        case "server_tool_use" if block.get(VIA) == _ITEM and "signature" in block:
+            yield json.loads(block["signature"])
         case "tool_use":
             yield {
                 "type": "function_call",
@@ -146,6 +168,10 @@ def _part(block: Block) -> dict[str, Any] | None:
             source = block["source"]
             url = f"data:{source['media_type']};base64,{source['data']}"
             return {"type": "input_image", "image_url": url, "detail": "auto"}
+        case "document":
+            source = block["source"]
+            url = f"data:{source['media_type']};base64,{source['data']}"
+            return {"type": "input_file", "filename": block["title"], "file_data": url}
     return None
 
 
@@ -218,7 +244,10 @@ class ItemReader:
                     "name": item["name"],
                     "input": {},
                 }
-            case _:  # what the service does itself
+            case str(kind) if kind in _SERVED:
+                served = {"type": "server_tool_use", "id": item["id"], "name": _SERVED[kind]}
+                block = {**served, "input": {}, VIA: _ITEM}
+            case _:  # what nobody switched on
                 return
         self._open[place] = _Open(self._blocks)
         yield {"type": "content_block_start", "index": self._blocks, "content_block": block}
@@ -246,6 +275,9 @@ class ItemReader:
             yield from self._begin(place, item)
         if place not in self._open:
             return
+        if item["type"] in _SERVED:
+            yield from self._end_served(place, item)
+            return
         if not self._open[place].written:
             yield from self._write(place, *_whole(item))
         ended = self._open.pop(place)
@@ -255,6 +287,28 @@ class ItemReader:
             delta = {"type": "signature_delta", "signature": signed}
             yield {"type": "content_block_delta", "index": ended.block, "delta": delta}
         yield {"type": "content_block_stop", "index": ended.block}
+
+    def _end_served(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        """The end of a call by the service itself, then its result as a block of its own."""
+        yield from self._write(place, "input", json.dumps(_served_input(item)))
+        ended = self._open.pop(place)
+        delta = {"type": "signature_delta", "signature": json.dumps(item)}
+        yield {"type": "content_block_delta", "index": ended.block, "delta": delta}
+        yield {"type": "content_block_stop", "index": ended.block}
+        name = _SERVED[item["type"]]
+        outputs = item.get("outputs") or (item.get("action") or {}).get("sources") or []
+        block = {
+            "type": f"{name}_tool_result",
+            "tool_use_id": item["id"],
+            "content": outputs,
+            VIA: _ITEM,
+        }
+        if item.get("status") == "failed":
+            error = {"type": f"{name}_tool_result_error", "error_code": "failed"}
+            block["content"] = error
+        yield {"type": "content_block_start", "index": self._blocks, "content_block": block}
+        yield {"type": "content_block_stop", "index": self._blocks}
+        self._blocks += 1
 
     def _close(self, response: Mapping[str, Any]) -> Iterator[ModelEvent]:
         for item in self._open.values():
@@ -286,3 +340,15 @@ def _whole(item: Mapping[str, Any]) -> tuple[str, str]:
             content = [part.get("text") or "" for part in item.get("content") or ()]
             return "thinking", "\n\n".join(summary) or "".join(content)
     return "input", item.get("arguments") or ""
+
+
+def _served_input(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What the service's own tool was asked for, in the words of Anthropic's."""
+    action = item.get("action") or {}
+    queries = action.get("queries") or []
+    found = {
+        "query": action.get("query") or ", ".join(queries),
+        "url": action.get("url"),
+        "code": item.get("code"),
+    }
+    return {name: value for name, value in found.items() if value}

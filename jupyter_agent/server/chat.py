@@ -14,13 +14,14 @@ from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Mode
 from jupyter_agent.carriers import WhileAway
-from jupyter_agent.conversations.attachments import Attachment
+from jupyter_agent.conversations.attachments import MOST_PDF_CHARACTERS, PDF, Attachment
 from jupyter_agent.conversations.live import TOGETHER, LiveTurn
 from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
+from jupyter_agent.models.base import Effort
 from jupyter_agent.server import wire
 from jupyter_agent.server.base import MEBIBYTE, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
@@ -31,6 +32,13 @@ from jupyter_agent.workspace.workspace import Services
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 MAX_IMAGE_CHARS = 5_000_000
 """Characters of a picture in base64: what model services take."""
+FILES = (
+    "application/pdf", "text/csv", "text/tab-separated-values", "text/plain", "text/markdown",
+    "application/json",
+)  # fmt: skip
+"""Of which the last ones are read as text."""
+MAX_TEXT_CHARS = 7_000_000
+"""Characters of a file of text in base64, of which only the beginning is sent."""
 MAX_NAME_CHARS = 200
 _ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
@@ -56,6 +64,11 @@ class ChatBody(BaseModel):
     mode: Mode = "ask"
     allow: list[str] = Field(default_factory=list)
     model: str | None = None
+    effort: Effort | None = None
+    """How much the model thinks; left to the model by default."""
+    fallback_model: str | None = None
+    """Who answers where the model is overloaded or refuses; the server's by default, empty: nobody.
+    """
     max_steps: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
     token_budget: int | None = Field(default=None, ge=1)
@@ -197,6 +210,8 @@ class ChatHandler(TurnAnswers):
             conversation_id=conversation_id,
             question=question,
             model=body.model,
+            effort=body.effort,
+            fallback_model=body.fallback_model,
             notebook=await self.services.identities.path(notebook) if notebook else None,
             mode=body.mode,
             allow=frozenset(body.allow),
@@ -360,16 +375,33 @@ def _part(part: Any) -> dict[str, str] | None:
         return {"type": "text", "text": part["text"]}
     if part.get("type") == "file":
         url, media_type = part.get("url"), part.get("mediaType")
-        if media_type not in IMAGES or not isinstance(url, str) or not _is_data(url):
-            message = f"A file part is a data: URL in base64 of one of {', '.join(IMAGES)}."
+        kinds = (*IMAGES, *FILES)
+        if media_type not in kinds or not isinstance(url, str) or not _is_data(url):
+            message = f"A file part is a data: URL in base64 of one of {', '.join(kinds)}."
             raise RequestError(400, "invalid_body", message)
-        if len(url) > MAX_IMAGE_CHARS:
+        if media_type in FILES:
+            _check_file(media_type, url.partition(",")[2])
+            url = f"data:{media_type};base64,{url.partition(',')[2]}"
+        if media_type in IMAGES and len(url) > MAX_IMAGE_CHARS:
             message = "A picture is too large: at most 5 MB in base64. Send it smaller."
             raise RequestError(413, "too_large", message)
         name = part.get("filename")
         named = {"filename": name[:MAX_NAME_CHARS]} if isinstance(name, str) else {}
         return {"type": "file", "mediaType": media_type, "url": url, **named}
     return None
+
+
+def _check_file(media_type: str, data: str) -> None:
+    """Raises RequestError for what is too large, or is not what it says."""
+    is_pdf = media_type == PDF
+    if len(data) > (MOST_PDF_CHARACTERS if is_pdf else MAX_TEXT_CHARS):
+        most = "10 MB for a PDF" if is_pdf else "5 MB for a file of text"
+        message = f"The file is too large: at most {most}. Upload it and read it in a cell."
+        raise RequestError(413, "too_large", message)
+    raw = base64.b64decode(data)
+    if is_pdf != raw.startswith(b"%PDF-") or (not is_pdf and b"\0" in raw):
+        message = f"The file is no {media_type}. Say what it is in `mediaType`."
+        raise RequestError(400, "invalid_body", message)
 
 
 def _is_data(url: str) -> bool:

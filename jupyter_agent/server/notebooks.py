@@ -9,8 +9,10 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.agent.limits import Limits
 from jupyter_agent.carriers import WhileAway
 from jupyter_agent.conversations.recovery import RecoveryCopies
+from jupyter_agent.conversations.wakes import Wakes
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import Conflict, InvalidInput, RequestError, ToolError
@@ -279,7 +281,18 @@ class RunsHandler(DocumentHandler):
         return run
 
 
-class RunHandler(RunsHandler):
+class TurnRunsHandler(RunsHandler):
+    """What the routes of runs share that know their conversations."""
+
+    def initialize(  # type: ignore[override]
+        self, services: Services, wakes: Wakes, limits: Limits
+    ) -> None:
+        super().initialize(services)
+        self.wakes = wakes
+        self.limits = limits
+
+
+class RunHandler(TurnRunsHandler):
     """`GET runs/{id}`"""
 
     @operation("read", "contents", query=("save",))
@@ -288,7 +301,23 @@ class RunHandler(RunsHandler):
         run = await self.known(run_id)
         if run.ended is not None and self.choice("save", ("true", "false")) == "true":
             await run.wait()
-        self.answer(run.describe())
+        self.answer({**run.describe(), "wake": await self.wakes.wanted(run)})
+
+
+class WakeHandler(TurnRunsHandler):
+    """`runs/{id}/wake`"""
+
+    @operation("write", answers=204)
+    async def put(self, run_id: str) -> None:
+        """Has the end of a run start a turn of its conversation, once; again after a restart."""
+        await self.wakes.want(await self.known(run_id), Authorizer(self), self.limits)
+        self.answer_nothing()
+
+    @operation("write", answers=204)
+    async def delete(self, run_id: str) -> None:
+        """Has its end start nothing."""
+        await self.wakes.drop(await self.known(run_id))
+        self.answer_nothing()
 
 
 class InterruptRunHandler(RunsHandler):

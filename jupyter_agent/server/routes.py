@@ -14,6 +14,7 @@ from jupyter_agent.agent.limits import Limits
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.conversations.wakes import Wakes
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server import (
@@ -61,12 +62,14 @@ def routes(
     tabs: Tabs,
     copies: RecoveryCopies,
     mcp: Servers,
+    wakes: Wakes,
 ) -> Sequence[Route]:
     """The table; where two match, the earlier one is meant."""
     talk = {"runner": runner, "services": services, "limits": limits, "ceiling": ceiling}
     kept = done = {"runner": runner, "services": services}
     known = {**done, "mcp": mcp}
     document = {"services": services}
+    woken = {"services": services, "wakes": wakes, "limits": limits}
     kept_copies = {"recovery": copies, "services": services}
     calls = {"dispatcher": dispatcher, "services": services, "runner": runner}
     table = [
@@ -97,7 +100,8 @@ def routes(
         Route("notebooks/{path}/recovery/{copy_id}", notebooks.CopyHandler, kept_copies),
         Route("notebooks/{path}/recovery", notebooks.CopiesHandler, kept_copies),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),
-        Route("runs/{run_id}", notebooks.RunHandler, document),
+        Route("runs/{run_id}", notebooks.RunHandler, woken),
+        Route("runs/{run_id}/wake", notebooks.WakeHandler, woken),
         Route("runs/{run_id}/interrupt", notebooks.InterruptRunHandler, document),
         Route("tools", tools.ToolsHandler, calls),
         Route("tools/{name}", tools.ToolHandler, calls),

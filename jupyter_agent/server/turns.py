@@ -90,7 +90,11 @@ class TurnHandler(TurnHandlerBase):
 
     async def _step_usage(self, turn_id: str) -> list[dict[str, Any]]:
         events = [event for _, event in await self.stores.conversations.events(turn_id)]
-        return [asdict(event.step) for event in events if isinstance(event, UsageUpdated)]
+        return [
+            {**asdict(event.step), **({"model": event.model} if event.model else {})}
+            for event in events
+            if isinstance(event, UsageUpdated)
+        ]
 
 
 class ChangesHandler(TurnHandlerBase):

@@ -32,7 +32,7 @@ _WITHIN = {
 """Chunks that have their fields in an object of that name."""
 _BESIDE = ("type", "messageId", "finishReason")
 """Fields that stand beside that object."""
-_ONLY_IF_SET = ("preliminary", "budget_reached", "state")
+_ONLY_IF_SET = ("model", "provider_executed", "preliminary", "budget_reached", "state")
 _UNSENT = ("approval",)
 """The question itself, which a notice tells."""
 _DYNAMIC = ("input-start", "input-available", "input-error", "output-available", "output-error")
@@ -122,6 +122,8 @@ def _advance_call(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> 
             "state": "input-streaming",
             "_input": "",
         }
+        if piece.get("providerExecuted"):
+            part["providerExecuted"] = True
         by_id[call_id] = part
         parts.append(part)
     match piece["type"]:

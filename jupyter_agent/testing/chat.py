@@ -35,16 +35,32 @@ class ChatCompletions(FakeService):
         limit: Limit | None = None,
         more_fields: Collection[str] = (),
         dialect: str | None = None,
+        efforts: Sequence[str] | None = None,
     ) -> None:
         """`limit`: the only name of the token limit that it takes; both where none is given.
         `more_fields`: what it takes besides OpenAI's own fields. `dialect`: whose refusals and way
-        of writing it has, a name of DIALECTS.
+        of writing it has, a name of DIALECTS. `efforts`: the levels that its model takes, empty for
+        one that cannot think; all where none are given.
         """
         super().__init__(replies)
         self.dialect = DIALECTS[dialect] if dialect else Dialect(writes=written_as_documented)
         self.limit = limit
-        self.fields = _FIELDS.union(more_fields)
+        self.fields = _FIELDS.union(more_fields, self.dialect.fields)
         self.url = ""
+        self._efforts = efforts
+
+    def refuses_field(self, body: Mapping[str, Any]) -> str | None:
+        """What the API says of an effort that its model does not have."""
+        level = body.get("reasoning_effort")
+        if level is None or self._efforts is None or level in self._efforts:
+            return None
+        if not self._efforts:
+            return "Unsupported parameter: 'reasoning_effort' is not supported with this model."
+        *most, last = (f"'{each}'" for each in self._efforts)
+        return (
+            f"Unsupported value: 'reasoning_effort' does not support '{level}' with this model. "
+            f"Supported values are: {', '.join(most)}, and {last}."
+        )
 
 
 @asynccontextmanager
@@ -110,6 +126,8 @@ def _wrong_field(body: Mapping[str, Any], api: ChatCompletions) -> str | None:
     for field in body:
         if field not in api.fields:
             return f"Unrecognized request argument supplied: {field}"
+    if wrong := api.refuses_field(body):
+        return wrong
     given = [name for name in ("max_tokens", "max_completion_tokens") if name in body]
     if len(given) > 1:
         return "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."

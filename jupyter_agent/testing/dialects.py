@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -34,6 +34,8 @@ class Dialect:
 
     refuses: Callable[[Json], Refusal | None] = _nothing
     """The answer to a request that it does not take, besides what no service takes."""
+    fields: Collection[str] = ()
+    """Fields that it takes besides OpenAI's."""
     writes: Callable[[Scripted], Iterator[Any]]
     """The chunks of a reply; a text is sent as it is."""
 
@@ -111,6 +113,8 @@ def _calling(body: Json) -> Iterator[tuple[int, Json]]:
 
 
 def _deepseek_refuses(body: Json) -> Refusal | None:
+    if body.get("thinking", {"type": "enabled"}) not in ({"type": "enabled"}, {"type": "disabled"}):
+        return 400, _error("thinking: unknown variant, expected `enabled` or `disabled`")
     # An empty text is not enough: NousResearch/hermes-agent, pull request 17341.
     if all(message.get("reasoning_content") for _, message in _calling(body)):
         return None
@@ -292,13 +296,15 @@ def _whole(reply: Scripted) -> Iterator[Any]:
 DIALECTS: Mapping[str, Dialect] = {
     "openai": Dialect(refuses=_reasoning_model, writes=written_as_documented),
     "azure": Dialect(refuses=_reasoning_model, writes=_azure),
-    "deepseek": Dialect(refuses=_deepseek_refuses, writes=written_as_documented),
-    "kimi": Dialect(refuses=_kimi_refuses, writes=written_as_documented),
+    "deepseek": Dialect(
+        refuses=_deepseek_refuses, fields=("thinking",), writes=written_as_documented
+    ),
+    "kimi": Dialect(refuses=_kimi_refuses, fields=("thinking",), writes=written_as_documented),
     "mistral": Dialect(refuses=_mistral_refuses, writes=_mistral),
     "groq": Dialect(refuses=_groq_refuses, writes=_groq),
     "ollama": Dialect(writes=_ollama),
     "gemini": Dialect(refuses=_gemini_refuses, writes=_gemini),
-    "openrouter": Dialect(writes=_openrouter),
+    "openrouter": Dialect(fields=("reasoning",), writes=_openrouter),
     "not-streaming": Dialect(writes=_whole),
     "portal": Dialect(writes=lambda _: iter((PORTAL.decode(),))),
 }

@@ -63,18 +63,29 @@ def _sealed(id: str, thought: str) -> str:
     return hashlib.sha256(f"{id} {thought}".encode()).hexdigest()
 
 
+_SERVED = {"web_search_call": "web_search", "code_interpreter_call": "code_interpreter"}
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+
+
 def _wrong(body: Mapping[str, Any], fields: Collection[str]) -> str | None:
     """What the real API says of a request that it does not take."""
+    level = body.get("reasoning", {}).get("effort", "low")
+    if level not in _EFFORTS:
+        listed = f"{', '.join(map(repr, _EFFORTS[:-1]))}, and {_EFFORTS[-1]!r}"
+        return f"Invalid value: '{level}'. Supported values are: {listed}. (reasoning.effort)"
     for field in body:
         if field not in fields:
             return f"Unsupported parameter: '{field}' is not supported with this model."
     if body.get("store") is not False:
         return "Zero data retention: store must be false."
+    tools = {tool["type"] for tool in body.get("tools", ())}
+    for tool in tools - {"function", *_SERVED.values()}:
+        return f"Invalid value: '{tool}'. Supported values are: 'function', 'web_search', ..."
     open_calls: list[str] = []
     thought: str | None = None
     for n, item in enumerate(body["input"]):
         kind = item.get("type")
-        if thought is not None and kind not in ("function_call", "message"):
+        if thought is not None and kind not in ("function_call", "message", *_SERVED):
             return f"Item '{thought}' of type 'reasoning' was provided without its following item."
         thought = None
         if kind == "reasoning":
@@ -93,9 +104,28 @@ def _wrong(body: Mapping[str, Any], fields: Collection[str]) -> str | None:
             open_calls.remove(item["call_id"])
         elif item.get("role") == "user" and open_calls:
             return f"No tool output found for function call {open_calls[0]}."
+        elif kind in _SERVED:
+            if not {"id", "status"} <= item.keys() or _SERVED[kind] not in tools:
+                return f"Invalid value: 'input[{n}]'."
         elif kind != "message":
             return f"Invalid value: 'input[{n}].type'."
     return f"No tool output found for function call {open_calls[0]}." if open_calls else None
+
+
+def _served(place: int, block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A call by the service itself, which never says what it found."""
+    item: dict[str, Any] = {"id": f"ws_{place}", "type": "web_search_call", "status": "in_progress"}
+    done: dict[str, Any] = {**item, "action": {"type": "search", **block["input"]}}
+    if block["name"] == "code_execution":
+        item |= {"id": f"ci_{place}", "type": "code_interpreter_call"}
+        logs = [{"type": "logs", "logs": "42"}]
+        done = {**item, "code": block["input"]["code"], "container_id": "cntr_1", "outputs": logs}
+    yield {"type": "response.output_item.added", "output_index": place, "item": item}
+    yield {
+        "type": "response.output_item.done",
+        "output_index": place,
+        "item": {**done, "status": "completed"},
+    }
 
 
 def _events(reply: Scripted) -> Iterator[dict[str, Any]]:
@@ -113,6 +143,9 @@ def _events(reply: Scripted) -> Iterator[dict[str, Any]]:
                 item = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
                 done = {**item, "content": [{"type": "output_text", "text": block["text"]}]}
                 kind, text = "output_text", block["text"]
+            case "server_tool_use":
+                yield from _served(place, block)
+                continue
             case _:
                 call = {"call_id": block["id"], "name": block["name"]}
                 item = {"type": "function_call", "id": "fc_1", "arguments": "", **call}

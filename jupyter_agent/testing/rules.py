@@ -6,6 +6,7 @@ two points: a request whose history has tool blocks needs `tools`, and thinking 
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,17 @@ _FIELDS = {
     "metadata", "stop_sequences", "service_tier", "output_config", "cache_control", "container",
     "diagnostics",
 }  # fmt: skip
+_SERVER_TOOLS = {
+    "web_search_20250305": (
+        "web_search", {"max_uses", "allowed_domains", "blocked_domains", "user_location"},
+    ),
+    "web_fetch_20250910": (
+        "web_fetch",
+        {"max_uses", "allowed_domains", "blocked_domains", "citations", "max_content_tokens"},
+    ),
+    "code_execution_20250825": ("code_execution", set()),
+}  # fmt: skip
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MESSAGE_FIELDS = {"role", "content"}
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -41,14 +53,62 @@ def check_request(body: Any, *, max_chars: int | None = None) -> None:
             raise Refused(f"{field}: Extra inputs are not permitted")
     if not isinstance(body["max_tokens"], int) or body["max_tokens"] < 1:
         raise Refused("max_tokens: Input should be greater than or equal to 1")
+    _check_thinking(body)
     _check_tools(body)
     check_messages(body["messages"])
     for n, message in enumerate(body["messages"]):
         for key in (VIA, EXTRA):
             if any(key in block for block in _blocks(message)):
                 raise Refused(f"messages.{n}.content.{key}: Extra inputs are not permitted")
+    _check_service_blocks(body)
     _check_cache_marks(body)
     _check_length(body, max_chars)
+
+
+def _check_thinking(body: Mapping[str, Any]) -> None:
+    config = body.get("output_config", {})
+    for field in config:
+        if field not in ("effort", "format"):
+            raise Refused(f"output_config.{field}: Extra inputs are not permitted")
+    if config.get("effort") not in (None, *_EFFORTS):
+        listed = f"{', '.join(map(repr, _EFFORTS[:-1]))} or {_EFFORTS[-1]!r}"
+        raise Refused(f"output_config.effort: Input should be {listed}")
+    thinking = body.get("thinking")
+    if thinking is None:
+        return
+    fields = {
+        "adaptive": {"display"}, "enabled": {"display", "budget_tokens"},
+        "disabled": set(), "between_tools": set(),
+    }  # fmt: skip
+    kind = thinking.get("type")
+    if kind not in fields:
+        raise Refused(f"thinking: Input tag '{kind}' does not match any of the expected tags")
+    for field in thinking.keys() - {"type"} - fields[kind]:
+        raise Refused(f"thinking.{kind}.{field}: Extra inputs are not permitted")
+    if kind != "enabled":
+        return
+    budget = thinking.get("budget_tokens")
+    if not isinstance(budget, int):
+        raise Refused("thinking.enabled.budget_tokens: Field required")
+    if budget < 1024:
+        text = "Input should be greater than or equal to 1024"
+        raise Refused(f"thinking.enabled.budget_tokens: {text}")
+    if budget >= body["max_tokens"]:
+        raise Refused("`max_tokens` must be greater than `thinking.budget_tokens`")
+    _check_thoughts_of_turn(body["messages"])
+
+
+def _check_thoughts_of_turn(messages: Sequence[Mapping[str, Any]]) -> None:
+    for n, message in reversed(list(enumerate(messages))):
+        kinds = [block["type"] for block in _blocks(message)]
+        if message["role"] == "user" and "tool_result" not in kinds:
+            return
+        if message["role"] == "assistant" and not kinds[0].endswith("thinking"):
+            raise Refused(
+                f"messages.{n}.content.0.type: Expected `thinking` or `redacted_thinking`, but "
+                f"found `{kinds[0]}`. When `thinking` is enabled, a final `assistant` message must "
+                "start with a thinking block."
+            )
 
 
 def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -143,15 +203,37 @@ def _check_block(where: str, block: Mapping[str, Any]) -> None:
             content = block.get("content", ())
             for m, part in enumerate(() if isinstance(content, str) else content):
                 _check_block(f"{where}.tool_result.content.{m}", part)
+        case "document":
+            _check_document(where, block)
         case "image":
             if block["source"].get("media_type") not in _IMAGE_TYPES:
                 raise Refused(f"{where}.image.source.base64.media_type: Input should be an image")
+
+
+def _check_document(where: str, block: Mapping[str, Any]) -> None:
+    for field in block.keys() - {
+        "type",
+        "source",
+        "title",
+        "context",
+        "citations",
+        "cache_control",
+    }:
+        raise Refused(f"{where}.document.{field}: Extra inputs are not permitted")
+    source = block["source"]
+    if source.get("type") == "base64" and source.get("media_type") != "application/pdf":
+        raise Refused(f"{where}.document.source.base64.media_type: Input should be application/pdf")
+    if not base64.b64decode(source["data"]).startswith(b"%PDF-"):
+        raise Refused(f"{where}.document.source.base64.data: The PDF specified was not valid.")
 
 
 def _check_tools(body: Mapping[str, Any]) -> None:
     tools = body.get("tools") or []
     names = [tool.get("name", "") for tool in tools]
     for n, tool in enumerate(tools):
+        if "type" in tool and tool["type"] != "custom":
+            _check_server_tool(f"tools.{n}", tool)
+            continue
         if not _TOOL_NAME.fullmatch(names[n]):
             raise Refused(f"tools.{n}.custom.name: String should match pattern")
         if tool.get("input_schema", {}).get("type") != "object":
@@ -163,6 +245,49 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     used = (block for message in body["messages"] for block in _blocks(message))
     if not tools and any(block["type"] in ("tool_use", "tool_result") for block in used):
         raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
+
+
+def _check_server_tool(where: str, tool: Mapping[str, Any]) -> None:
+    name, fields = _SERVER_TOOLS.get(tool["type"], ("", set()))
+    if not name:
+        raise Refused(
+            f"{where}: Input tag '{tool['type']}' found using 'type' does not match any of the "
+            "expected tags"
+        )
+    if tool.get("name") != name:
+        raise Refused(f"{where}.{tool['type']}.name: Input should be '{name}'")
+    for field in tool.keys() - {"type", "name", "cache_control"} - fields:
+        raise Refused(f"{where}.{tool['type']}.{field}: Extra inputs are not permitted")
+
+
+def _check_service_blocks(body: Mapping[str, Any]) -> None:
+    """Calls of the service's own tools have results, but for those it is just at work on."""
+    messages = body["messages"]
+    declared = {tool["name"] for tool in body.get("tools", ()) if "input_schema" not in tool}
+    results = {
+        block["tool_use_id"]: block["type"]
+        for message in messages
+        for block in _blocks(message)
+        if block["type"].endswith("_tool_result")
+    }
+    questions = [
+        n
+        for n, message in enumerate(messages)
+        if message["role"] == "user" and any(b["type"] == "text" for b in _blocks(message))
+    ]
+    for n, message in enumerate(messages):
+        for block in _blocks(message):
+            if VIA in block or block["type"] != "server_tool_use":
+                continue
+            name = block["name"]
+            tool = "code_execution" if name.endswith("code_execution") else name
+            if tool not in declared:
+                raise Refused(f"messages.{n}: `{name}` is not one of the tools of this request")
+            if block["id"] not in results and n < max(questions, default=-1):
+                raise Refused(
+                    f"messages.{n}: `{name}` tool use with id {block['id']} was found without a "
+                    f"corresponding `{name}_tool_result` block"
+                )
 
 
 def _check_cache_marks(body: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -43,6 +43,7 @@ class FakeAnthropic(FakeService):
         *,
         api_key: str = API_KEY,
         max_chars: int | None = None,
+        refuses: Callable[[dict[str, Any]], str | None] = lambda body: None,
         port: int = 0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -50,6 +51,8 @@ class FakeAnthropic(FakeService):
         self.api_key = api_key
         self.max_chars = max_chars
         """A longer history is refused as too long."""
+        self.refuses = refuses
+        """What a model says of a valid request that it does not take; None where it takes it."""
         self._port = port
         self._tls = tls
         self._server: HTTPServer | None = None
@@ -179,6 +182,8 @@ class _Messages(_Handler):
             check_request(body, max_chars=self._api.max_chars)
         except (ValueError, Refused) as error:
             raise _Refusal(400, "invalid_request_error", str(error)) from error
+        if refused := self._api.refuses(body):
+            raise _Refusal(400, "invalid_request_error", refused)
         if not body.get("stream"):
             message = "stream: this fake only streams; send true"
             raise _Refusal(400, "invalid_request_error", message)

@@ -44,18 +44,24 @@ class Files:
         text: str = model["content"]
         return text
 
+    async def data(self, path: str) -> str:
+        """The bytes of a file in base64, whatever they are. Raises ToolError."""
+        model = await self._get(path, type="file", format="base64")
+        encoded: str = model["content"]
+        return "".join(encoded.split())
+
     async def exists(self, path: str) -> bool:
         """Whether there is something at that path."""
         return bool(await ensure_async(self._contents.exists(path.strip("/"))))  # type: ignore[no-untyped-call]
 
-    async def _get(self, path: str, *, type: str) -> Mapping[str, Any]:
+    async def _get(self, path: str, *, type: str, format: str | None = None) -> Mapping[str, Any]:
         if "\0" in path:
             raise InvalidInput("Paths must not contain NUL.")
         path = path.strip("/")
         try:
             if await hides(self._contents, path):
                 raise NotebookNotFound(f"There is nothing at `{path}`.")
-            asked = self._contents.get(path, content=True, type=type)  # type: ignore[no-untyped-call]
+            asked = self._contents.get(path, content=True, type=type, format=format)  # type: ignore[no-untyped-call]
             return cast(Mapping[str, Any], await ensure_async(asked))
         except HTTPError as error:
             said = error.log_message or error.reason or "refused"

@@ -362,6 +362,14 @@ class View:
             raise NotPermitted(f"`{path}` is not shared with you: only code is.")
         return self.redacted(text)
 
+    def document(self, name: str) -> None:
+        """Whether a file whose text we do not read, such as a PDF, may go to a model.
+
+        Raises NotPermitted.
+        """
+        if self.share == "code-only":
+            raise NotPermitted(f"`{name}` is not shared with you: only code is.")
+
     def _copy_of_notebook(self, path: str, text: str) -> str:
         """Its sources, with what it says itself about sharing."""
         try:

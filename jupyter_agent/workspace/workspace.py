@@ -407,6 +407,12 @@ class Lease:
         text = await self.work.services.files.read(path)
         return (await self.work.visibility(shared_as)).file(path, text)
 
+    async def file_data(self) -> str:
+        """The bytes of the file that was named, in base64. Raises ToolError."""
+        path = self.work.resolve(self._named)
+        (await self.work.visibility()).document(path)
+        return await self.work.services.files.data(path)
+
     def remember(self, cells: Sequence[Cell]) -> None:
         """The full source of these cells was shown to this conversation."""
         self.work.reads.show(self.path, cells)

@@ -22,6 +22,7 @@ import { Assistant } from './chat/assistant';
 import { Instructions } from './chat/instructions';
 import { Listing } from './chat/listing';
 import { Models } from './chat/models';
+import { RunWatch } from './chat/longRuns';
 import { ModeOffer } from './chat/modeOffer';
 import { Obstacle } from './chat/obstacle';
 import { Sharing } from './chat/sharing';
@@ -116,6 +117,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       completion: new Completion(mentions, slash),
       slash,
       usage,
+      longRuns: new RunWatch(client, assistant),
       staleness: new Staleness(client, notebooks, assistant),
       verifications: new Verifications(client, new NotebookCode(tracker), assistant),
       offer: new ModeOffer(stateDB),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from jupyter_agent.testing.responses import serving as strictly
 from jupyter_agent.testing.script import FakeReply
 
 from ..agent.conftest import Bench, bench
-from .conftest import Chat, read, serving
+from .conftest import Chat, read, request, serving
 
 __all__ = ["bench"]
 
@@ -157,3 +158,38 @@ async def test_a_failure_within_the_stream_is_told(event: Json, kind: str) -> No
     with pytest.raises(ModelError) as caught:
         await made_of(sse(event))
     assert caught.value.kind == kind
+
+
+async def test_what_the_service_does_itself_goes_back_by_its_item() -> None:
+    search = {"type": "server_tool_use", "name": "web_search", "input": {"query": "pandas"}}
+    code = {"type": "server_tool_use", "name": "code_execution", "input": {"code": "6 * 7"}}
+    replies: list[FakeReply] = [
+        [thinks("Hm."), {**search, "id": "s"}, {**code, "id": "c"}, says("It is 42.")],
+        [says("Again.")],
+    ]
+    async with strictly(Responses(replies)) as api:
+        model = ResponsesModel("o9", api_key="k", base_url=api.url)
+        asked = request(server_tools=("web_search", "web_fetch", "code_execution"))
+        reply = await read(model, asked)
+        history = [*asked.messages, {"role": "assistant", "content": reply.content}]
+        follow_up = {"role": "user", "content": [says("Sure?")]}
+        await read(model, replace(asked, messages=[*history, follow_up]))
+        await model.close()
+    kinds = [block["type"] for block in reply.content]
+    assert kinds == [
+        "thinking", "server_tool_use", "web_search_tool_result", "server_tool_use",
+        "code_execution_tool_result", "text",
+    ]  # fmt: skip
+    assert [block["input"] for block in reply.content if block["type"] == "server_tool_use"] == [
+        {"query": "pandas"},
+        {"code": "6 * 7"},
+    ]
+    assert [tool["type"] for tool in api.requests[0]["tools"]] == [
+        "web_search", "code_interpreter", "function"
+    ]  # fmt: skip
+    back = [item["type"] for item in api.requests[1]["input"]]
+    assert back == [
+        "message", "reasoning", "web_search_call", "code_interpreter_call", "message", "message",
+    ]  # fmt: skip
+    assert api.requests[1]["input"][2]["action"] == {"type": "search", "query": "pandas"}
+    assert api.refusals == []

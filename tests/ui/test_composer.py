@@ -220,9 +220,11 @@ def test_pictures_that_are_dropped_go_along(panel: Panel) -> None:
     expect(panel.button("Remove dropped.png")).to_be_visible()
 
 
-def test_what_is_no_picture_and_a_model_that_sees_none_are_said(panel: Panel, lab: Lab) -> None:
+def test_files_that_cannot_go_along_and_a_model_that_sees_no_pictures_are_said(
+    panel: Panel, lab: Lab
+) -> None:
     alert = panel.region.get_by_role("alert")
-    panel.page.evaluate(PASTE, [picture(4, 4), "table.csv", "text/csv"])
+    panel.page.evaluate(PASTE, [picture(4, 4), "table.xlsx", "application/zip"])
     expect(alert).to_contain_text("attach it with @")
     panel.page.evaluate(PASTE, ["AAAA", "broken.png", "image/png"])
     expect(alert).to_contain_text("cannot be read")

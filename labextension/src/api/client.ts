@@ -121,6 +121,17 @@ export class AgentClient {
     await this._fetch(`conversations/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
+  /** A run as it is now; `wake`: whether its end is told. */
+  run(runId: string): Promise<{ status: string; wake: boolean }> {
+    return this._read(`runs/${encodeURIComponent(runId)}?save=false`);
+  }
+
+  /** Have the end of a run wake its conversation, or not. */
+  async wake(runId: string, wanted: boolean): Promise<void> {
+    const method = wanted ? 'PUT' : 'DELETE';
+    await this._fetch(`runs/${encodeURIComponent(runId)}/wake`, { method });
+  }
+
   changes(turnId: string): Promise<IChange[]> {
     return this._read(`turns/${encodeURIComponent(turnId)}/changes`);
   }

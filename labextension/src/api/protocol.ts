@@ -10,6 +10,9 @@ import type { DynamicToolUIPart, FileUIPart, UIMessage, UIMessageChunk } from 'a
 /** What the assistant may do without asking. */
 export type Mode = 'read' | 'ask' | 'edit' | 'auto';
 
+/** How much a model thinks before it answers. */
+export type Effort = 'none' | 'low' | 'medium' | 'high' | 'max';
+
 /** How much of notebooks models get to see. */
 export type Share = 'all' | 'no-outputs' | 'code-only';
 
@@ -117,6 +120,11 @@ export interface INotice {
   kind: string;
   text: string;
   approval?: IApproval;
+  /** Who answers from here on, in whose place, and why: `overloaded` or `refusal`. */
+  model?: string;
+  instead_of?: string;
+  reason?: string;
+  explanation?: string;
   /** Approvals that were answered, so no tab asks for them any more. */
   approvals?: { id: string; approved: boolean; reason?: string }[];
 }
@@ -132,6 +140,15 @@ export interface IRunOutput {
   seconds?: number;
 }
 
+/** A run that ended after its turn. */
+export interface IEndedRun {
+  run_id: string;
+  notebook: string;
+  cell_id: string | null;
+  status: string;
+  seconds: number;
+}
+
 /** Something that the user attached to a message. */
 export type Attachment =
   | { type: 'cell'; notebook: string; cell_id: string }
@@ -139,7 +156,7 @@ export type Attachment =
   | { type: 'file'; path: string }
   | { type: 'variable'; name: string };
 
-/** A picture that goes with a question, as a data URL. */
+/** A picture or another file that goes with a question, as a data URL. */
 export type IPicture = FileUIPart;
 
 /** Metadata of a message. */
@@ -157,6 +174,8 @@ export interface IMessageMetadata {
   budgetReached?: boolean;
   /** Of a user's message. */
   context?: Attachment[];
+  /** The run whose end asked this, as its user had wanted. */
+  ended?: IEndedRun;
 }
 
 export type AgentData = {
@@ -208,6 +227,8 @@ export interface IModels {
   windows?: Record<string, number>;
   /** Whether a model supports images by `provider:model`, where known. */
   images?: Record<string, boolean>;
+  /** Whether a model reads PDF files by `provider:model`, where known. */
+  documents?: Record<string, boolean>;
 }
 
 /** Something that every answer follows: a file, or `settings` for the user's own. */
@@ -263,6 +284,8 @@ export interface IChatRequest {
   context?: Attachment[];
   mode?: Mode;
   model?: string;
+  /** Left to the model by default. */
+  effort?: Effort;
   /** Whether to undo first what the replaced turns did to notebooks. */
   undo?: boolean;
   /** What the user wants of every answer. */

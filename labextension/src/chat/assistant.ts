@@ -3,7 +3,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
-import type { IChange, Mode } from '../api/protocol';
+import type { Effort, IChange, Mode } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import type { Draft } from '../composer/draft';
 import { QuestionHistory } from '../composer/questionHistory';
@@ -30,6 +30,7 @@ export interface IAssistantState {
 interface IRemembered {
   conversation: string;
   model: string | null;
+  effort: Effort | null;
   modes: Record<string, Mode>;
   /** Earlier questions, newest last. */
   asked: string[];
@@ -80,6 +81,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this._modes = remembered?.modes ?? {};
     this._history.asked = remembered?.asked ?? [];
     this.models.choose(remembered?.model ?? null);
+    this.models.setEffort(remembered?.effort ?? null);
     this._onDrafted();
     void this.models.read();
     const id =
@@ -152,10 +154,16 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   }
 
   /** What the user chose for the next turn. */
-  get choices(): Pick<IRequest, 'mode' | 'model' | 'instructions' | 'share'> {
+  get choices(): Pick<IRequest, 'mode' | 'model' | 'effort' | 'instructions' | 'share'> {
     const { share, state } = this.models;
     const instructions = this.instructions.own || undefined;
-    return { mode: this.state.mode, model: state.chosen ?? undefined, instructions, share };
+    return {
+      mode: this.state.mode,
+      model: state.chosen ?? undefined,
+      effort: state.effort ?? undefined,
+      instructions,
+      share
+    };
   }
 
   /** Undo what the last turn changed, except where the user made changes since. */
@@ -218,6 +226,12 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this._remember();
   }
 
+  /** Have models think this much from now on; null leaves it to them. */
+  setEffort(effort: Effort | null): void {
+    this.models.setEffort(effort);
+    this._remember();
+  }
+
   private _open(conversation: Conversation, view: IAssistantState['view'] = 'conversation'): void {
     this.state.conversation.dispose();
     this.update({ conversation, view });
@@ -268,6 +282,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     const remembered: IRemembered = {
       conversation: conversation.id,
       model: this.models.state.chosen,
+      effort: this.models.state.effort,
       modes: this._modes,
       asked: [...this._history.asked]
     };

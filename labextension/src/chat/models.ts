@@ -1,6 +1,6 @@
 import type { AgentClient, IFailure } from '../api/client';
 import { failureOf } from '../api/client';
-import type { IModels, Share } from '../api/protocol';
+import type { Effort, IModels, IPicture, Share } from '../api/protocol';
 import { Store } from '../store';
 
 /** The available models and the chosen one; never changed in place. */
@@ -12,12 +12,14 @@ export interface IModelsState {
   readonly chosen: string | null;
   /** The provider whose key was just stored, and how many models it lists for it, null if it does not say. */
   readonly accepted: { readonly provider: string; readonly models: number | null } | null;
+  /** How much the model thinks, or null to leave it to the model. */
+  readonly effort: Effort | null;
 }
 
 /** The models of the server, and the user's choice among them. */
 export class Models extends Store<IModelsState> {
   constructor(private readonly _client: AgentClient) {
-    super({ models: null, problem: null, chosen: null, accepted: null });
+    super({ models: null, problem: null, chosen: null, accepted: null, effort: null });
   }
 
   /** How much of notebooks models may see, from the user's settings. */
@@ -31,6 +33,19 @@ export class Models extends Store<IModelsState> {
   /** Whether the model that answers next supports images; assumed if unknown. */
   get takesPictures(): boolean {
     return this.state.models?.images?.[this.answering] !== false;
+  }
+
+  /** Whether the model that answers next reads PDF files; assumed if unknown. */
+  get readsDocuments(): boolean {
+    return this.state.models?.documents?.[this.answering] !== false;
+  }
+
+  /** Whether the model that answers next takes this file. */
+  takes({ mediaType }: IPicture): boolean {
+    if (mediaType.startsWith('image/')) {
+      return this.takesPictures;
+    }
+    return mediaType !== 'application/pdf' || this.readsDocuments;
   }
 
   async read(): Promise<void> {
@@ -47,6 +62,12 @@ export class Models extends Store<IModelsState> {
   }
 
   /** Store the key of a provider unless that rejects it, and switch to it if the tour is active. Raises RequestError. */
+  /** Have models think this much from now on; null leaves it to them. */
+  setEffort(effort: Effort | null): void {
+    this.update({ effort });
+  }
+
+  /** Store the key of a provider, and switch to it if the tour is active. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
     const models = await this._client.setKey(provider, key);
     this.update({ accepted: { provider, models } });

@@ -2,6 +2,7 @@ import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../api/protocol';
 import { currentCall, isLive } from '../wording/callDescriptions';
+import { fallbackNotice } from '../wording/fallback';
 import { Boundary } from './Boundary';
 import { Call, notebookOf } from './Call';
 import { Markdown } from './Markdown';
@@ -114,10 +115,14 @@ function Thinking({ text, live }: { text: string; live: boolean }): React.JSX.El
 }
 
 function Notice({ notice }: { notice: INotice }): React.JSX.Element | null {
+  const { trans } = useServices();
   const { kind, text, approvals = [] } = notice;
   if (kind === 'answered') {
     const reasons = new Set(approvals.flatMap(({ reason }) => reason ?? []));
     return reasons.size ? <Reply text={[...reasons].join('\n\n')} /> : null;
+  }
+  if (kind === 'fallback') {
+    return <p className="jp-Agent-notice">{fallbackNotice(notice, trans)}</p>;
   }
   return kind === 'approval' || !text ? null : <p className="jp-Agent-notice">{text}</p>;
 }
@@ -183,6 +188,10 @@ function abandonedParts(parts: readonly AgentPart[], running: boolean): Readonly
   for (const part of parts) {
     if (part.type === 'step-start') {
       step = [];
+    } else if (isNotice(part, 'fallback')) {
+      abandoned.push(...step.splice(0)); // and the notice stays: it says who answers
+    } else if (isNotice(part, 'provider')) {
+      continue;
     } else if (isRetry(part)) {
       abandoned.push(...step.splice(0));
       step.push(part); // of the next attempt: if that fails too, it has a notice of its own
@@ -197,5 +206,9 @@ function abandonedParts(parts: readonly AgentPart[], running: boolean): Readonly
 }
 
 function isRetry(part: AgentPart): boolean {
-  return part.type === 'data-notice' && part.data.kind === 'retrying';
+  return isNotice(part, 'retrying');
+}
+
+function isNotice(part: AgentPart, kind: string): boolean {
+  return part.type === 'data-notice' && part.data.kind === kind;
 }

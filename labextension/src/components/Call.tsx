@@ -9,6 +9,7 @@ import { describeCall, isAtWork } from '../wording/callDescriptions';
 import { ownInput } from '../wording/serverTools';
 import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff, LineCount } from './Code';
+import { LongRun } from './LongRun';
 import { Outputs } from './Outputs';
 import { Review } from './Review';
 import { useNotebookInFront, useSeconds, useServices } from './services';
@@ -81,6 +82,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
           {live && seconds > 1 ? trans.__('%1 s', seconds) : words.note}
         </span>
       </div>
+      {!props.running && goingRuns(call, runs).map(runId => <LongRun key={runId} runId={runId} />)}
       {open && (
         <div className="jp-Agent-callBody">
           {lines.length > 0 && <Diff lines={lines} mimeType={mimeType} />}
@@ -112,12 +114,21 @@ export const Call = React.memo(function Call(props: ICallProps) {
   );
 });
 
+/** The runs that had not ended when the call returned. */
+function goingRuns(call: CallPart, runs: readonly IRunOutput[]): string[] {
+  return call.state === 'output-available'
+    ? runs
+        .filter(({ status }) => status === 'running' || status === 'queued')
+        .map(run => run.run_id)
+    : [];
+}
+
 /** What a call has of its own to show: code that is in no cell, the steps of a plan. */
 function ownOf({ toolName, state, input, output }: CallPart): {
   code?: string;
   steps?: IPlanStep[];
 } {
-  if (toolName === 'run_code' && state !== 'input-streaming') {
+  if (['run_code', 'code_execution'].includes(toolName) && state !== 'input-streaming') {
     const { code } = (input ?? {}) as { code?: unknown };
     return { code: typeof code === 'string' ? code : undefined };
   }

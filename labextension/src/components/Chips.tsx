@@ -84,7 +84,7 @@ export function DraftChips(): React.JSX.Element | null {
   );
 }
 
-/** A small view of a picture that goes or went with a question. */
+/** A picture or another file that goes or went with a question. */
 export function Picture(props: {
   picture: IPicture;
   index: number;
@@ -94,13 +94,18 @@ export function Picture(props: {
   const { filename, url } = props.picture;
   return (
     <Chip name={filename || trans.__('Picture %1', props.index + 1)} onRemove={props.onRemove}>
-      <img src={url} alt="" />
+      {isPicture(props.picture) && <img src={url} alt="" />}
     </Chip>
   );
 }
 
-export function isPicture(part: AgentPart): part is IPicture {
-  return part.type === 'file' && part.mediaType.startsWith('image/');
+/** Whether a part is a file, a picture or another one. */
+export function isFile(part: AgentPart): part is IPicture {
+  return part.type === 'file';
+}
+
+function isPicture({ mediaType }: IPicture): boolean {
+  return mediaType.startsWith('image/');
 }
 
 /** The name of an attachment, and what more there is to say of it. */

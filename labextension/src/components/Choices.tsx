@@ -2,8 +2,9 @@ import { InputDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownEmptyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { Mode } from '../api/protocol';
+import type { Effort, Mode } from '../api/protocol';
 import { modelName, titleCase } from '../wording/callDescriptions';
+import { efforts } from '../wording/efforts';
 import { modes } from '../wording/modes';
 import { useAssistant, useModels, useServices } from './services';
 
@@ -69,6 +70,37 @@ export function ModelChoice(): React.JSX.Element | null {
         </optgroup>
       ))}
       <option value="">{trans.__('Another…')}</option>
+    </Choice>
+  );
+}
+
+/** How much the model thinks before it answers; not for the scripted tour. */
+export function EffortChoice(): React.JSX.Element | null {
+  const { assistant, trans } = useServices();
+  const { effort, models } = useModels();
+  if (!models || assistant.models.answering.startsWith('demo:')) {
+    return null;
+  }
+  const names = efforts(trans);
+  const shown = effort ? names[effort] : trans.__('Effort');
+  return (
+    <Choice
+      label={trans.__('Effort')}
+      title={
+        effort
+          ? trans.__('How much the model thinks: %1', names[effort])
+          : trans.__('How much the model thinks: left to the model')
+      }
+      shown={shown}
+      value={effort ?? ''}
+      onChange={value => assistant.setEffort((value as Effort) || null)}
+    >
+      <option value="">{trans.__('Default')}</option>
+      {Object.entries(names).map(([value, name]) => (
+        <option key={value} value={value}>
+          {name}
+        </option>
+      ))}
     </Choice>
   );
 }

@@ -1,9 +1,10 @@
 import { stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { IOption } from '../composer/options';
-import { MOST_PICTURES, isPicture, readPicture } from '../composer/pictures';
+import { isAttachable, readFile } from '../composer/files';
+import { MOST_PICTURES, isPicture } from '../composer/pictures';
 import { DraftChips } from './Chips';
-import { ModeChoice, ModelChoice } from './Choices';
+import { EffortChoice, ModeChoice, ModelChoice } from './Choices';
 import { sendIcon } from './icons';
 import {
   useAssistant,
@@ -24,10 +25,10 @@ export function Composer(): React.JSX.Element {
   const { progress } = useConversation();
   const { refusal, pictures, text } = useDraft();
   useModels();
-  const attach = useAttachPictures();
+  const attach = useAttachFiles();
   const running = progress === 'running';
   const empty = !text.trim() && !pictures.length;
-  const unseen = pictures.length > 0 && !assistant.models.takesPictures;
+  const untaken = pictures.find(file => !assistant.models.takes(file));
   const send = useSend();
   return (
     <div
@@ -45,15 +46,18 @@ export function Composer(): React.JSX.Element {
       <DraftChips />
       <Instructions />
       <Message send={send} attach={attach} />
-      {(refusal || unseen) && (
+      {(refusal || untaken) && (
         <p role="alert" className="jp-Agent-refusal">
           {refusal ||
-            trans.__('This model does not look at pictures. Choose another, or remove them.')}
+            (untaken?.mediaType === 'application/pdf'
+              ? trans.__('This model does not read PDF files. Choose another, or remove them.')
+              : trans.__('This model does not look at pictures. Choose another, or remove them.'))}
         </p>
       )}
       <div className="jp-Agent-choices">
         <ModeChoice />
         <ModelChoice />
+        <EffortChoice />
         <span className="jp-Agent-sending">
           {running && (
             <button
@@ -74,7 +78,7 @@ export function Composer(): React.JSX.Element {
                   ? trans.__('Ask when this answer is finished (Enter)')
                   : trans.__('Send (Enter)')
               }
-              disabled={empty || unseen}
+              disabled={empty || untaken !== undefined}
               onClick={send}
             >
               <sendIcon.react tag="span" />
@@ -94,7 +98,7 @@ function useSend(): () => void {
     const { pictures, text } = draft.state;
     if (
       (!text.trim() && !pictures.length) ||
-      (pictures.length && !assistant.models.takesPictures)
+      !pictures.every(file => assistant.models.takes(file))
     ) {
       return;
     }
@@ -228,34 +232,35 @@ function useHint(): string {
   return place ? trans.__('Ask about this notebook…') : trans.__('Ask, or open a notebook first…');
 }
 
-/** Attaches the pictures among files, and says why others are not. */
-function useAttachPictures(): (files: readonly File[]) => Promise<void> {
+/** Attaches files that models read, and says why others are not. */
+function useAttachFiles(): (files: readonly File[]) => Promise<void> {
   const { assistant, trans } = useServices();
   const { draft } = assistant;
   return async files => {
-    if (!files.every(isPicture)) {
+    if (!files.every(isAttachable)) {
       draft.refuse(
         trans.__(
-          'Only pictures can be attached from outside. Upload the file, and attach it with @.'
+          'Only pictures, PDF, CSV, JSON and text files can be attached from outside. Upload the file and attach it with @.'
         )
       );
       return;
     }
-    if (!assistant.models.takesPictures) {
+    if (files.some(isPicture) && !assistant.models.takesPictures) {
       draft.refuse(trans.__('This model does not look at pictures. Choose another one first.'));
       return;
     }
     if (draft.state.pictures.length + files.length > MOST_PICTURES) {
-      draft.refuse(trans.__('At most %1 pictures go with a question.', MOST_PICTURES));
+      draft.refuse(trans.__('At most %1 files go with a question.', MOST_PICTURES));
       return;
     }
     const why = {
       kind: trans.__('Only PNG, JPEG, GIF and WebP pictures can be attached.'),
       size: trans.__('The picture is too large to be sent, even made smaller.'),
-      broken: trans.__('The picture cannot be read.')
+      large: trans.__('The file is too large to be sent. Upload it and read it in a cell.'),
+      broken: trans.__('The file cannot be read.')
     };
     for (const file of files) {
-      const read = await readPicture(file);
+      const read = await readFile(file);
       if (typeof read === 'string') {
         draft.refuse(why[read]);
       } else {

@@ -1,7 +1,8 @@
 import { editIcon, refreshIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import type { AgentMessage } from '../api/protocol';
-import { Chips, Picture, isPicture } from './Chips';
+import type { AgentMessage, IEndedRun } from '../api/protocol';
+import { endOfRun } from '../wording/callDescriptions';
+import { Chips, Picture, isFile } from './Chips';
 import { IconButton } from './Header';
 import { useAssistant, useConversation, useServices } from './services';
 
@@ -11,6 +12,9 @@ export const Question = React.memo(function Question({ message }: { message: Age
   const { conversation } = useAssistant();
   const [editing, setEditing] = React.useState(false);
   const { parts, metadata } = message;
+  if (metadata?.ended) {
+    return <EndOfRun message={message} ended={metadata.ended} />;
+  }
   const text = parts.flatMap(part => (part.type === 'text' ? [part.text] : [])).join('\n\n');
   return (
     <article
@@ -20,7 +24,7 @@ export const Question = React.memo(function Question({ message }: { message: Age
       data-editing={editing}
     >
       <Chips attachments={metadata?.context ?? []} />
-      {parts.filter(isPicture).map((picture, index) => (
+      {parts.filter(isFile).map((picture, index) => (
         <Picture key={index} picture={picture} index={index} />
       ))}
       {editing ? (
@@ -50,6 +54,19 @@ export const Question = React.memo(function Question({ message }: { message: Age
   );
 });
 
+/** What asked in the user's place: the end of a run of which they wanted to be told. */
+function EndOfRun(props: { message: AgentMessage; ended: IEndedRun }): React.JSX.Element {
+  const { notebooks, trans } = useServices();
+  const { ended, message } = props;
+  const locate = (cell_id: string): number | null =>
+    notebooks.position({ notebook: ended.notebook, cell_id });
+  return (
+    <p className="jp-Agent-notice" data-message={message.id}>
+      {endOfRun(ended, locate, trans)}
+    </p>
+  );
+}
+
 interface IEditProps {
   message: AgentMessage;
   text: string;
@@ -77,7 +94,7 @@ function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
     void assistant.ask(text.trim(), {
       notebook: notebook ?? undefined,
       context,
-      pictures: message.parts.filter(isPicture),
+      pictures: message.parts.filter(isFile),
       replaces: { id: message.id, undo: undo && changed }
     });
   };

@@ -8,6 +8,7 @@ import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant, IAssistantState } from '../chat/assistant';
 import type { IConversationState } from '../chat/conversation';
 import type { IListingState } from '../chat/listing';
+import type { LongRuns, RunWatch } from '../chat/longRuns';
 import type { IModelsState } from '../chat/models';
 import type { Obstacle } from '../chat/obstacle';
 import type { ModeOffer } from '../chat/modeOffer';
@@ -31,6 +32,7 @@ export interface IServices {
   completion: Completion;
   slash: Slash;
   usage: ConversationUsage;
+  longRuns: RunWatch;
   staleness: Staleness;
   verifications: Verifications;
   offer: ModeOffer;
@@ -110,6 +112,11 @@ export function useConversation(): IConversationState {
 /** Usage of the conversation in front. */
 export function useConversationUsage(): IUsageState {
   return useStore(useServices().usage, eachFrame);
+}
+
+/** Runs that outlived their turns. */
+export function useLongRuns(): LongRuns {
+  return useStore(useServices().longRuns, eachFrame);
 }
 
 /** Whether to offer a freer mode. */

@@ -52,7 +52,8 @@ async function drawn(image: ImageBitmap, scale: number, kind: string): Promise<B
   return same.size > MOST_BYTES ? canvas.convertToBlob({ type: 'image/jpeg' }) : same;
 }
 
-function dataUrl(blob: Blob): Promise<string> {
+/** A blob as a data URL. */
+export function dataUrl(blob: Blob): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result as string);

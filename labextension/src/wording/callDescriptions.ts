@@ -4,6 +4,7 @@ import type {
   CallPart,
   IApproval,
   IChange,
+  IEndedRun,
   IPlanStep,
   IRunOutput
 } from '../api/protocol';
@@ -210,6 +211,16 @@ function ticked({ toolName, output }: CallPart, trans: TranslationBundle): strin
   }
   const done = steps.filter(({ state }) => state === 'done').length;
   return trans.__('%1 of %2 done', done, steps.length);
+}
+
+/** "Cell 3 finished: 5 min 2 s  ok", of a run that ended after its turn. */
+export function endOfRun(run: IEndedRun, locate: Locate, trans: TranslationBundle): string {
+  const how = outcome([{ ...run, text: '', execution_count: null, outputs: [] }], trans);
+  const place = run.cell_id && locate(run.cell_id);
+  if (place) {
+    return trans.__('Cell %1 finished: %2', place, how);
+  }
+  return run.cell_id ? trans.__('A cell finished: %1', how) : trans.__('A run finished: %1', how);
 }
 
 function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string {

@@ -1,6 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IRunOutput } from '../api/protocol';
 import { serverTool } from './serverTools';
+import { OF_SERVICES, servicePhrase } from './servicePhrases';
 
 /** How one finds a cell's position now, counted from 1; null for a cell that is not in sight. */
 export type Locate = (cellId: string) => number | null;
@@ -19,6 +20,7 @@ export interface IInput {
   before?: string;
   query?: string;
   path?: string;
+  url?: string;
   names?: string[];
 }
 
@@ -63,7 +65,8 @@ const NAMED = [
   'list_files',
   'create_notebook',
   'wait_for_run',
-  'write_plan'
+  'write_plan',
+  ...OF_SERVICES
 ];
 
 function plainly(options: IPhraseOptions): Phrase {
@@ -134,7 +137,7 @@ function plainly(options: IPhraseOptions): Phrase {
       ];
     }
     default:
-      return plainPhrase(tool, trans);
+      return servicePhrase(tool, input, trans) ?? plainPhrase(tool, trans);
   }
 }
 

@@ -41,6 +41,22 @@ describe('The assistant', () => {
 
   afterEach(() => assistant.state.conversation.dispose());
 
+  it('sends the chosen effort with each question, and none where it is left to the model', async () => {
+    const bodies: { effort?: string }[] = [];
+    server.routes['POST chat'] = body => {
+      bodies.push(body as { effort?: string });
+      const stream = new LiveStream();
+      stream.tell(...CHUNKS);
+      stream.end();
+      return stream.response;
+    };
+    assistant.setEffort('high');
+    await assistant.ask('Think.');
+    assistant.setEffort(null);
+    await assistant.ask('And now?');
+    expect(bodies.map(({ effort }) => effort)).toEqual(['high', undefined]);
+  });
+
   it('asks the next question when a turn ends, whose changes are read all the same', async () => {
     const [first, second] = [new LiveStream(), new LiveStream()];
     const streams = [first.response, second.response];

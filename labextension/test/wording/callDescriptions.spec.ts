@@ -6,7 +6,8 @@ import {
   currentCall,
   describeCall,
   describeQuestions,
-  duration
+  duration,
+  endOfRun
 } from '../../src/wording/callDescriptions';
 
 const trans = nullTranslator.load('jupyter_agent');
@@ -32,6 +33,12 @@ describe('describeCall', () => {
     ['get_notebook_state', {}, 'Read the notebook (12 cells)'],
     ['read_cells', { cell_ids: ['a1', 'c3'] }, 'Read cells 1, 3'],
     ['search_notebook', { query: 'df' }, 'Searched for “df”'],
+    ['web_search', { query: 'pandas 3' }, 'Searched the web for “pandas 3”'],
+    ['web_search', { url: 'https://pandas.example/merge' }, 'Read pandas.example/merge'],
+    ['web_search', {}, 'Searched the web'],
+    ['web_fetch', { url: 'https://pandas.example' }, 'Read pandas.example'],
+    ['code_execution', { code: '6 * 7' }, 'Ran code at the model’s service'],
+    ['bash_code_execution', { command: 'ls' }, 'Ran code at the model’s service'],
     ['create_cell', { after: 'b2', source: '' }, 'Added a cell after 2'],
     ['create_cells', { cells: [{}, {}] }, 'Added 2 cells'],
     ['create_cells', { cells: [{}, {}], run: true }, 'Added 2 cells and ran them'],
@@ -249,6 +256,19 @@ describe('withoutRemoteContent', () => {
   it('keeps pictures that carry their content', () => {
     const picture = '<img src="data:image/png;base64,AAAA" />';
     expect(sanitize(picture)).toContain('data:image/png');
+  });
+});
+
+describe('endOfRun', () => {
+  const ended = { run_id: 'r', notebook: 'a.ipynb', cell_id: 'c3', status: 'ok', seconds: 302 };
+
+  it.each([
+    [{}, 'Cell 3 finished: 5 min 2 s  ok'],
+    [{ status: 'error', seconds: 4.2 }, 'Cell 3 finished: 4.2 s  error'],
+    [{ cell_id: 'gone' }, 'A cell finished: 5 min 2 s  ok'],
+    [{ cell_id: null, status: 'died', seconds: 0 }, 'A run finished: the kernel died']
+  ])('says which run ended, and how: %j', (rest, words) => {
+    expect(endOfRun({ ...ended, ...rest }, locate, trans)).toBe(words);
   });
 });
 

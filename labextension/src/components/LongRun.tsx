@@ -1,0 +1,27 @@
+import * as React from 'react';
+import { notifyErrors } from '../api/notifyErrors';
+import { useLongRuns, useServices } from './services';
+
+/** A run that goes on after its answer, with the choice to be told of its end. */
+export function LongRun({ runId }: { runId: string }): React.JSX.Element | null {
+  const { longRuns, trans } = useServices();
+  const state = useLongRuns()[runId];
+  longRuns.look(runId);
+  if (state === undefined || state === 'ended') {
+    return null;
+  }
+  const told = state === 'told';
+  return (
+    <div className="jp-Agent-longRun">
+      {told && (
+        <span className="jp-Agent-note">{trans.__('You will be told when it is done.')}</span>
+      )}
+      <button
+        className="jp-Agent-link"
+        onClick={() => void notifyErrors(() => longRuns.tell(runId, !told), trans)}
+      >
+        {told ? trans.__('Cancel') : trans.__('Tell me when done')}
+      </button>
+    </div>
+  );
+}

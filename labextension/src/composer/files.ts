@@ -1,0 +1,40 @@
+import { PathExt } from '@jupyterlab/coreutils';
+import type { IPicture } from '../api/protocol';
+import { type Refusal, dataUrl, isPicture, readPicture } from './pictures';
+
+/** The types of files that models read, by their endings: systems disagree on the types of some. */
+const TYPES: Readonly<Record<string, string>> = {
+  '.pdf': 'application/pdf',
+  '.csv': 'text/csv',
+  '.tsv': 'text/tab-separated-values',
+  '.json': 'application/json',
+  '.md': 'text/markdown',
+  '.txt': 'text/plain'
+};
+/** Bytes of a file that are sent. */
+const MOST_BYTES = { pdf: 10_000_000, text: 5_000_000 };
+
+/** Whether a file can go with a question. */
+export function isAttachable(file: File): boolean {
+  return isPicture(file) || typeOf(file) !== undefined;
+}
+
+/** A file as it goes with a question. */
+export async function readFile(file: File): Promise<IPicture | Refusal | 'large'> {
+  const mediaType = typeOf(file);
+  if (isPicture(file) || !mediaType) {
+    return readPicture(file);
+  }
+  if (file.size > (mediaType === TYPES['.pdf'] ? MOST_BYTES.pdf : MOST_BYTES.text)) {
+    return 'large';
+  }
+  if (!file.size) {
+    return 'broken';
+  }
+  const url = await dataUrl(new Blob([file], { type: mediaType }));
+  return { type: 'file', mediaType, filename: file.name, url };
+}
+
+function typeOf({ name }: File): string | undefined {
+  return TYPES[PathExt.extname(name).toLowerCase()];
+}

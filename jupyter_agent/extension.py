@@ -39,6 +39,7 @@ from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.models.facts import FactBook
@@ -294,6 +295,7 @@ class JupyterAgent(ExtensionApp):
             requests=RequestStore(database, self.redactor),
             rules=RuleStore(database),
             trust=TrustStore(database),
+            usage=UsageStore(database),
             audit=AuditLog(database),
             announce=announcer(server.event_logger),
         )

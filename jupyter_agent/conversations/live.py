@@ -21,6 +21,7 @@ from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.log import Batch, TurnState, capped
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
+from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     CallInvalid,
@@ -60,6 +61,7 @@ class TurnStores:
     requests: RequestStore
     rules: RuleStore
     trust: TrustStore
+    usage: UsageStore
     audit: AuditLog
     announce: Announce
 

@@ -14,6 +14,7 @@ from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.conversations.log import Batch, TurnState, write
+from jupyter_agent.conversations.usage import keep_usage
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json
 from jupyter_agent.models.base import Message
@@ -152,10 +153,11 @@ class ConversationStore:
         )
 
     async def delete(self, owner: str, conversation_id: str) -> None:
-        """The conversation and its turns are gone; the audit stays."""
+        """The conversation and its turns are gone; the audit and what they used stay."""
 
         def work(db: sqlite3.Connection) -> None:
             key = (owner, conversation_id)
+            keep_usage(db, owner, conversation_id)
             db.execute("DELETE FROM conversations WHERE owner = ? AND id = ?", key)
             blocks.drop_unused(db)
 

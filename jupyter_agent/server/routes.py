@@ -23,6 +23,7 @@ from jupyter_agent.server import (
     tab,
     tools,
     turns,
+    usage,
 )
 from jupyter_agent.server.openapi import describe
 from jupyter_agent.tools.base import Toolbox
@@ -103,6 +104,7 @@ def routes(
         Route("models", status.ModelsHandler, {"models": models}),
         Route("providers/{provider}/models", status.OfferedHandler, {"models": models}),
         Route("providers/{provider}/key", status.KeyHandler, {"models": models}),
+        Route("usage", usage.UsageHandler, {"runner": runner}),
         Route("status", status.StatusHandler, done),
         Route("instructions", status.InstructionsHandler, done),
         Route("tab", tab.TabHandler, {"tabs": tabs}),

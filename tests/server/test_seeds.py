@@ -303,3 +303,17 @@ class TestSeed004:
         shown = (await call("GET", "turns", done["turn_id"])).body
         assert [step["input_tokens"] for step in shown["step_usage"]] == [100, 100]
         assert shown["usage"]["input_tokens"] == 200
+
+    async def test_analytics_average_rounds_and_costs_over_time(
+        self, call: Call, replies: list[FakeReply]
+    ) -> None:
+        replies += [[LOOK], [LOOK], [says("Seen.")], [says("Yes.")]]
+        await turn(call)
+        await turn(call)
+        by_day = (await call("GET", "usage")).body
+        (today,) = by_day["groups"]
+        assert (today["turns"], today["average"]["steps"]) == (2, 2.0)
+        assert today["usage"]["input_tokens"] == 400
+        assert today["average"]["seconds"] > 0
+        (group,) = (await call("GET", "usage", params={"by": "model"})).body["groups"]
+        assert group["model"] == "anthropic:claude-sonnet-5-5"

@@ -35,6 +35,7 @@ _LIMIT_NOTICES = {
     "steps": ("step-limit", "The step limit of this turn is reached"),
     "tokens": ("budget", "The token budget of this turn is used up"),
     "cost": ("budget", "The budget of this turn is spent"),
+    "month": ("budget", "Your budget for this month is used up"),
 }
 
 _PAUSES = 5
@@ -129,9 +130,11 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> Reply:
     await outbox.tell(Moment(events=(StepStarted(),), streamed=True))
     attempt = 1
     while True:
-        if limit := meter.reach():
+        exhausted = await turn.exhausted()
+        if limit := meter.reach(month_is_over=exhausted is not None):
             kind, reached = _LIMIT_NOTICES[limit]
-            text = f"{reached} ({meter.spent}); this is the last answer."
+            spent = exhausted if limit == "month" else meter.spent
+            text = f"{reached} ({spent}); this is the last answer."
             outbox.hold(Moment(events=(Notice(kind=kind, text=text),)))
         request = await _roomy_request(turn, outbox, meter)
         await outbox.flush()

@@ -114,21 +114,29 @@ def own_server(folder: Path, options: Sequence[str]) -> Iterator[ServerApp]:
 async def request(
     app: ServerApp, method: str, route: str, on_chunk: Any = None, body: Any = None
 ) -> bytes:
-    """One request to our own server, as any script would make it. Raises Refused."""
+    """One request to our own server, as any script would make it; `on_chunk` is called with pieces
+    of the answer as they come. Raises Refused."""
+    pieces: list[bytes] = []
+
+    def hear(chunk: bytes) -> None:
+        pieces.append(chunk)
+        if on_chunk is not None:
+            on_chunk(chunk)
+
     response = await AsyncHTTPClient().fetch(
         HTTPRequest(
             f"{app.connection_url}api/agent/{route}",
             method=method,
             headers={"Authorization": f"token {app.identity_provider.token}"},
             body=None if body is None else json.dumps(body),
-            streaming_callback=on_chunk,
+            streaming_callback=hear,
             request_timeout=0,
         ),
         raise_error=False,
     )
     if response.error is not None:
-        raise Refused(_refusal(response.body or b"") or str(response.error))
-    return response.body or b""
+        raise Refused(_refusal(b"".join(pieces)) or str(response.error))
+    return b"".join(pieces)
 
 
 def is_root() -> bool:

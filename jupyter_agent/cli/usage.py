@@ -82,6 +82,20 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     rows += [_row(cut(str(group[by] or "-"), _WIDEST), group) for group in found["groups"]]
     rows.append(_row("all", found["total"]))
     yield from _aligned(rows)
+    if "month" in found:
+        yield from _budget(found["month"])
+
+
+def _budget(month: Mapping[str, Any]) -> Iterator[str]:
+    """What was used of this month's budget, where there is one."""
+    tokens, cost = month["token_budget"], month["cost_budget"]
+    spent = []
+    if tokens is not None:
+        spent.append(f"{month['tokens']:,} of {tokens:,} tokens, weighed by their price")
+    if cost is not None:
+        spent.append(f"{month['usage']['cost'] or 0:,.2f} of {cost:,.2f} in costs")
+    if spent:
+        yield f"Used this month, until {month['until']} at 00:00 UTC: {' and '.join(spent)}."
 
 
 def _row(name: str, group: Mapping[str, Any]) -> list[str]:

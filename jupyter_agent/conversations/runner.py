@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.compaction import compact
@@ -18,6 +19,7 @@ from jupyter_agent.agent.permissions import Mode, Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Moment, Turn, broken
 from jupyter_agent.conversations.attachments import attached_text, check_pictures, content
+from jupyter_agent.conversations.budget import MonthlyBudgets
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
@@ -85,6 +87,7 @@ class TurnRunner:
         services: Services,
         rules: Rules,
         presence: Presence,
+        budgets: MonthlyBudgets,
         log: logging.Logger = log,
         *,
         active: Callable[[], object] = bool,
@@ -100,6 +103,7 @@ class TurnRunner:
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
         self._presence = presence
+        self.budgets = budgets
         self._active = active
         self._interrupted = Interrupted(stores.conversations, presence)
         self._outliving: set[asyncio.Task[None]] = set()
@@ -164,7 +168,8 @@ class TurnRunner:
         """Starts a turn; its question is in the file when this returns.
 
         Raises RequestError 409 where a turn of the conversation runs, here or in another server
-        with this store, 400 for an unknown model; ModelError where the model has no key.
+        with this store, 400 for an unknown model, 429 where the user's month is used up; ModelError
+        where the model has no key.
         """
         with self._alone(request.owner, request.conversation_id):
             return await self._start(request)
@@ -173,9 +178,10 @@ class TurnRunner:
         """Summarises a conversation up to its last turn.
 
         Gives what that used, or None if there is nothing to summarise. Raises RequestError 409
-        where a turn of it runs, ModelError.
+        where a turn of it runs, 429 where the user's month is used up, ModelError.
         """
         with self._alone(last.owner, last.conversation_id):
+            await self.budgets.require(last.owner)
             work = Workspace(
                 services=self._services,
                 user=last.owner,
@@ -205,6 +211,7 @@ class TurnRunner:
             self._starting.discard(key)
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
+        await self.budgets.require(request.owner)
         model = self._models.get(request.model)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         turn_id = new_id("t")
@@ -333,6 +340,7 @@ class TurnRunner:
             limits=request.limits,
             facts=self._models.facts(model.id),
             stop=live.stop,
+            exhausted=partial(self.budgets.exhausted, record.owner),
         )
 
     async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:

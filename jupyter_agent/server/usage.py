@@ -22,12 +22,14 @@ class UsageHandler(AgentHandler):
     @operation("read", query=("by", "from", "to"))
     async def get(self) -> None:
         """Tokens, costs, steps and time of the user's turns by day, model or notebook, with
-        averages; days are those of UTC on which turns began."""
+        averages; days are those of UTC on which turns began. And this month's budget."""
         by = self.choice("by", GROUPINGS)
         first, last = self._day("from"), self._day("to")
         if first and last and first > last:
             raise RequestError(400, "invalid_query", "`from` has to be no later than `to`.")
-        self.answer(await self.runner.stores.usage.report(self.owner, by, first, last))
+        report = await self.runner.stores.usage.report(self.owner, by, first, last)
+        month = await self.runner.budgets.month(self.owner)
+        self.answer({**report, "month": month.to_json()})
 
     def _day(self, name: str) -> date | None:
         """A day of the query."""

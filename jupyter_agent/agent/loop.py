@@ -24,7 +24,14 @@ from jupyter_agent.agent.retries import (
 )
 from jupyter_agent.agent.turn import Ending, Moment, Outbox, Turn, failed, finished, stopped
 from jupyter_agent.errors import ModelError
-from jupyter_agent.events import FinishReason, Notice, StepFinished, StepStarted, UsageUpdated
+from jupyter_agent.events import (
+    Continuable,
+    FinishReason,
+    Notice,
+    StepFinished,
+    StepStarted,
+    UsageUpdated,
+)
 from jupyter_agent.models.base import Block, ModelRequest
 
 __all__ = ["Ending", "Moment", "Turn", "run_turn"]
@@ -110,6 +117,9 @@ async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
             used = UsageUpdated(usage=meter.usage, step=meter.step_usage)
             outbox.hold(Moment(events=(used, StepFinished())))
         if outcome.finish:
+            if meter.limit and outcome.finish != "content-filter":
+                more = Continuable(turn_id=turn.work.turn_id or "", limit=meter.limit)
+                outbox.hold(Moment(events=(more,)))
             return finished(outcome.finish, reply.stop_reason, meter)
 
 

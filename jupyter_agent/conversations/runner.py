@@ -273,6 +273,7 @@ class TurnRunner:
                 server=self._presence.id,
                 idempotency_key=request.idempotency_key,
                 replaces_from=request.replaces_from,
+                continues=request.continues,
             )
         )
 

@@ -341,6 +341,7 @@ class TurnRunner:
             limits=request.limits,
             facts=self._models.facts(model.id),
             stop=live.stop,
+            sleep=live.pause,
             exhausted=partial(self.budgets.exhausted, record.owner),
         )
 

@@ -326,6 +326,20 @@ class ChatStopHandler(TurnAnswers):
         self.answer({"turn_id": turns[-1].id, "state": turns[-1].state})
 
 
+class ChatRetryHandler(TurnAnswers):
+    """`POST chat/{id}/retry`"""
+
+    @operation("write")
+    async def post(self, conversation_id: str) -> None:
+        """Repeats a failed request to the model now, where the running turn waits to do so."""
+        turn = self.live_in(conversation_id)
+        retried = turn is not None and await turn.retry_now()
+        turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
+        if not turns:
+            raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
+        self.answer({"turn_id": turns[-1].id, "state": turns[-1].state, "retried": retried})
+
+
 class ChatApprovalsHandler(TurnAnswers):
     """`POST chat/{id}/approvals`"""
 

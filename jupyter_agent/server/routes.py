@@ -73,6 +73,7 @@ def routes(
         Route("chat", chat.ChatHandler, talk),
         Route("chat/{conversation_id}/stream", chat.ChatStreamHandler, talk),
         Route("chat/{conversation_id}/stop", chat.ChatStopHandler, talk),
+        Route("chat/{conversation_id}/retry", chat.ChatRetryHandler, talk),
         Route("chat/{conversation_id}/approvals", chat.ChatApprovalsHandler, talk),
         Route("conversations", conversations.ConversationsHandler, kept),
         Route("conversations/{conversation_id}", conversations.ConversationHandler, kept),

@@ -68,6 +68,11 @@ export class AgentClient {
     await this._fetch(`chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
+  /** Have a failed request to the model repeated now, if the turn waits to do so. */
+  async retryNow(id: string): Promise<void> {
+    await this._fetch(`chat/${encodeURIComponent(id)}/retry`, { method: 'POST' });
+  }
+
   async answer(id: string, approvals: IApprovalAnswer[]): Promise<void> {
     await this._send('POST', `chat/${encodeURIComponent(id)}/approvals`, { approvals });
   }

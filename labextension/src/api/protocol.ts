@@ -115,6 +115,17 @@ export interface INotice {
   approval?: IApproval;
   /** Approvals that were answered, so no tab asks for them any more. */
   approvals?: { id: string; approved: boolean; reason?: string }[];
+  /** Of a request that is repeated: why it failed, and the seconds until then. */
+  reason?: string;
+  seconds?: number;
+  /** When it is repeated, if the wait is long. */
+  until?: string;
+}
+
+/** What ended an answer, perhaps before its time. */
+export interface ILimit {
+  turnId: string;
+  limit: 'steps' | 'tokens' | 'cost' | 'month';
 }
 
 /** The result of running a cell, or code that is in none. */
@@ -158,6 +169,7 @@ export interface IMessageMetadata {
 export type AgentData = {
   changes: { toolCallId: string; notebook: string; changes: IChange[] };
   notice: INotice;
+  continue: ILimit;
 };
 
 /** A message of a conversation, and a piece of one as it is streamed. */
@@ -255,6 +267,8 @@ export interface IChatRequest {
   messages: AgentMessage[];
   trigger?: 'submit-message' | 'regenerate-message';
   messageId?: string;
+  /** The last turn, which a limit ended. */
+  continues?: string;
   notebook?: string;
   context?: Attachment[];
   mode?: Mode;

@@ -117,7 +117,7 @@ async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
             used = UsageUpdated(usage=meter.usage, step=meter.step_usage)
             outbox.hold(Moment(events=(used, StepFinished())))
         if outcome.finish:
-            if meter.limit and outcome.finish != "content-filter":
+            if meter.limit:
                 more = Continuable(turn_id=turn.work.turn_id or "", limit=meter.limit)
                 outbox.hold(Moment(events=(more,)))
             return finished(outcome.finish, reply.stop_reason, meter)

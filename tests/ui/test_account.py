@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Route, expect
 from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies
-from tests.ui.page import eventually
+from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
 
 
@@ -140,7 +140,7 @@ def test_instructions_that_count_are_named_and_the_users_own_are_sent(
     ],
 )
 def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
-    panel: Panel, replies: Replies, limit: dict[str, int], said: str
+    notebook: OpenNotebook, panel: Panel, replies: Replies, limit: dict[str, int], said: str
 ) -> None:
     def limited(route: Route) -> None:
         body = json.loads(route.request.post_data or "{}")
@@ -155,7 +155,7 @@ def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
     panel.ask("A long task.")
     expect(panel.log).to_contain_text(said)
     panel.page.unroute(asked)
-    panel.page.reload()
+    notebook.reload()
     panel.open()
     expect(panel.log).to_contain_text(said)
     with panel.page.expect_request(asked) as sent:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from ..programs import environment, jupyter_server
+from ..programs import jupyter_agent, jupyter_server
 from .conftest import Answer, Call, ask
 from .test_security import Named
 
@@ -158,16 +156,6 @@ async def test_turns_in_other_conversations_count_while_they_run(
     assert "(220 of 150 tokens" in budget_notice(done)
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_agent.cli.main", *arguments],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-    )
-
-
 def configure(folder: Path, **budget: float) -> None:
     (folder / ".config").mkdir()
     config = json.dumps({"JupyterAgent": budget})
@@ -177,8 +165,8 @@ def configure(folder: Path, **budget: float) -> None:
 def test_the_command_line_says_how_much_of_the_month_is_used(tmp_path: Path) -> None:
     configure(tmp_path, monthly_cost_budget=2.5, monthly_token_budget=1000)
     with jupyter_server(tmp_path):
-        last = command(tmp_path, "usage").stdout.splitlines()[-1]
-        month = json.loads(command(tmp_path, "usage", "--json").stdout)["month"]
+        last = jupyter_agent(tmp_path, "usage").stdout.splitlines()[-1]
+        month = json.loads(jupyter_agent(tmp_path, "usage", "--json").stdout)["month"]
     assert last == (
         f"Used this month, until {next_month()} at 00:00 UTC: 0 of 1,000 tokens, weighed by their "
         "price and 0.00 of 2.50 in costs."
@@ -188,6 +176,6 @@ def test_the_command_line_says_how_much_of_the_month_is_used(tmp_path: Path) -> 
 
 def test_a_command_that_asks_a_model_is_refused_like_the_panel(tmp_path: Path) -> None:
     configure(tmp_path, monthly_cost_budget=0)
-    done = command(tmp_path, "demo", "--headless")
+    done = jupyter_agent(tmp_path, "demo", "--headless")
     assert done.returncode == 1
     assert "Your budget for this month is used up: 0.00 of 0.00 in costs" in done.stderr

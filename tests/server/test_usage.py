@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from ..programs import environment, jupyter_server
+from ..programs import jupyter_agent, jupyter_server
 from .conftest import PATH, Answer, Call, ask, frames
 from .test_security import Named
 
@@ -232,20 +230,10 @@ async def test_the_cost_of_a_model_without_a_price_is_unknown(
 # -- from the command line
 
 
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_agent.cli.main", "usage", *arguments],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-    )
-
-
 def test_the_command_asks_a_running_server_and_reads_the_store_where_none_runs(
     tmp_path: Path,
 ) -> None:
-    nothing = command(tmp_path)
+    nothing = jupyter_agent(tmp_path, "usage")
     assert nothing.returncode == 1
     assert "No Jupyter server with the assistant runs. There is no store" in nothing.stderr
     question = {
@@ -258,19 +246,19 @@ def test_the_command_asks_a_running_server_and_reads_the_store_where_none_runs(
     with jupyter_server(tmp_path) as server:
         server.request("POST", "chat", question)
         over_rest = server.request("GET", "usage?by=model")
-        told = json.loads(command(tmp_path, "--by", "model", "--json").stdout)
+        told = json.loads(jupyter_agent(tmp_path, "usage", "--by", "model", "--json").stdout)
         assert told == over_rest
         assert told["groups"][0]["model"] == "demo:tour"
-        refused = command(tmp_path, "--from", "2026-11-02", "--to", "2026-11-01")
+        refused = jupyter_agent(tmp_path, "usage", "--from", "2026-11-02", "--to", "2026-11-01")
         assert (refused.returncode, refused.stdout) == (1, "")
         assert "no later than" in refused.stderr
-    read = json.loads(command(tmp_path, "--by", "model", "--json").stdout)
+    read = json.loads(jupyter_agent(tmp_path, "usage", "--by", "model", "--json").stdout)
     assert read["groups"] == told["groups"]
-    head, line, total = command(tmp_path, "--by", "model").stdout.splitlines()
+    head, line, total = jupyter_agent(tmp_path, "usage", "--by", "model").stdout.splitlines()
     assert head.split()[:3] == ["model", "turns", "steps"]
     assert line.split()[:2] == ["demo:tour", "1"]
     assert total.split()[0] == "all"
     assert len({len(each) for each in (head, line, total)}) == 1
-    odd = command(tmp_path, "--from", "soon")
+    odd = jupyter_agent(tmp_path, "usage", "--from", "soon")
     assert (odd.returncode, odd.stdout) == (2, "")
     assert "`soon` is no day such as 2026-11-23" in odd.stderr

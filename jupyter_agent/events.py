@@ -236,6 +236,15 @@ class Notice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Continuable:
+    """A limit ended the answer, perhaps before its time: a further turn may continue it."""
+
+    turn_id: str
+    limit: Literal["steps", "tokens", "cost", "month"]
+    type: Literal["data-continue"] = "data-continue"
+
+
+@dataclass(frozen=True, kw_only=True)
 class UsageUpdated:
     """Tokens of the turn so far, and of the step that ends."""
 
@@ -299,6 +308,7 @@ Event: TypeAlias = (
     | CallDenied
     | CellsChanged
     | Notice
+    | Continuable
     | UsageUpdated
     | TurnFinished
     | TurnAborted

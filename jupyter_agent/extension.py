@@ -27,6 +27,7 @@ from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
 from jupyter_agent.conversations.audit import AuditLog, entry_of
+from jupyter_agent.conversations.budget import MonthlyBudget, MonthlyBudgets
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.instructions import TrustStore
@@ -39,6 +40,7 @@ from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
@@ -160,6 +162,22 @@ class JupyterAgent(ExtensionApp):
         allow_none=True,
         config=True,
         help="What a turn may cost, in the currency of the prices; then it must answer.",
+    )
+    monthly_token_budget = Int(
+        None,
+        min=1,
+        allow_none=True,
+        config=True,
+        help="Tokens by their price that each user may use in a calendar month (UTC); then turns "
+        "that run must answer, and new ones are refused.",
+    )
+    monthly_cost_budget = Float(
+        None,
+        min=0,
+        allow_none=True,
+        config=True,
+        help="What the turns of each user may cost in a calendar month (UTC), in the currency of "
+        "the prices; then turns that run must answer, and new ones are refused.",
     )
     approval_seconds = Float(
         1800.0, min=1, config=True, help="Seconds that a question waits; unanswered it is denied."
@@ -303,6 +321,10 @@ class JupyterAgent(ExtensionApp):
                 allow_remote_content=self.allow_remote_content,
             ),
             self.presence,
+            MonthlyBudgets(
+                stores.usage,
+                MonthlyBudget(tokens=self.monthly_token_budget, cost=self.monthly_cost_budget),
+            ),
             self.log,
             missing=self.mcp.faults,
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
@@ -329,6 +351,7 @@ class JupyterAgent(ExtensionApp):
             requests=RequestStore(database, self.redactor),
             rules=RuleStore(database),
             trust=TrustStore(database),
+            usage=UsageStore(database),
             audit=AuditLog(database),
             announce=announcer(server.event_logger),
         )

@@ -10,7 +10,7 @@ from jupyter_agent.events import Usage
 from jupyter_agent.models.base import Block, ModelRequest
 from jupyter_agent.models.facts import Facts
 
-Limit: TypeAlias = Literal["steps", "tokens", "cost"]
+Limit: TypeAlias = Literal["steps", "tokens", "cost", "month"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +83,11 @@ class Meter:
         self.steps += 1
         self.step_usage = Usage()
 
-    def reach(self) -> Limit | None:
-        """The limit that was reached since this was last asked; then this step is the last."""
+    def reach(self, *, month_is_over: bool = False) -> Limit | None:
+        """The limit that was reached since this was last asked; then this step is the last.
+
+        `month_is_over`: nothing is left of what the user may use this month.
+        """
         if self.limit is not None:
             return None
         cost, cost_budget = self.usage.cost, self._limits.cost_budget
@@ -94,6 +97,8 @@ class Meter:
             self.limit = "tokens"
         elif cost is not None and cost_budget is not None and cost >= cost_budget:
             self.limit = "cost"
+        elif month_is_over:
+            self.limit = "month"
         elif self.steps >= self._limits.max_steps:
             self.limit = "steps"
         return self.limit

@@ -33,7 +33,14 @@ from jupyter_agent.agent.turn import (
     stopped,
 )
 from jupyter_agent.errors import ModelError
-from jupyter_agent.events import FinishReason, Notice, StepFinished, StepStarted, UsageUpdated
+from jupyter_agent.events import (
+    Continuable,
+    FinishReason,
+    Notice,
+    StepFinished,
+    StepStarted,
+    UsageUpdated,
+)
 from jupyter_agent.models.base import Block, ModelRequest
 
 __all__ = ["Ending", "Moment", "Turn", "run_turn"]
@@ -44,6 +51,7 @@ _LIMIT_NOTICES = {
     "steps": ("step-limit", "The step limit of this turn is reached"),
     "tokens": ("budget", "The token budget of this turn is used up"),
     "cost": ("budget", "The budget of this turn is spent"),
+    "month": ("budget", "Your budget for this month is used up"),
 }
 
 _PAUSES = 5
@@ -122,6 +130,9 @@ async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
             used = UsageUpdated(usage=meter.usage, step=meter.step_usage, model=other)
             outbox.hold(Moment(events=(used, StepFinished())))
         if outcome.finish:
+            if meter.limit:
+                more = Continuable(turn_id=turn.work.turn_id or "", limit=meter.limit)
+                outbox.hold(Moment(events=(more,)))
             return finished(outcome.finish, reply.stop_reason, meter)
 
 
@@ -143,9 +154,11 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
     await outbox.tell(Moment(events=(StepStarted(),), streamed=True))
     attempt = 1
     while True:
-        if limit := meter.reach():
+        exhausted = await turn.exhausted()
+        if limit := meter.reach(month_is_over=exhausted is not None):
             kind, reached = _LIMIT_NOTICES[limit]
-            text = f"{reached} ({meter.spent}); this is the last answer."
+            spent = exhausted if limit == "month" else meter.spent
+            text = f"{reached} ({spent}); this is the last answer."
             outbox.hold(Moment(events=(Notice(kind=kind, text=text),)))
         request = await _roomy_request(turn, outbox, meter)
         await outbox.flush()

@@ -40,6 +40,10 @@ class Answers(Protocol):
         """
 
 
+async def _never() -> str | None:
+    return None
+
+
 class Stop:
     """A wish to stop a turn. It can be made at any time, also before the turn begins."""
 
@@ -92,6 +96,8 @@ class Turn:
     fallback: Fallback | None = None
     """None also once it answers."""
     stop: Stop = field(default_factory=Stop)
+    exhausted: Callable[[], Awaitable[str | None]] = _never
+    """What was used where the user may use nothing more this month, as a part of a sentence."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits before a retry; a test has its own clock."""
 
@@ -207,7 +213,7 @@ def finished(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:
         steps=meter.steps,
         usage=meter.usage,
         step_limit_reached=meter.limit == "steps",
-        budget_reached=meter.limit in ("tokens", "cost"),
+        budget_reached=meter.limit in ("tokens", "cost", "month"),
     )
     return _ending("done", event, stop_reason, meter)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from jupyter_server.serverapp import ServerApp
 
-from jupyter_agent.cli.servers import ALONE, is_root, own_server, request
+from jupyter_agent.cli.servers import ALONE, Refused, is_root, own_server, request
 
 NOTEBOOK = "coffee.ipynb"
 QUESTION = "Show me what you can do in this notebook."
@@ -82,8 +82,12 @@ def headless_server(model: str, server: Sequence[str] = ()) -> Iterator[ServerAp
 async def _ask(app: ServerApp) -> int:
     printer = _Printer()
     question = {"notebook": NOTEBOOK, "messages": [_user(QUESTION)], "mode": "auto"}
-    await request(app, "POST", "chat", printer.feed, body=question)
-    notebook = json.loads(await request(app, "GET", f"notebooks/{NOTEBOOK}"))
+    try:
+        await request(app, "POST", "chat", printer.feed, body=question)
+        notebook = json.loads(await request(app, "GET", f"notebooks/{NOTEBOOK}"))
+    except Refused as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     _say(f"\n{NOTEBOOK} has {len(notebook['cells'])} cells now.")
     return 0 if printer.finished else 1
 

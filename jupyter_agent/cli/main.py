@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from jupyter_agent import __version__
-from jupyter_agent.cli import blame, log, verify
+from jupyter_agent.cli import blame, log, usage, verify
 from jupyter_agent.cli.demo import headless, lab
 
 
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     blame.add_to(commands)
     log.add_to(commands)
+    usage.add_to(commands)
     verify.add_to(commands)
     given = parser.parse_args(arguments)
     code: int = given.command(given)

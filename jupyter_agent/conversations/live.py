@@ -21,6 +21,7 @@ from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.log import Batch, TurnState, capped
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
+from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     CallInvalid,
@@ -60,6 +61,7 @@ class TurnStores:
     requests: RequestStore
     rules: RuleStore
     trust: TrustStore
+    usage: UsageStore
     audit: AuditLog
     announce: Announce
 
@@ -91,6 +93,8 @@ class LiveTurn:
         self._flushing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._questions: dict[str, tuple[Approval, asyncio.Future[Answer]]] = {}
+        self._pause: asyncio.Event | None = None
+        """There while a request to a model waits to be repeated; set to repeat it now."""
         self._answering: set[str] = set()
         """Questions whose answers are just being written."""
 
@@ -280,6 +284,31 @@ class LiveTurn:
             async with asyncio.timeout(seconds):
                 while self.state == "running":
                     await self._changed.wait()
+
+    # -- waiting for a model service
+
+    async def pause(self, seconds: float) -> None:
+        """Returns after so many seconds, or when a person does not want to wait any longer."""
+        self._pause = pause = asyncio.Event()
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await pause.wait()
+        finally:
+            self._pause = None
+
+    async def retry_now(self) -> bool:
+        """Ends the pause before a request is repeated; False where there is none."""
+        pause, self._pause = self._pause, None
+        if pause is None:
+            return False
+        try:
+            async with self._lock:
+                await self._write(Batch(), [Notice(kind="retry-now", text="")], keep=False)
+                self._wake()
+        finally:
+            pause.set()
+        return True
 
     # -- asking
 

@@ -53,6 +53,8 @@ class TurnRequest:
     idempotency_key: str | None = None
     replaces_from: str | None = None
     """Id of a stored question: that turn and all after it are replaced by this one."""
+    continues: str | None = None
+    """Id of the turn that this one continues: the last of the conversation, or it is refused."""
     undo_replaced: bool = False
     """Whether what the replaced turns did to notebooks is taken back first."""
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.compaction import compact
@@ -23,6 +24,7 @@ from jupyter_agent.conversations.attachments import (
     check_pictures,
     content,
 )
+from jupyter_agent.conversations.budget import MonthlyBudgets
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
@@ -91,6 +93,7 @@ class TurnRunner:
         services: Services,
         rules: Rules,
         presence: Presence,
+        budgets: MonthlyBudgets,
         log: logging.Logger = log,
         *,
         active: Callable[[], object] = bool,
@@ -109,6 +112,7 @@ class TurnRunner:
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
         self._presence = presence
+        self.budgets = budgets
         self._active = active
         self._missing = missing
         self._interrupted = Interrupted(stores.conversations, presence)
@@ -174,7 +178,8 @@ class TurnRunner:
         """Starts a turn; its question is in the file when this returns.
 
         Raises RequestError 409 where a turn of the conversation runs, here or in another server
-        with this store, 400 for an unknown model; ModelError where the model has no key.
+        with this store, 400 for an unknown model, 429 where the user's month is used up; ModelError
+        where the model has no key.
         """
         with self._alone(request.owner, request.conversation_id):
             return await self._start(request)
@@ -183,9 +188,10 @@ class TurnRunner:
         """Summarises a conversation up to its last turn.
 
         Gives what that used, or None if there is nothing to summarise. Raises RequestError 409
-        where a turn of it runs, ModelError.
+        where a turn of it runs, 429 where the user's month is used up, ModelError.
         """
         with self._alone(last.owner, last.conversation_id):
+            await self.budgets.require(last.owner)
             work = Workspace(
                 services=self._services,
                 user=last.owner,
@@ -215,6 +221,7 @@ class TurnRunner:
             self._starting.discard(key)
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
+        await self.budgets.require(request.owner)
         model = self._models.get(request.model)
         fallback = self._models.fallback(request.fallback_model, model.id)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
@@ -282,6 +289,7 @@ class TurnRunner:
                 server=self._presence.id,
                 idempotency_key=request.idempotency_key,
                 replaces_from=request.replaces_from,
+                continues=request.continues,
             )
         )
 
@@ -356,6 +364,8 @@ class TurnRunner:
             facts=self._models.facts(model.id),
             fallback=await self._fallback(begun, model),
             stop=live.stop,
+            sleep=live.pause,
+            exhausted=partial(self.budgets.exhausted, record.owner),
         )
 
     async def _fallback(self, begun: _Begun, model: Model) -> Fallback | None:

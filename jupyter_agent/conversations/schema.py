@@ -216,4 +216,27 @@ MIGRATIONS: tuple[str, ...] = (
         FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
     ) WITHOUT ROWID;
     """,
+    """
+    -- What was used stays when a conversation is deleted, as the audit does.
+    CREATE TABLE deleted_turns (
+        id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        model TEXT NOT NULL,
+        notebook TEXT,
+        steps INTEGER NOT NULL,
+        usage TEXT NOT NULL,
+        started TEXT NOT NULL,
+        ended TEXT
+    ) WITHOUT ROWID;
+    CREATE INDEX deleted_turns_by_time ON deleted_turns (owner, started);
+    -- With the usage, since a row of `turns` has the question, and pictures in it, before that.
+    CREATE INDEX turns_by_time ON turns (owner, started, usage);
+    CREATE VIEW used AS
+        SELECT owner, started, usage, ended, steps,
+            json_extract(request, '$.model') AS model,
+            json_extract(request, '$.notebook') AS notebook
+        FROM turns
+        UNION ALL
+        SELECT owner, started, usage, ended, steps, model, notebook FROM deleted_turns;
+    """,
 )

@@ -14,6 +14,7 @@ from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.conversations.log import Batch, TurnState, write
+from jupyter_agent.conversations.usage import keep_usage
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json
 from jupyter_agent.models.base import Message
@@ -63,6 +64,8 @@ class NewTurn(Asked):
     idempotency_key: str | None = None
     replaces_from: str | None = None
     """Id of a stored question: that turn and all after it leave the conversation."""
+    continues: str | None = None
+    """Id of the turn that has to be the conversation's last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +155,11 @@ class ConversationStore:
         )
 
     async def delete(self, owner: str, conversation_id: str) -> None:
-        """The conversation and its turns are gone; the audit stays."""
+        """The conversation and its turns are gone; the audit and what they used stay."""
 
         def work(db: sqlite3.Connection) -> None:
             key = (owner, conversation_id)
+            keep_usage(db, owner, conversation_id)
             db.execute("DELETE FROM conversations WHERE owner = ? AND id = ?", key)
             blocks.drop_unused(db)
 
@@ -167,7 +171,8 @@ class ConversationStore:
     async def begin(self, turn: NewTurn) -> Opening:
         """Writes the question, durable before anything is sent to a model.
 
-        Raises RequestError 409 where a turn of the conversation runs in another server.
+        Raises RequestError 409 where a turn of the conversation runs in another server, or another
+        one followed the turn that is to be continued.
         """
 
         def work(db: sqlite3.Connection) -> Opening:
@@ -286,6 +291,9 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     if db.execute(f"{running} ('running', 'waiting')", key).fetchone():
         message = "A turn of this conversation is running in another server. Wait for it."
         raise RequestError(409, "turn_running", message)
+    if turn.continues is not None and turn.continues != _last(db, *key):
+        message = "Another question followed that answer already. Ask for more instead."
+        raise RequestError(409, "not_continuable", message)
     if turn.replaces_from is not None:
         db.execute(
             "UPDATE turns SET replaced = 1 WHERE owner = ?1 AND conversation_id = ?2"
@@ -320,6 +328,16 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
         "INSERT INTO history (turn_id, role, content) VALUES (?, 'user', ?)",
         (turn.id, json.dumps({"role": "user", "content": turn.content})),
     )
+
+
+def _last(db: sqlite3.Connection, owner: str, conversation_id: str) -> str | None:
+    """The id of a conversation's last turn."""
+    row = db.execute(
+        "SELECT id FROM turns WHERE owner = ? AND conversation_id = ? AND NOT replaced"
+        " ORDER BY position DESC LIMIT 1",
+        (owner, conversation_id),
+    ).fetchone()
+    return str(row["id"]) if row else None
 
 
 def _opening(db: sqlite3.Connection, turn_id: str) -> Opening:

@@ -206,7 +206,7 @@ def verify(
             )
         else:
             cell = cells.get(change.cell_id)
-            is_there = arrived and wrote.are_in(cells, cell.id) and cell.type == change.after.type
+            is_there = arrived and wrote.are_in(cells, cell.id) and _has_type(cell, change)
             if not is_there and not _contains(cell, change, arrived=arrived):
                 where = _split_off(cells, cell, change)
                 why = f"split it, and the edit is in cell `{where}`" if where else _CHANGED
@@ -231,13 +231,20 @@ def _split_off(cells: SharedCells, cell: Cell, change: Change) -> str:
 def _contains(cell: Cell, change: Change, *, arrived: bool) -> bool:
     """Whether the cell has what the change wrote."""
     before, after = change.before, change.after
-    if after is None or cell.type != after.type:
+    if after is None or not _has_type(cell, change):
         return False
     if before is None or cell.source == after.source:
         return True  # an id that we made is only in a cell that we made
     if not arrived and nearer(before.source, after.source, cell.source):
         return False
     return keeps_edit(before.source, after.source, cell.source)
+
+
+def _has_type(cell: Cell, change: Change) -> bool:
+    """Whether the cell has the type that the change gave it; people may retype what it did not."""
+    before, after = change.before, change.after
+    retyped = before is not None and after is not None and before.type != after.type
+    return not retyped or (after is not None and cell.type == after.type)
 
 
 def _invalid(cell_id: str, state: CellState) -> str:

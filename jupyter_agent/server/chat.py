@@ -53,6 +53,8 @@ class ChatBody(BaseModel):
     messages: list[dict[str, Any]] = Field(default_factory=list)
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     messageId: str | None = None
+    continues: str | None = None
+    """Id of the last turn, which a limit ended; what is left out here is as it was there."""
     notebook: str | None = None
     context: list[Attachment] = Field(default_factory=list)
     instructions: str = ""
@@ -180,6 +182,9 @@ class ChatHandler(TurnAnswers):
     async def _start(self, body: ChatBody, key: str | None) -> tuple[LiveTurn, int]:
         """The turn that this question starts or this answer lets go on, and its last old event."""
         conversation_id = body.id or new_id("c")
+        if body.continues is not None:
+            more = await self._continuing(body, body.continues, conversation_id)
+            return await self.runner.start(await self._request(more, conversation_id, key)), 0
         if body.trigger == "submit-message" and (replies := _stock_replies(body.messages)):
             return await self._answer_of_stock(conversation_id, replies)
         return await self.runner.start(await self._request(body, conversation_id, key)), 0
@@ -200,6 +205,39 @@ class ChatHandler(TurnAnswers):
         after = turn.last_seq
         await self.runner.answer(turn, _answers(wanted))
         return turn, after
+
+    async def _continuing(self, body: ChatBody, turn_id: str, conversation_id: str) -> ChatBody:
+        """The body of the turn that continues an earlier one, in the same way unless it says
+        otherwise.
+
+        Raises RequestError 404 for a turn that is not in this conversation, 409 for one that no
+        limit ended.
+        """
+        turns = self.runner.stores.conversations
+        earlier = await turns.turn(turn_id)
+        if earlier is None or (earlier.owner, earlier.conversation_id) != (
+            self.owner,
+            conversation_id,
+        ):
+            raise RequestError(404, "not_found", f"No turn `{turn_id}` in this conversation.")
+        if not any(_at_limit(event) for _, event in await turns.events(turn_id)):
+            message = "No limit ended that answer. Ask for what is missing instead."
+            raise RequestError(409, "not_continuable", message)
+        as_there = {
+            name: earlier.request[name]
+            for name in ("model", "notebook", "mode", "allow", "share", "effort")
+            if name in earlier.request
+        }
+        if "fallback_model" in earlier.request:
+            as_there["fallback_model"] = earlier.request["fallback_model"] or ""  # nobody
+        kept = {
+            name: value for name, value in as_there.items() if name not in body.model_fields_set
+        }
+        asked = body.messages[-1:]
+        if not asked or asked[0].get("role") != "user":
+            asked = [{"role": "user", "content": "Continue."}]
+        as_new = {"trigger": "submit-message", "messageId": None, "messages": asked}
+        return body.model_copy(update={**kept, **as_new})
 
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
@@ -225,6 +263,7 @@ class ChatHandler(TurnAnswers):
             while_away=body.while_away,
             idempotency_key=key,
             replaces_from=replaces,
+            continues=body.continues,
             undo_replaced=body.undo,
         )
 
@@ -305,6 +344,20 @@ class ChatStopHandler(TurnAnswers):
         if not turns:
             raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
         self.answer({"turn_id": turns[-1].id, "state": turns[-1].state})
+
+
+class ChatRetryHandler(TurnAnswers):
+    """`POST chat/{id}/retry`"""
+
+    @operation("write")
+    async def post(self, conversation_id: str) -> None:
+        """Repeats a failed request to the model now, where the running turn waits to do so."""
+        turn = self.live_in(conversation_id)
+        retried = turn is not None and await turn.retry_now()
+        turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
+        if not turns:
+            raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
+        self.answer({"turn_id": turns[-1].id, "state": turns[-1].state, "retried": retried})
 
 
 class ChatApprovalsHandler(TurnAnswers):
@@ -435,6 +488,11 @@ def _stock_reply(approval: Any) -> ApprovalReply:
             return ApprovalReply(id=id, approved=approved, reason=str(approval.get("reason") or ""))
     message = "The `approval` of an answered part has an `id`, and `approved`: true or false."
     raise RequestError(400, "invalid_body", message)
+
+
+def _at_limit(event: Event) -> bool:
+    """Whether a limit ended the turn. (Earlier versions told no `Continuable`.)"""
+    return isinstance(event, TurnFinished) and (event.step_limit_reached or event.budget_reached)
 
 
 def _turn_of(turns: list[TurnRecord], message_id: str | None) -> TurnRecord | None:

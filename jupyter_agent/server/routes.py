@@ -25,6 +25,7 @@ from jupyter_agent.server import (
     tab,
     tools,
     turns,
+    usage,
 )
 from jupyter_agent.server.openapi import describe
 from jupyter_agent.workspace.workspace import Services
@@ -76,6 +77,7 @@ def routes(
         Route("chat", chat.ChatHandler, talk),
         Route("chat/{conversation_id}/stream", chat.ChatStreamHandler, talk),
         Route("chat/{conversation_id}/stop", chat.ChatStopHandler, talk),
+        Route("chat/{conversation_id}/retry", chat.ChatRetryHandler, talk),
         Route("chat/{conversation_id}/approvals", chat.ChatApprovalsHandler, talk),
         Route("conversations", conversations.ConversationsHandler, kept),
         Route("conversations/{conversation_id}", conversations.ConversationHandler, kept),
@@ -108,6 +110,7 @@ def routes(
         Route("models", status.ModelsHandler, {"models": models}),
         Route("providers/{provider}/models", status.OfferedHandler, {"models": models}),
         Route("providers/{provider}/key", status.KeyHandler, {"models": models}),
+        Route("usage", usage.UsageHandler, {"runner": runner}),
         Route("status", status.StatusHandler, known),
         Route("instructions", status.InstructionsHandler, known),
         Route("tab", tab.TabHandler, {"tabs": tabs}),

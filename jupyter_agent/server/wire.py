@@ -28,6 +28,7 @@ _WITHIN = {
     "message-metadata": "messageMetadata",
     "data-changes": "data",
     "data-notice": "data",
+    "data-continue": "data",
 }
 """Chunks that have their fields in an object of that name."""
 _BESIDE = ("type", "messageId", "finishReason")
@@ -95,7 +96,7 @@ def _advance(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:
             by_id[piece["id"]]["text"] += piece["delta"]
         case "text-end" | "reasoning-end":
             by_id[piece["id"]]["state"] = "done"
-        case "data-changes" | "data-notice":
+        case "data-changes" | "data-notice" | "data-continue":
             parts.append({"type": kind, "data": piece["data"]})
             if piece["data"].get("kind") == "answered":
                 _take_answers(parts, piece["data"]["approvals"])

@@ -16,6 +16,7 @@ from jupyter_agent.events import (
     CallOutput,
     CallReady,
     CellsChanged,
+    Continuable,
     Notice,
     StepFinished,
     StepStarted,
@@ -183,6 +184,7 @@ async def test_the_last_step_must_answer_with_the_tools_kept(bench: Bench) -> No
     assert ending.event.step_limit_reached
     assert ending.event.finish_reason == "stop"
     assert [notice.kind for notice in bench.told(Notice)] == ["step-limit"]
+    assert [more.limit for more in bench.told(Continuable)] == ["steps"]
 
 
 async def test_a_call_in_the_last_step_is_not_executed(bench: Bench) -> None:
@@ -269,6 +271,7 @@ async def test_a_spent_budget_forces_the_answer_before_the_next_request(bench: B
     assert ending.usage.cost == pytest.approx(0.4)
     assert ending.why == "end_turn (cost limit)"
     assert [notice.kind for notice in bench.told(Notice)] == ["budget"]
+    assert [more.limit for more in bench.told(Continuable)] == ["cost"]
 
 
 async def test_each_step_tells_what_it_used_and_what_it_cost(bench: Bench) -> None:

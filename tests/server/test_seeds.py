@@ -14,11 +14,24 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from .conftest import Call, ask, frames
+from .conftest import PATH, Call, ask, frames
 
 LOOK = calls("read_cells", cell_ids=["b2"])
 MISS = calls("read_cells", cell_ids=["gone"])
 MAKE = calls("create_cell", source="print(6 * 7)")
+
+
+@pytest.fixture
+def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
+    if "prices" in request.fixturenames:
+        price = {"input": 1000, "output": 10_000}
+        jp_server_config["JupyterAgent"]["model_facts"] = {"anthropic:*": {"price": price}}
+    return jp_server_config
+
+
+@pytest.fixture
+def prices() -> None:
+    """A step of 100 tokens of input and 10 of output costs 0.2."""
 
 
 async def turn(call: Call, **more: Any) -> dict[str, Any]:
@@ -303,3 +316,38 @@ class TestSeed004:
         shown = (await call("GET", "turns", done["turn_id"])).body
         assert [step["input_tokens"] for step in shown["step_usage"]] == [100, 100]
         assert shown["usage"]["input_tokens"] == 200
+
+    @pytest.mark.usefixtures("prices")
+    async def test_analytics_average_rounds_and_costs_over_time(
+        self, call: Call, agent: JupyterAgent, replies: list[FakeReply]
+    ) -> None:
+        replies += [[LOOK], [LOOK], [says("Seen.")], [says("Yes.")]]
+        first = await turn(call)
+        await turn(call)
+        earlier = "UPDATE turns SET started = '2026-01-31T12:00:00.000Z' WHERE id = ?"
+        await agent.database.execute(earlier, first["turn_id"])
+        found = (await call("GET", "usage")).body
+        assert [day["average"]["steps"] for day in found["groups"]] == [3.0, 1.0]
+        assert [day["usage"]["cost"] for day in found["groups"]] == [pytest.approx(0.6), 0.2]
+        assert found["groups"][0]["day"] == "2026-01-31"
+        assert found["total"]["average"] | {"seconds": 0} == {
+            "steps": 2.0,
+            "cost": pytest.approx(0.4),
+            "seconds": 0,
+        }
+
+    async def test_analytics_by_model_and_notebook(
+        self, call: Call, replies: list[FakeReply]
+    ) -> None:
+        replies += [[LOOK], [says("Seen.")], [says("Yes.")]]
+        await turn(call)
+        await turn(call, model="anthropic:claude-haiku-5-5", notebook=None)
+        for by, names in (
+            ("model", ["anthropic:claude-sonnet-5-5", "anthropic:claude-haiku-5-5"]),
+            ("notebook", [PATH, None]),
+        ):
+            groups = (await call("GET", "usage", params={"by": by})).body["groups"]
+            assert [(group[by], group["average"]["steps"]) for group in groups] == [
+                (names[0], 2.0),
+                (names[1], 1.0),
+            ]

@@ -56,6 +56,7 @@ TURNS: dict[str, Callable[[], Turn]] = {
         {"mode": "ask"},
         [{"approved": True}, {"approved": False, "reason": "Not that one."}],
     ),
+    "server_limit": lambda: Turn([[READ], SAY], {"max_steps": 2}),
     "server_notice": lambda: Turn([Scripted(status=529, error=("overloaded_error", "Busy")), SAY]),
     "server_error": lambda: Turn(
         [[says("I begin."), READ], Scripted(status=401, error=("authentication_error", "No."))]

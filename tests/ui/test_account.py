@@ -8,10 +8,10 @@ import re
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from jupyter_agent.testing import calls, says
+from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies
-from tests.ui.page import eventually
+from tests.ui.page import OpenNotebook, eventually
 from tests.ui.panel import Panel
 
 
@@ -140,7 +140,7 @@ def test_instructions_that_count_are_named_and_the_users_own_are_sent(
     ],
 )
 def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
-    panel: Panel, replies: Replies, limit: dict[str, int], said: str
+    notebook: OpenNotebook, panel: Panel, replies: Replies, limit: dict[str, int], said: str
 ) -> None:
     def limited(route: Route) -> None:
         body = json.loads(route.request.post_data or "{}")
@@ -155,9 +155,42 @@ def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
     panel.ask("A long task.")
     expect(panel.log).to_contain_text(said)
     panel.page.unroute(asked)
-    panel.button("Continue").click()
+    notebook.reload()
+    panel.open()
+    expect(panel.log).to_contain_text(said)
+    with panel.page.expect_request(asked) as sent:
+        panel.button("Continue").click()
     expect(panel.log).to_contain_text("The rest.")
     expect(panel.button("Continue")).to_be_hidden()
+    body = sent.value.post_data_json
+    assert body["continues"]
+    assert "notebook" not in body, "as in the turn that it continues"
+
+
+def test_a_long_wait_for_the_service_counts_down_until_somebody_retries_now(
+    panel: Panel, replies: Replies
+) -> None:
+    replies.append(
+        Scripted(
+            status=429, error=("rate_limit_error", "Slow down."), headers={"retry-after": "600"}
+        )
+    )
+    replies.append([says("Here I am.")])
+    panel.ask("Are you there?")
+    wait = panel.log.get_by_role("group", name="Waiting to retry")
+    timer = wait.get_by_role("timer")
+    expect(timer).to_have_text(
+        re.compile(r"^Rate limit reached\. Retrying at \d\d:\d\d.*, in 9 min 5\d s$")
+    )
+    before = timer.inner_text()
+    expect(timer).not_to_have_text(before)
+    expect(timer).to_have_attribute("title", re.compile("Slow down"))
+    wait.get_by_role("button", name="Retry now").click()
+    expect(panel.log).to_contain_text("Here I am.")
+    expect(wait).to_have_count(0)
+    expect(panel.log).not_to_contain_text("Retrying")
+    expect(panel.log).not_to_contain_text("Trying again")
+    expect(panel.message).to_be_focused()
 
 
 def test_cells_that_a_turn_left_out_of_date_are_named_marked_and_run_with_one_click(

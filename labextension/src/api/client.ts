@@ -2,6 +2,7 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
+import type { IProjectInstructions } from './instructions';
 import type {
   IApprovalAnswer,
   ICellRef,
@@ -9,7 +10,6 @@ import type {
   IChatRequest,
   IConversation,
   IConversationSummary,
-  IProjectInstructions,
   IModels,
   IPendingChange,
   ISentRequest,
@@ -66,6 +66,11 @@ export class AgentClient {
   /** Returns when the turn has stopped. */
   async stop(id: string): Promise<void> {
     await this._fetch(`chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
+  }
+
+  /** Have a failed request to the model repeated now, if the turn waits to do so. */
+  async retryNow(id: string): Promise<void> {
+    await this._fetch(`chat/${encodeURIComponent(id)}/retry`, { method: 'POST' });
   }
 
   async answer(id: string, approvals: IApprovalAnswer[]): Promise<void> {

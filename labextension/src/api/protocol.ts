@@ -120,13 +120,23 @@ export interface INotice {
   kind: string;
   text: string;
   approval?: IApproval;
-  /** Who answers from here on, in whose place, and why: `overloaded` or `refusal`. */
+  /** Who answers from here on, and in whose place. */
   model?: string;
   instead_of?: string;
-  reason?: string;
   explanation?: string;
   /** Approvals that were answered, so no tab asks for them any more. */
   approvals?: { id: string; approved: boolean; reason?: string }[];
+  /** Of a request that is repeated: why it failed, and the seconds until then; of another model: `overloaded` or `refusal`. */
+  reason?: string;
+  seconds?: number;
+  /** When it is repeated, if the wait is long. */
+  until?: string;
+}
+
+/** What ended an answer, perhaps before its time. */
+export interface ILimit {
+  turnId: string;
+  limit: 'steps' | 'tokens' | 'cost' | 'month';
 }
 
 /** The result of running a cell, or code that is in none. */
@@ -181,6 +191,7 @@ export interface IMessageMetadata {
 export type AgentData = {
   changes: { toolCallId: string; notebook: string; changes: IChange[] };
   notice: INotice;
+  continue: ILimit;
 };
 
 /** A message of a conversation, and a piece of one as it is streamed. */
@@ -231,23 +242,6 @@ export interface IModels {
   documents?: Record<string, boolean>;
 }
 
-/** Something that every answer follows: a file, or `settings` for the user's own. */
-export interface IInstructions {
-  source: string;
-  characters: number;
-  /** Whether it is too long, and only its beginning counts. */
-  cut: boolean;
-}
-
-/** Instructions in a file of the project, and what the user decided about them. */
-export interface IProjectInstructions extends IInstructions {
-  text: string;
-  /** Stands for the text in a decision about it. */
-  digest: string;
-  /** `changed`: another text of the file was trusted. */
-  trust: 'trusted' | 'declined' | 'new' | 'changed';
-}
-
 /** A cell whose outputs no longer follow from the code above it. */
 export interface IStaleCell {
   cell_id: string;
@@ -280,6 +274,8 @@ export interface IChatRequest {
   messages: AgentMessage[];
   trigger?: 'submit-message' | 'regenerate-message';
   messageId?: string;
+  /** The last turn, which a limit ended. */
+  continues?: string;
   notebook?: string;
   context?: Attachment[];
   mode?: Mode;

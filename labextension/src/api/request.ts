@@ -4,7 +4,7 @@ import type { AgentMessage, IChatRequest, IPicture } from './protocol';
 /** What a person asks for. */
 export interface IRequest extends Pick<
   IChatRequest,
-  'notebook' | 'context' | 'mode' | 'model' | 'effort' | 'instructions' | 'share'
+  'notebook' | 'context' | 'mode' | 'model' | 'effort' | 'instructions' | 'share' | 'continues'
 > {
   text: string;
   pictures?: IPicture[];
@@ -34,10 +34,12 @@ export function bodyOf(
   question: AgentMessage,
   about: Pick<IChatRequest, 'id' | 'client'>
 ): IChatRequest {
-  const { notebook, context, mode, model, effort, instructions, share, replaces } = request;
+  const { notebook, context, continues, mode, model, effort, instructions, share, replaces } =
+    request;
   return {
     notebook,
     context,
+    continues,
     mode,
     model,
     effort,

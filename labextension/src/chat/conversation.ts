@@ -1,10 +1,8 @@
 import type { IDisposable } from '@lumino/disposable';
 import { UUID } from '@lumino/coreutils';
-import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
+import { type ISignal, Signal } from '@lumino/signaling';
 import type { Announcements, IAnnouncement } from '../api/announcements';
-import type { AgentClient, IFailure } from '../api/client';
-import { failureOf } from '../api/client';
+import { type AgentClient, type IFailure, failureOf } from '../api/client';
 import type {
   AgentChunk,
   AgentMessage,
@@ -15,8 +13,7 @@ import type {
   IChatRequest,
   IUndone
 } from '../api/protocol';
-import type { IRequest } from '../api/request';
-import { bodyOf, messagesBefore, questionOf } from '../api/request';
+import { type IRequest, bodyOf, messagesBefore, questionOf } from '../api/request';
 import { chunks } from '../api/stream';
 import { Store } from '../store';
 import { type ConversationEvent, type Progress, eventsBetween } from './conversationEvents';
@@ -139,6 +136,11 @@ export class Conversation extends Store<IConversationState> implements IDisposab
       return;
     }
     await this._try(() => this._client.stop(this.id));
+  }
+
+  /** Repeat a failed request to the model now. The stream reports it. */
+  async retryNow(): Promise<void> {
+    await this._try(() => this._client.retryNow(this.id));
   }
 
   /** Answer several questions at once, all or none. */

@@ -4,7 +4,9 @@ import type {
   AgentPart,
   CallPart,
   IApproval,
-  IMessageMetadata
+  ILimit,
+  IMessageMetadata,
+  INotice
 } from '../api/protocol';
 import { partialObject } from './partialJson';
 
@@ -53,6 +55,7 @@ export function advance(message: AgentMessage, chunk: AgentChunk): AgentMessage 
     case 'finish':
       return { ...message, metadata: { ...message.metadata, ...chunk.messageMetadata } };
     case 'data-changes':
+    case 'data-continue':
       return withPart(message, chunk);
     case 'data-notice':
       return withPart(answered(message, chunk.data.approvals ?? []), chunk);
@@ -73,6 +76,24 @@ export function pendingApprovals(message: AgentMessage | undefined): IApproval[]
     const approval = part.type === 'data-notice' ? part.data.approval : undefined;
     return approval && waiting.has(approval.id) ? [approval] : [];
   });
+}
+
+/** The request that the turn waits to repeat: nothing has come since it failed. */
+export function retryOf({ parts }: AgentMessage): INotice | null {
+  const last = parts.findLast(({ type }) => type !== 'step-start');
+  return last?.type === 'data-notice' && last.data.kind === 'retrying' ? last.data : null;
+}
+
+/** The limit that ended an answer, if one did. */
+export function limitOf({ parts, metadata = {} }: AgentMessage): ILimit | null {
+  const last = parts.at(-1);
+  if (last?.type === 'data-continue') {
+    return last.data;
+  }
+  const { turnId = '', stepLimitReached, budgetReached } = metadata; // stored by an earlier version
+  return stepLimitReached || budgetReached
+    ? { turnId, limit: stepLimitReached ? 'steps' : 'tokens' }
+    : null;
 }
 
 /** The message once a person has answered questions, here or in another tab, until there are outcomes. */

@@ -1,11 +1,13 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../api/protocol';
+import { retryOf } from '../chat/message';
 import { currentCall, isLive } from '../wording/callDescriptions';
 import { fallbackNotice } from '../wording/fallback';
 import { Boundary } from './Boundary';
 import { Call, notebookOf } from './Call';
 import { Markdown } from './Markdown';
+import { Retrying } from './Retrying';
 import { TurnEnd } from './Review';
 import { SentRequests } from './SentRequests';
 import { useSeconds, useServices } from './services';
@@ -36,6 +38,7 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
   const abandoned = abandonedParts(parts, running);
   const asking = parts.some(isAsking);
   const current = currentCall(parts);
+  const retry = running ? retryOf(message) : null;
   const home = metadata?.notebook ?? null;
   const several = new Set(notebooksOf(parts, own, home)).size > 1;
   return (
@@ -51,6 +54,7 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
               turnId={turnId}
               recent={recent}
               running={running}
+              retry={retry}
               held={asking || part !== current}
             />
           </Boundary>
@@ -77,11 +81,13 @@ interface IPartProps {
   turnId: string;
   recent: boolean;
   running: boolean;
+  /** The failed request that the turn waits to repeat. */
+  retry: INotice | null;
   /** Whether something else comes before it: a question that waits for the user, or another call. */
   held: boolean;
 }
 
-function Part({ part, changes, ...rest }: IPartProps): React.JSX.Element | null {
+function Part({ part, changes, retry, ...rest }: IPartProps): React.JSX.Element | null {
   switch (part.type) {
     case 'text':
       return <Markdown text={part.text} />;
@@ -91,7 +97,7 @@ function Part({ part, changes, ...rest }: IPartProps): React.JSX.Element | null 
       return <Call call={part} changes={changes.get(part.toolCallId) ?? NONE} {...rest} />;
     }
     case 'data-notice':
-      return <Notice notice={part.data} />;
+      return part.data === retry ? <Retrying notice={retry} /> : <Notice notice={part.data} />;
     default:
       return null;
   }
@@ -124,7 +130,8 @@ function Notice({ notice }: { notice: INotice }): React.JSX.Element | null {
   if (kind === 'fallback') {
     return <p className="jp-Agent-notice">{fallbackNotice(notice, trans)}</p>;
   }
-  return kind === 'approval' || !text ? null : <p className="jp-Agent-notice">{text}</p>;
+  const passed = kind === 'retrying' && notice.until; // a time that is over tells nobody anything
+  return kind === 'approval' || passed || !text ? null : <p className="jp-Agent-notice">{text}</p>;
 }
 
 /** The user's answer to a question of the assistant. */
@@ -206,7 +213,7 @@ function abandonedParts(parts: readonly AgentPart[], running: boolean): Readonly
 }
 
 function isRetry(part: AgentPart): boolean {
-  return isNotice(part, 'retrying');
+  return isNotice(part, 'retrying') || isNotice(part, 'retry-now');
 }
 
 function isNotice(part: AgentPart, kind: string): boolean {

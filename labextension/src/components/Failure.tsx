@@ -1,4 +1,5 @@
 import * as React from 'react';
+import { Continue } from './Continue';
 import { useAssistant, useConversation, useServices } from './services';
 
 /** What went wrong with the last turn, what is safe, and the next step. */
@@ -6,7 +7,7 @@ export function Failure(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { conversation } = useAssistant();
   const { connected, failure, messages, progress } = useConversation();
-  const metadata = messages.at(-1)?.metadata;
+  const last = messages.at(-1);
   const again = (): void => void conversation.retry(assistant.choices);
   if (!connected) {
     return (
@@ -48,28 +49,7 @@ export function Failure(): React.JSX.Element | null {
   if (progress === 'stopped') {
     return <p className="jp-Agent-notice">{trans.__('Stopped.')}</p>;
   }
-  if (progress === 'done' && (metadata?.stepLimitReached || metadata?.budgetReached)) {
-    return (
-      <div className="jp-Agent-failure">
-        <p>
-          {metadata.stepLimitReached
-            ? trans._n(
-                'Stopped after 1 step, with an answer from what it had.',
-                'Stopped after %1 steps, with an answer from what it had.',
-                metadata.steps ?? 0
-              )
-            : trans.__('The budget of this turn is used up.')}
-        </p>
-        <button
-          className="jp-Agent-button"
-          onClick={() => void assistant.ask(trans.__('Continue.'))}
-        >
-          {trans.__('Continue')}
-        </button>
-      </div>
-    );
-  }
-  return null;
+  return progress === 'done' && last ? <Continue message={last} /> : null;
 }
 
 /** The message of a model service, and the id of the request, which only its support needs. */

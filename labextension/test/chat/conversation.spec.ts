@@ -1,7 +1,7 @@
 import type { AgentMessage } from '../../src/api/protocol';
 import { Conversation } from '../../src/chat/conversation';
 import type { IConversationState } from '../../src/chat/conversation';
-import { advance, emptyAnswer } from '../../src/chat/message';
+import { advance, emptyAnswer, limitOf, retryOf } from '../../src/chat/message';
 import { goldenStream } from '../golden';
 import { LiveStream, Server, events, json } from '../server';
 
@@ -99,6 +99,46 @@ describe('Conversation', () => {
     expect(conversation.state.failure).toBeNull();
     expect(conversation.state.messages).toHaveLength(2);
     expect(server.to('POST chat')[1].body).toEqual(server.to('POST chat')[0].body);
+  });
+
+  it('continues an answer that a limit ended as that turn was', async () => {
+    server.routes['POST chat'] = () => events(goldenStream('server_limit'));
+    await conversation.send({ text: 'Set x', notebook: 'sales.ipynb', mode: 'auto' });
+    const ended = limitOf(conversation.state.messages[1]);
+    expect(ended).toEqual({
+      turnId: conversation.state.messages[1].metadata?.turnId,
+      limit: 'steps'
+    });
+    server.routes['POST chat'] = () => events(CHUNKS);
+    await conversation.send({ text: 'Continue.', mode: 'ask', continues: ended?.turnId });
+    expect(server.to('POST chat')[1].body).toEqual({
+      id: 'c_1',
+      client: 'page-1',
+      continues: ended?.turnId,
+      mode: 'ask',
+      messages: [expect.objectContaining({ parts: [{ type: 'text', text: 'Continue.' }] })]
+    });
+    expect(limitOf(conversation.state.messages[3])).toBeNull();
+  });
+
+  it('repeats a failed request to the model sooner, and shows who waits no longer', async () => {
+    const wait = goldenStream('server_notice');
+    const begun = wait.findIndex(({ type }) => type === 'data-notice') + 1;
+    const stream = new LiveStream();
+    server.routes['POST chat'] = () => stream.response;
+    server.routes['POST chat/c_1/retry'] = () => json({ retried: true });
+    const asked = conversation.send({ text: 'Set x' });
+    stream.tell(...wait.slice(0, begun));
+    const waits = (): boolean => retryOf(conversation.state.messages.at(-1)!) !== null;
+    await until(({ messages }) => messages.length === 2 && waits());
+    await conversation.retryNow();
+    expect(server.to('POST chat/c_1/retry')).toHaveLength(1);
+    stream.tell({ type: 'data-notice', data: { kind: 'retry-now', text: '' } });
+    await until(() => !waits());
+    stream.tell(...wait.slice(begun));
+    stream.end();
+    await asked;
+    expect(conversation.state.progress).toBe('done');
   });
 
   it('asks a question that was answered badly for another answer', async () => {

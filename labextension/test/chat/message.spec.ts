@@ -1,7 +1,14 @@
 import * as ai6 from 'ai';
 import * as ai7 from 'ai7';
-import type { AgentChunk, AgentMessage } from '../../src/api/protocol';
-import { advance, answered, emptyAnswer, pendingApprovals } from '../../src/chat/message';
+import type { AgentChunk, AgentMessage, AgentPart } from '../../src/api/protocol';
+import {
+  advance,
+  answered,
+  emptyAnswer,
+  limitOf,
+  pendingApprovals,
+  retryOf
+} from '../../src/chat/message';
 import { goldenStream, goldenStreams } from '../golden';
 
 const replay = (chunks: AgentChunk[]): AgentMessage => chunks.reduce(advance, emptyAnswer(''));
@@ -39,6 +46,27 @@ async function asTheSDKReadsIt(
   }
   return last;
 }
+
+describe('limitOf', () => {
+  it('knows the limits of answers that an earlier version stored', () => {
+    const answer = emptyAnswer('m', { turnId: 't', budgetReached: true });
+    expect(limitOf(answer)).toEqual({ turnId: 't', limit: 'tokens' });
+    expect(limitOf(emptyAnswer('m', { turnId: 't', stepLimitReached: true }))?.limit).toBe('steps');
+    expect(limitOf(emptyAnswer('m', { turnId: 't', stepLimitReached: false }))).toBeNull();
+  });
+});
+
+describe('retryOf', () => {
+  const retrying: AgentPart = { type: 'data-notice', data: { kind: 'retrying', text: '' } };
+
+  it('is what the turn waits for until something comes', () => {
+    const waiting = { ...emptyAnswer('m'), parts: [retrying] };
+    expect(retryOf(waiting)).toBe(retrying.data);
+    expect(retryOf(advance(waiting, { type: 'start-step' }))).toBe(retrying.data);
+    expect(retryOf(advance(waiting, { type: 'text-start', id: '1' }))).toBeNull();
+    expect(retryOf(emptyAnswer('m'))).toBeNull();
+  });
+});
 
 describe('advance', () => {
   describe.each([6, 7] as const)('as version %i of the AI SDK', version => {

@@ -1,0 +1,123 @@
+"""`jupyter agent usage`: tokens, costs, steps and time by day, model or notebook."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jupyter_agent.cli.offline import Unknown, add_store, cut, opened
+from jupyter_agent.cli.servers import Refused, ask_any
+from jupyter_agent.conversations.usage import GROUPINGS, report
+
+_SECONDS = 30.0
+"""That a running server may take to answer."""
+_WIDEST = 60
+"""Characters of a name at most."""
+_COLUMNS = ("turns", "steps", "input", "cache read", "cache write", "output", "cost", "seconds")
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = commands.add_parser(
+        "usage",
+        help="tokens, costs, steps and time of your turns by day, model or notebook",
+        description="Asks a running Jupyter server, or reads the store where none runs. Days are "
+        "those of UTC on which turns began. Steps and seconds are averages of a turn, tokens and "
+        "cost are sums; a cost is known where the model has a price (JupyterAgent.model_facts).",
+    )
+    parser.add_argument("--by", choices=GROUPINGS, default="day", help="default: %(default)s")
+    parser.add_argument(
+        "--from", dest="first", type=_day, metavar="DAY", help="e.g. 2026-11-01; default: the first"
+    )
+    parser.add_argument("--to", dest="last", type=_day, metavar="DAY", help="default: today")
+    parser.add_argument("--json", action="store_true", help="as GET usage")
+    add_store(parser)
+    parser.set_defaults(command=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Prints a line per day, model or notebook, and the sum; 1 with a sentence where nothing can
+    be told."""
+    try:
+        found = (None if given.store else _ask(given)) or _look_up(given)
+    except (Unknown, Refused) as error:
+        sys.stderr.write(f"{cut(str(error), 1000)}\n")
+        return 1
+    if given.json:
+        sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+    return 0
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        message = f"`{text}` is no day such as 2026-11-23"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def _ask(given: argparse.Namespace) -> dict[str, Any] | None:
+    query = {"by": given.by, "from": given.first, "to": given.last}
+    asked = urlencode({name: str(value) for name, value in query.items() if value is not None})
+    return ask_any(Path.cwd(), f"usage?{asked}", seconds=_SECONDS)
+
+
+def _look_up(given: argparse.Namespace) -> dict[str, Any]:
+    """What the store says, of all its owners."""
+    with opened(given.store, "No Jupyter server with the assistant runs. ") as db:
+        return report(db, None, given.by, given.first, given.last)
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    by = found["by"]
+    rows = [[by, *_COLUMNS]]
+    rows += [_row(cut(str(group[by] or "-"), _WIDEST), group) for group in found["groups"]]
+    rows.append(_row("all", found["total"]))
+    yield from _aligned(rows)
+    if "month" in found:
+        yield from _budget(found["month"])
+
+
+def _budget(month: Mapping[str, Any]) -> Iterator[str]:
+    """What was used of this month's budget, where there is one."""
+    tokens, cost = month["token_budget"], month["cost_budget"]
+    spent = []
+    if tokens is not None:
+        spent.append(f"{month['tokens']:,} of {tokens:,} tokens, weighed by their price")
+    if cost is not None:
+        spent.append(f"{month['usage']['cost'] or 0:,.2f} of {cost:,.2f} in costs")
+    if spent:
+        yield f"Used this month, until {month['until']} at 00:00 UTC: {' and '.join(spent)}."
+
+
+def _row(name: str, group: Mapping[str, Any]) -> list[str]:
+    usage, average = group["usage"], group["average"]
+    kinds = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+    return [
+        name,
+        f"{group['turns']:,}",
+        _number(average["steps"], 1),
+        *(f"{usage[kind]:,}" for kind in kinds),
+        _number(usage["cost"], 4),
+        _number(average["seconds"], 1),
+    ]
+
+
+def _number(value: float | None, places: int) -> str:
+    return "-" if value is None else f"{value:,.{places}f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns of equal width; names to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *numbers in rows:
+        cells = [text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True)]
+        yield "  ".join([name.ljust(widths[0]), *cells])

@@ -1,0 +1,39 @@
+import * as React from 'react';
+import type { AgentMessage } from '../api/protocol';
+import { limitOf } from '../chat/message';
+import { useServices } from './services';
+
+/** Says which limit ended an answer, and continues it. */
+export function Continue({ message }: { message: AgentMessage }): React.JSX.Element | null {
+  const { assistant, trans } = useServices();
+  const ended = limitOf(message);
+  if (!ended) {
+    return null;
+  }
+  const { turnId, limit } = ended;
+  const steps = message.metadata?.steps ?? 0;
+  const continued = { continues: turnId, notebook: undefined, context: undefined }; // as that turn had them
+  return (
+    <div className="jp-Agent-limit">
+      <p>
+        {limit === 'month'
+          ? trans.__('Your budget for this month is used up.')
+          : limit === 'steps'
+            ? trans._n(
+                'Stopped after 1 step, with an answer from what it had.',
+                'Stopped after %1 steps, with an answer from what it had.',
+                steps
+              )
+            : trans.__('The budget of this turn is used up.')}
+      </p>
+      {limit !== 'month' && (
+        <button
+          className="jp-Agent-button"
+          onClick={() => void assistant.ask(trans.__('Continue.'), continued)}
+        >
+          {trans.__('Continue')}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,29 @@
+import * as React from 'react';
+import type { INotice } from '../api/protocol';
+import { retryWords, secondsLeft } from '../wording/retryWords';
+import { useAssistant, useSeconds, useServices } from './services';
+
+/** Counts down until a request to the model is repeated, and lets the user do it now. */
+export function Retrying({ notice }: { notice: INotice }): React.JSX.Element {
+  const { focusMessage, trans } = useServices();
+  const { conversation } = useAssistant();
+  const left = secondsLeft(notice, useSeconds(true));
+  return (
+    <div role="group" aria-label={trans.__('Waiting to retry')} className="jp-Agent-retrying">
+      <span role="timer" title={notice.text}>
+        {retryWords(notice, left, trans)}
+      </span>
+      {left > 0 && (
+        <button
+          className="jp-Agent-button"
+          onClick={() => {
+            focusMessage(); // the button goes away
+            void conversation.retryNow();
+          }}
+        >
+          {trans.__('Retry now')}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -59,6 +59,15 @@ class Page:
             del self.notebook.ycells[self.ids().index(cell_id)]
             self.notebook.ystate["dirty"] = True
 
+    def retype(self, cell_id: str) -> None:
+        """To Markdown: Lab puts a copy in the place of the cell."""
+        index, source = self.ids().index(cell_id), self.source(cell_id)
+        cell = {"id": cell_id, "cell_type": "markdown", "source": source, "metadata": {}}
+        with self.notebook.ydoc.transaction():
+            del self.notebook.ycells[index]
+            self.notebook.ycells.insert(index, self.notebook.create_ycell(cell))
+            self.notebook.ystate["dirty"] = True
+
     # ---- what is on the screen
 
     def cell(self, cell_id: str) -> Any:

@@ -453,6 +453,27 @@ async def test_an_edit_is_done_also_where_somebody_types_nearly_the_same_beside_
     assert tab.source("a") == "WEEEETQW\nWEEEETGW = 1\ny = 2"
 
 
+async def test_a_cell_is_inserted_also_where_somebody_retypes_it_at_the_same_moment(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
+    tab.as_the_edit_arrives(lambda: tab.retype(tab.ids()[1]))
+    edit = await notebook.insert(source="# Found", after="a")
+    assert [change.kind for change in edit.changes] == ["insert"]
+    assert (cells_of(file)[1]["cell_type"], cells_of(file)[1]["source"]) == ("markdown", "# Found")
+
+
+async def test_a_text_is_edited_also_where_somebody_retypes_its_cell_at_the_same_moment(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
+    tab.as_the_edit_arrives(lambda: tab.retype("a"))
+    edit = await notebook.update("a", old_string="y = 2", new_string="y = 3")
+    assert [change.kind for change in edit.changes] == ["update"]
+    assert (cells_of(file)[0]["cell_type"], cells_of(file)[0]["source"]) == (
+        "markdown",
+        "x = 1\ny = 3",
+    )
+
+
 async def test_an_edit_that_somebody_splits_off_at_the_same_moment_is_found_in_the_cell_below(
     notebook: Notebook, tab: Tab
 ) -> None:

@@ -98,6 +98,9 @@ class Follower {
 
   readonly look = (): void => {
     const box = this._box!;
+    if (this._atEnd && box.scrollTop === this._jumpedTo) {
+      return; // nobody scrolled: this is the event of our own jump, since which more may have come
+    }
     const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
     if (atEnd !== this._atEnd) {
       this._atEnd = atEnd;
@@ -107,6 +110,7 @@ class Follower {
 
   readonly jump = (): void => {
     this._box?.scrollTo({ top: this._box.scrollHeight });
+    this._jumpedTo = this._box?.scrollTop ?? 0;
   };
 
   private readonly _observer = new ResizeObserver(() => {
@@ -118,6 +122,8 @@ class Follower {
   });
   private _box: HTMLElement | null = null;
   private _atEnd = true;
+  /** Where our last jump to the end led. */
+  private _jumpedTo = -1;
 }
 
 /** Announces progress to screen readers: what was done, not each word. */

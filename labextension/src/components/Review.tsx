@@ -92,7 +92,7 @@ export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | 
       </div>
       {undone && <Undone undone={undone} />}
       {reviewing && (
-        <div ref={intoView}>
+        <div ref={intoView} className="jp-Agent-opened">
           {cells.map(cell => {
             const [{ notebook, cell_id }] = cell;
             return (
@@ -145,7 +145,7 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
   return (
-    <div role="status" className="jp-Agent-undone" ref={intoView}>
+    <div role="status" className="jp-Agent-undone jp-Agent-opened" ref={intoView}>
       <p>
         {conflicts.length
           ? trans.__('The rest is undone. What ran in the kernel stays as it is.')

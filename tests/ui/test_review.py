@@ -143,6 +143,7 @@ def test_a_cell_that_is_as_it_was_is_not_marked_and_one_that_was_moved_says_so(
     replies.append([edits("c0", "1", "2"), calls("move_cell", cell_id="c2", after="c0")])
     replies.append([says("Done.")])
     panel.ask("Change both.")
+    eventually(notebook.ids, lambda ids: ids == ["c0", "c2", "c1", "c3"])
     expect(bar(notebook, "c0")).to_have_text("~")
     bar(notebook, "c2").click()
     expect(box(notebook, 2)).to_contain_text("Moved by the assistant")

@@ -1,10 +1,32 @@
-"""An AI assistant that works inside the Jupyter notebook you have open."""
+"""An AI assistant that works inside the Jupyter notebook you have open.
+
+`Agent` is its door for programs, `SyncAgent` the same for scripts that wait; docs/python.md.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from jupyter_agent.client.agent import Agent
+    from jupyter_agent.client.sync import SyncAgent
+
+__version__ = version("jupyter-live-agent")
+__all__ = ["Agent", "SyncAgent"]
+
+
+def __getattr__(name: str) -> Any:
+    """Both are imported when they are used: Jupyter imports this module in every server."""
+    if name == "Agent":
+        from jupyter_agent.client.agent import Agent
+
+        return Agent
+    if name == "SyncAgent":
+        from jupyter_agent.client.sync import SyncAgent
+
+        return SyncAgent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:

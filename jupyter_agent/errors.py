@@ -17,6 +17,7 @@
     - KernelUnavailable   no kernel can be had; names the installed ones
     - NotPermitted        the mode, a rule or the authorizer forbids it
     - NeedsApproval       a person would have to allow it, and nobody can be asked here
+    - CallsSpent          a client has made all calls that its turn may make
     - Exists              there is something at that path already
   + ModelError            the user: the model service failed; a plain sentence and the next step
   + StoreUnavailable      the user: the store of conversations cannot be read or written now
@@ -25,7 +26,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from jupyter_agent.legible import quoted_id
@@ -150,10 +152,26 @@ class NeedsApproval(ToolError):
     reason = "needs_approval"
 
 
+class CallsSpent(ToolError):
+    """An MCP client has made as many calls in one turn as it may."""
+
+    reason = "calls_spent"
+
+
 class Exists(ToolError):
     """There is something at that path already; nothing was overwritten."""
 
     reason = "exists"
+
+
+def tool_error(reason: str, message: str, facts: Mapping[str, Any]) -> ToolError | None:
+    """The error that a server answered with, by its `reason`; None if that is no tool's."""
+    for kind in ToolError.__subclasses__():
+        if kind.reason == reason:
+            error = kind.__new__(kind, message)
+            ToolError.__init__(error, message, **facts)
+            return error
+    return None
 
 
 class ModelError(AgentError):
@@ -167,6 +185,8 @@ class ModelError(AgentError):
         retryable: bool = False,
         retry_after: float | None = None,
         request_id: str | None = None,
+        said: str = "",
+        until: datetime | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -176,6 +196,10 @@ class ModelError(AgentError):
         self.retry_after = retry_after
         """Seconds the service asked us to wait, where it did."""
         self.request_id = request_id
+        self.said = said
+        """The service's own words, or those of the network; part of `message`."""
+        self.until = until
+        """When it will be worth asking again, where that is not soon."""
 
 
 class StoreUnavailable(AgentError):

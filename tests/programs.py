@@ -62,14 +62,20 @@ class Server:
             return json.loads(response.read() or "null")
 
 
+def free_port() -> int:
+    """Of this machine, at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 @contextmanager
 def jupyter_server(
     folder: Path, command: str = "jupyter server --port 8888 --IdentityProvider.token=secret"
 ) -> Iterator[Server]:
     """What the command starts, on a free port, in `folder`; ended when the block ends."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    port = free_port()
     token = command.rpartition("token=")[2]
     log = folder / "server.log"
     with log.open("w") as written:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import yaml
+from jupyter_core.paths import SYSTEM_CONFIG_PATH
 from jupyter_server.auth import User
+from jupyter_server.gateway.gateway_client import GatewayClient
 from traitlets.config import PyFileConfigLoader
 
+from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Rule
+from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.mcp.config import servers_of
+from jupyter_agent.models.facts import FactBook
+from jupyter_agent.models.registry import Models
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -83,9 +92,70 @@ def test_a_name_or_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     assert missing_files(document) == ["gone.md"]
 
 
+def fenced(language: str) -> list[str]:
+    """The examples in that language of all documents."""
+    texts = [document.read_text("utf-8") for document in DOCUMENTS]
+    return [
+        example for text in texts for example in re.findall(rf"```{language}\n(.*?)```", text, re.S)
+    ]
+
+
+def files_of(values: Any) -> dict[str, str]:
+    """The files that values of a Helm chart put into pods of users, by their path."""
+    files = values.get("singleuser", {}).get("extraFiles", {}).values()
+    return {file["mountPath"]: file["stringData"] for file in files}
+
+
+VALUES = [yaml.safe_load(text) for text in fenced("yaml") if "singleuser:" in text]
+IN_PODS = {path: text for values in VALUES for path, text in files_of(values).items()}
+
+
+@pytest.mark.parametrize(
+    "example",
+    [*(each for each in fenced("python") if "c.JupyterAgent." in each), *IN_PODS.values()],
+)
+def test_every_example_of_a_configuration_can_be_used(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FILES_AUTHORIZATION", "Bearer x")
+    (tmp_path / "jupyter_server_config.py").write_text(example)
+    config = PyFileConfigLoader("jupyter_server_config.py", path=str(tmp_path)).load_config()
+    config.JupyterAgent.store_dir = str(tmp_path)
+    own = JupyterAgent(config=config)
+    for owner in (JupyterAgent, GatewayClient):
+        unknown = set(config[owner.__name__]) - set(owner.class_own_traits(config=True))
+        assert not unknown
+    assert {Rule(**rule).verdict for rule in own.rules} <= {"deny", "ask", "allow"}
+    allowances = Allowances(Allowance(), own.allowances)
+    allowances.of(Person(name="ada", groups=frozenset({"students"})))
+    servers_of(own.mcp_servers)
+    models = Models(
+        default=own.default_model or None,
+        key_file=tmp_path / "keys.json",
+        providers=own.providers,
+        facts=FactBook(own.model_facts),
+    )
+    assert set(own.providers) <= {provider["name"] for provider in models.describe()["providers"]}
+
+
+def test_values_for_a_cluster_put_the_configuration_where_jupyter_reads_it() -> None:
+    assert len(VALUES) >= 3
+    (path,) = IN_PODS
+    assert Path(path).name == "jupyter_server_config.py"
+    assert str(Path(path).parent) in SYSTEM_CONFIG_PATH
+    for values in VALUES:
+        given = set(values["singleuser"].get("extraEnv", ()))
+        wanted = {
+            name
+            for text in files_of(values).values()
+            for name in re.findall(r'{"env": "(\w+)"}', text)
+        }
+        assert wanted == given
+
+
 def test_the_configuration_for_administrators_is_taken_as_it_stands(tmp_path: Path) -> None:
     text = (ROOT / "docs/administrators.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    example = re.findall(r"```python\n(.*?)```", text, re.S)[0]
     (tmp_path / "jupyter_server_config.py").write_text(example)
     config = PyFileConfigLoader("jupyter_server_config.py", path=str(tmp_path)).load_config()
     own = JupyterAgent(config=config)

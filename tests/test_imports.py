@@ -13,15 +13,18 @@ PACKAGE = Path(__file__).parent.parent / "jupyter_agent"
 
 MAY_IMPORT = {
     "errors": {"legible"},
+    "choices": set(),
     "tasks": set(),
     "events": set(),
     "legible": set(),
+    "packages": set(),
     "document": {"errors", "tasks"},
-    "carriers": {"errors", "legible", "tasks", "document"},
+    "carriers": {"errors", "legible", "packages", "tasks", "document"},
     "text": {"errors", "legible", "tasks", "document"},
     "analysis": {"errors", "legible", "document", "text"},
     "kernel": {"errors", "legible", "tasks"},
     "workspace": {
+        "choices",
         "errors",
         "legible",
         "tasks",
@@ -31,10 +34,11 @@ MAY_IMPORT = {
         "analysis",
         "kernel",
     },
-    "models": {"errors", "tasks"},
+    "models": {"errors", "packages", "tasks"},
     "mcp": {"errors", "legible", "tasks", "models"},
     "tools": {"errors", "legible", "tasks", "document", "text", "workspace", "mcp"},
     "agent": {
+        "choices",
         "errors",
         "legible",
         "tasks",
@@ -46,6 +50,7 @@ MAY_IMPORT = {
         "models",
     },
     "conversations": {
+        "choices",
         "errors",
         "legible",
         "tasks",
@@ -58,7 +63,17 @@ MAY_IMPORT = {
         "mcp",
         "agent",
     },
+    "mcp_server": {
+        "errors",
+        "legible",
+        "tools",
+        "workspace",
+        "mcp",
+        "agent",
+        "conversations",
+    },
     "server": {
+        "choices",
         "errors",
         "legible",
         "tasks",
@@ -72,10 +87,34 @@ MAY_IMPORT = {
         "mcp",
         "agent",
         "conversations",
+        "mcp_server",
+        "packages",
     },
-    "cli": {"conversations"},
+    "client": {
+        "choices",
+        "errors",
+        "tasks",
+        "events",
+        "document",
+        "carriers",
+        "text",
+        "agent",
+        "conversations",
+        "server",
+    },
+    "cli": {
+        "carriers",
+        "client",
+        "conversations",
+        "legible",
+        "packages",
+        "text",
+        "mcp",
+        "extension",
+    },
 }
-"""The way of the arrows: `extension` knows everything, and nobody knows `extension`."""
+"""The way of the arrows: `assistant` knows everything, only `extension` knows it, and only the
+command line knows that."""
 
 
 def imported(path: Path) -> set[str]:
@@ -101,8 +140,23 @@ def test_a_room_imports_only_from_the_rooms_below_it(room: str) -> None:
         assert not forbidden, f"{module.relative_to(PACKAGE)} imports {forbidden}"
 
 
-def test_loading_the_extension_imports_no_sdk() -> None:
-    code = "import sys, jupyter_agent.extension; print({'anthropic', 'openai'} & set(sys.modules))"
+def test_starting_jupyter_imports_little_of_ours() -> None:
+    code = """\
+import sys, jupyter_server.serverapp, jupyter_server.extension.application
+before = set(sys.modules)
+import jupyter_agent.extension
+print(*sorted(set(sys.modules) - before))"""
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    added = printed.split()
+    assert "jupyter_agent.extension" in added
+    assert {name.split(".")[0] for name in added} == {"jupyter_agent"}  # no SDK, pydantic, pycrdt
+    assert len(added) <= 12
+
+
+def test_the_assistant_imports_no_sdk_before_it_is_asked() -> None:
+    code = "import sys, jupyter_agent.assistant; print({'anthropic', 'openai'} & set(sys.modules))"
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout

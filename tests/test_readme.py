@@ -29,6 +29,10 @@ def commands(document: str) -> list[str]:
 
 
 README = commands("README.md")
+TESTING = (
+    'python -m pip install -e ".[test]" && '
+    "pytest -n 2 --dist loadfile --ignore=tests/ui && pytest -n 2 --dist loadfile tests/ui"
+)
 COMMANDS = commands("docs/headless.md")
 ASKING = [
     line for command in COMMANDS for line in re.split(r"\n(?=curl)", command) if "curl" in line
@@ -37,15 +41,19 @@ ASKING = [
 
 def test_the_readme_names_its_two_commands() -> None:
     assert 'pip install ".[lab]" && jupyter agent demo' in README
-    assert 'python -m pip install -e ".[test]" && pytest' in README
+    assert TESTING in README
     assert len(ASKING) == 3
 
 
 def test_every_other_command_of_a_document_is_run_by_a_test_or_by_ci() -> None:
-    run = set(COMMANDS) | {
-        'pip install ".[lab]" && jupyter agent demo',
-        'python -m pip install -e ".[test]" && pytest',
-    }
+    run = (
+        set(COMMANDS)
+        | set(commands("docs/cli.md"))
+        | {
+            'pip install ".[lab]" && jupyter agent demo',
+            TESTING,
+        }
+    )
     documents = [
         "README.md",
         "CONTRIBUTING.md",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -24,3 +25,12 @@ async def soon(event: asyncio.Event) -> None:
     """Waits for an event."""
     async with asyncio.timeout(PATIENCE):
         await event.wait()
+
+
+def eventually(look: Callable[[], T], holds: Callable[[T], object], timeout: float = PATIENCE) -> T:
+    """What `look` sees once it `holds`; fails with the last it saw."""
+    deadline = time.monotonic() + timeout
+    while not holds(seen := look()):
+        assert time.monotonic() < deadline, f"after {timeout} s still: {seen!r}"
+        time.sleep(0.02)
+    return seen

@@ -55,7 +55,7 @@ async def run_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
             if call.id not in step.results:
                 outbox.hold(step.failure(call.id, INTERRUPTED))
         results = turn.transcript.append("user", [step.results[call.id] for call in calls])
-        outbox.hold(Moment(messages=results))
+        outbox.hold(Moment(messages=results, streamed=True))
 
 
 def refuse_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
@@ -141,7 +141,8 @@ class _Step:
         results would be taken for another question.
         """
         for news in await self._turn.work.news():
-            text = self._turn.work.told(news.text)
+            who = await self._turn.authors(news)
+            text = self._turn.work.told(f"{news.text}\n{who}".rstrip())
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}
@@ -187,7 +188,7 @@ class _Step:
     async def _record(self, audit: Audit) -> None:
         """Tells what came of a call: outcome, changes and audit belong together."""
         assert audit.call_id is not None
-        events = (self._outcome(audit.call_id, audit), *self._changes(audit))
+        events = (self._outcome(audit.call_id, audit), *change_events(audit.call_id, audit))
         await self._outbox.tell(Moment(events=events, audits=(audit,)))
 
     def _outcome(self, call_id: str, audit: Audit) -> Event:
@@ -198,20 +199,9 @@ class _Step:
                 "tool_use_id": call_id,
                 "content": content,
             }
-            shown = replace(audit.result, text=self._turn.work.fence.removed(audit.result.text))
-            return CallOutput(call_id=call_id, output=shown.output())
-        text = INTERRUPTED if audit.outcome == "stopped" else audit.why
-        self.results[call_id] = error_result(call_id, text)
-        if audit.outcome == "refused":
-            return CallDenied(call_id=call_id)
-        return CallFailed(call_id=call_id, error=self._turn.work.fence.removed(text))
-
-    def _changes(self, audit: Audit) -> Iterator[Event]:
-        redactor = self._turn.work.services.redactor
-        made = [replace(change, call_id=audit.call_id) for change in audit.changes]
-        for path in dict.fromkeys(change.notebook for change in made):
-            kept = tuple(redactor.change(each) for each in made if each.notebook == path)
-            yield CellsChanged(call_id=audit.call_id or "", notebook=path, changes=kept)
+        else:
+            self.results[call_id] = error_result(call_id, _why(audit))
+        return outcome_event(call_id, audit)
 
     async def _fail(self, call_id: str, error: ToolError) -> None:
         """Tells of an error that came before anything was decided, and is in no audit."""
@@ -229,7 +219,7 @@ class _Step:
                 questions[item.call.id] = approval
         answers = await self._put(tuple(questions.values())) if questions else {}
         left: list[_Pending] = []
-        declined: set[str] = set()
+        denied: set[str] = set()
         for item in waiting:
             call_id = item.call.id
             if call_id in self.results:
@@ -239,26 +229,20 @@ class _Step:
             if approval is None or answer is None:
                 left.append(item)
             elif not answer.approved:
-                declined.add(call_id)
-                said = _declined(answer)
+                denied.add(call_id)
+                said = declined(answer)
                 if answer is UNANSWERED and item.prepared.act.loads:
                     said = f"{said} {NOBODY_TO_ASK}"
                 await self._dispatcher.decline(item.prepared, self._turn.work, said)
-            elif approval.rests_on & declined:
-                declined.add(call_id)  # what rests on it in turn was not seen as it will be either
+            elif approval.rests_on & denied:
+                denied.add(call_id)  # what rests on it in turn was not seen as it will be either
                 left.append(item)  # asked again, about the cell as it is without that edit
             else:
                 left.append(replace(item, approval=approval))
         return left
 
     async def _put(self, questions: tuple[Approval, ...]) -> Mapping[str, Answer]:
-        events: list[Event] = []
-        for approval in questions:
-            facts = {"approval": approval.describe()}
-            text = f"`{approval.tool}` waits for your answer."
-            if approval.question.loads:
-                text = f"{text} It would load {', '.join(approval.question.loads)}."
-            events += [Notice(kind="approval", text=text, facts=facts), approval.event()]
+        events = [event for approval in questions for event in approval_events(approval)]
         await self._outbox.tell(Moment(events=tuple(events), questions=questions))
         return await self._turn.answers.wait(questions)
 
@@ -273,19 +257,72 @@ class _Step:
             return None
         if asking.must_wait_for_answer(question):
             return None
-        return Approval(
-            id=f"approval_{uuid4().hex}",
+        return approval_of(
+            item.prepared,
+            question,
             call_id=item.call.id,
-            tool=item.call.name,
-            input=item.call.input,
-            question=question,
-            notebook=item.prepared.act.notebook,
-            kernel=_bound_to(item.prepared, question),
+            seconds=turn.limits.approval_seconds,
             rests_on=frozenset(asking.rests_on(question)),
             group=asking.add(item.call.id, item.prepared, question),
-            binding=item.prepared.binding(question),
-            expires=datetime.now(UTC) + timedelta(seconds=turn.limits.approval_seconds),
         )
+
+
+def outcome_event(call_id: str, audit: Audit) -> Event:
+    """The event that shows the outcome of a call."""
+    fence = audit.work.fence
+    if audit.result is not None:
+        shown = replace(audit.result, text=fence.removed(audit.result.text))
+        return CallOutput(call_id=call_id, output=shown.output())
+    if audit.outcome == "refused":
+        return CallDenied(call_id=call_id)
+    return CallFailed(call_id=call_id, error=fence.removed(_why(audit)))
+
+
+def change_events(call_id: str, audit: Audit) -> Iterator[Event]:
+    """The events that show what a call changed, one for each notebook."""
+    redactor = audit.work.services.redactor
+    made = [replace(change, call_id=audit.call_id) for change in audit.changes]
+    for path in dict.fromkeys(change.notebook for change in made):
+        kept = tuple(redactor.change(each) for each in made if each.notebook == path)
+        yield CellsChanged(call_id=call_id, notebook=path, changes=kept)
+
+
+def approval_of(
+    prepared: Prepared,
+    question: Question,
+    *,
+    call_id: str,
+    seconds: float,
+    group: str,
+    rests_on: frozenset[str] = frozenset(),
+) -> Approval:
+    """The question of a call as it is put to a person, for so many seconds."""
+    return Approval(
+        id=f"approval_{uuid4().hex}",
+        call_id=call_id,
+        tool=prepared.tool.name,
+        input=prepared.input,
+        question=question,
+        notebook=prepared.act.notebook,
+        kernel=_bound_to(prepared, question),
+        rests_on=rests_on,
+        group=group,
+        binding=prepared.binding(question),
+        expires=datetime.now(UTC) + timedelta(seconds=seconds),
+    )
+
+
+def approval_events(approval: Approval) -> tuple[Event, ...]:
+    """The events that show a question."""
+    text = f"`{approval.tool}` waits for your answer."
+    if approval.question.loads:
+        text = f"{text} It would load {', '.join(approval.question.loads)}."
+    notice = Notice(kind="approval", text=text, facts={"approval": approval.describe()})
+    return notice, approval.event()
+
+
+def _why(audit: Audit) -> str:
+    return INTERRUPTED if audit.outcome == "stopped" else audit.why
 
 
 def _bound_to(prepared: Prepared, question: Question) -> str | None:
@@ -310,7 +347,8 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _declined(answer: Answer) -> str:
+def declined(answer: Answer) -> str:
+    """The answer to a model whose call a person denied."""
     said = f" They said: {answer.reason}" if answer.reason else ""
     return f"The user declined this call.{said} Do not try the same in another way; go on or ask."
 

@@ -31,10 +31,12 @@ with the summary only.
 ELIDED = Notice(
     kind="compacted",
     text="The conversation was too long for the model; older tool results were shortened.",
+    facts={"how": "shortened"},
 )
 SUMMARISED = Notice(
     kind="compacted",
-    text="The conversation was too long for the model, which goes on from a summary of it.",
+    text="The conversation was too long for the model, which continues from a summary of it.",
+    facts={"how": "summarised"},
 )
 _SUMMARY_TOKENS = 4_000
 _RESULT_CHARACTERS = 1_000

@@ -116,19 +116,22 @@ async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
     while True:
         try:
             turn, reply = await ask_model(turn, outbox, meter)
+            turn = replace(turn, container=reply.container or turn.container)
             outcome = classify(reply, meter)
             answer = turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
             outbox.hold(Moment(messages=answer))
             await run_calls(turn, outbox, outcome.run)
-            refuse_calls(turn, outbox, outcome.refuse)
-            drop_calls(outbox, outcome.drop)
+            if outcome.refuse:
+                refuse_calls(turn, outbox, outcome.refuse)
+            if outcome.drop:
+                drop_calls(outbox, outcome.drop)
             if outcome.finish:
                 outbox.hold(Moment(events=tuple(reply.lost())))
             _explain(outbox, reply, outcome)
         finally:
             other = turn.model.id if turn.model.id != first else ""
             used = UsageUpdated(usage=meter.usage, step=meter.step_usage, model=other)
-            outbox.hold(Moment(events=(used, StepFinished())))
+            outbox.hold(Moment(events=(used, StepFinished()), streamed=True))
         if outcome.finish:
             if meter.limit:
                 more = Continuable(turn_id=turn.work.turn_id or "", limit=meter.limit)
@@ -159,7 +162,7 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
             kind, reached = _LIMIT_NOTICES[limit]
             spent = exhausted if limit == "month" else meter.spent
             text = f"{reached} ({spent}); this is the last answer."
-            outbox.hold(Moment(events=(Notice(kind=kind, text=text),)))
+            outbox.hold(Moment(events=(Notice(kind=kind, text=text, facts={"limit": limit}),)))
         request = await _roomy_request(turn, outbox, meter)
         await outbox.flush()
         meter.replies += 1
@@ -215,7 +218,7 @@ async def _fall_back(
     told = (Notice(kind="fallback", text=text, facts=facts), *other.notices)
     await _start_again(outbox, reply, text, Moment(events=told))
     meter.change_model(other.facts)
-    return replace(turn, model=other.model, facts=other.facts, fallback=None)
+    return replace(turn, model=other.model, facts=other.facts, fallback=None, container=None)
 
 
 async def _roomy_request(turn: Turn, outbox: Outbox, meter: Meter) -> ModelRequest:
@@ -235,7 +238,8 @@ def _window_notice(model: str, needed: int, window: int) -> Notice:
         f"{needed:,}: the model may not see all of it. Use a larger window (for Ollama, start its "
         "server with OLLAMA_CONTEXT_LENGTH=65536) or another model."
     )
-    return Notice(kind="window", text=text, facts={"needed": needed, "window": window})
+    facts = {"model": model, "needed": needed, "window": window}
+    return Notice(kind="window", text=text, facts=facts)
 
 
 def _request(turn: Turn, meter: Meter) -> ModelRequest:
@@ -247,6 +251,7 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
         max_tokens=turn.limits.max_tokens,
         tool_choice="none" if meter.last else "auto",
         effort=turn.effort,
+        container=turn.container,
     )
 
 
@@ -329,9 +334,11 @@ def _can_go_on(reply: Reply) -> bool:
 def _explain(outbox: Outbox, reply: Reply, outcome: StepOutcome) -> None:
     """Tell what a reader would otherwise wonder about: a refusal, or an end without an answer."""
     if outcome.finish == "content-filter":
-        why = reply.details.get("explanation") or "The model gave no reason."
+        said = reply.details.get("explanation")
+        why = said or "The model gave no reason."
         text = f"The model refused to answer: {why} Rephrase the question or choose another model."
-        outbox.hold(Moment(events=(Notice(kind="refusal", text=text),)))
+        facts = {"explanation": said} if said else {}
+        outbox.hold(Moment(events=(Notice(kind="refusal", text=text, facts=facts),)))
     elif outcome.finish and not reply.text:
         text = "The model ended without an answer."
         outbox.hold(Moment(events=(Notice(kind="no-answer", text=text),)))

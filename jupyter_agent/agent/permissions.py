@@ -10,11 +10,10 @@ from itertools import chain
 from typing import Literal, TypeAlias, get_args
 from unicodedata import normalize
 
+from jupyter_agent.agent.people import Person
+from jupyter_agent.choices import MODES, Mode
 from jupyter_agent.tools.base import Action
 
-Mode: TypeAlias = Literal["read", "ask", "edit", "auto"]
-MODES: tuple[Mode, ...] = get_args(Mode)
-"""From the strictest to the freest."""
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 """The names that assistants agreed on: what stands there goes with every question."""
 Verdict: TypeAlias = Literal["run", "ask", "deny"]
@@ -85,8 +84,9 @@ class Act:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A verdict for the calls that match; `tool` and `notebook` are shell patterns.
+    """A verdict for the calls that match; all other fields are shell patterns.
 
+    `user` and `group` say whose calls: a turn has only the rules that are about who asked.
     What holds for all that is in a folder (`exam/*`) holds for listing that folder, too. Through a
     link two names match: of the link, and of what it leads to; only the latter is ever allowed.
     """
@@ -94,6 +94,12 @@ class Rule:
     verdict: Literal["deny", "ask", "allow"]
     tool: str = "*"
     notebook: str = "*"
+    user: str = "*"
+    group: str = "*"
+
+    def is_for(self, person: Person) -> bool:
+        """Whether it is about what this person asks for."""
+        return person.is_among(self.user, self.group)
 
     def matches(self, act: Act, names: Collection[str] | None = None) -> bool:
         """Whether it is about the call: by the name of its tool, or one of `names` instead."""
@@ -184,6 +190,27 @@ class Decision:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Hints:
+    """What the table says of all acts of a row, whatever the mode."""
+
+    reads: bool
+    """Nothing is changed."""
+    destroys: bool
+    """It may do away with something that is not simply taken back."""
+
+
+def hints(action: Action) -> Hints:
+    """What may be said of an action beforehand: one that mode `edit` asks about is not taken back
+    by undoing a turn; a deleted cell is, but not its place in the kernel's history.
+    """
+    row = _ROWS[action]
+    return Hints(
+        reads=row[MODES.index("read")] == "run",
+        destroys=action == "delete" or row[MODES.index("edit")] == "ask",
+    )
+
+
 def decide(act: Act, policy: Policy) -> Decision:
     """What happens to a call that Jupyter's authorizer let pass.
 
@@ -196,7 +223,7 @@ def decide(act: Act, policy: Policy) -> Decision:
     if _by_mode(act, policy.max_mode) == "deny":
         return Decision(
             verdict="deny",
-            reason=f"The administrator limits this server to mode `{policy.max_mode}`, "
+            reason=f"The administrator allows no freer mode than `{policy.max_mode}` here, "
             f"which forbids `{act.tool}`.",
         )
     named = {rule.verdict for rule in policy.rules if rule.matches(act)} - {"allow"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 
-from jupyter_agent.agent.permissions import Mode
+from jupyter_agent.choices import Mode
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.text.fence import Fence
 

@@ -29,6 +29,7 @@ from jupyter_agent.events import (
     ThinkingStarted,
     Usage,
 )
+from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest, is_of_service
 
 INVALID_INPUT = "INVALID_JSON"
@@ -37,7 +38,7 @@ INVALID_INPUT = "INVALID_JSON"
 
 _NO_RESULT = "The model's service gave no result."
 _MOST_SHOWN = 12_000
-"""Characters of what a service found that the outside is told."""
+"""Characters of a service's result in the stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,8 @@ class Reply:
         self.stop_reason = ""
         self.details: Mapping[str, Any] = {}
         """Why a refusal was one."""
+        self.container: str | None = None
+        """Id of the container in which the service ran code."""
         self.complete = False
         """Whether the stream came to its proper end."""
         self._awaited = set(awaited)
@@ -186,6 +189,7 @@ class Reply:
             events += self._open(index, block)
             events += self._close(self._parts[index])
         self.stop_reason = message.get("stop_reason") or ""
+        self._note_container(message)
         return events
 
     def _restart(self) -> list[Event]:
@@ -307,11 +311,17 @@ class Reply:
         self._count(usage)
         self.stop_reason = delta.get("stop_reason") or self.stop_reason
         self.details = delta.get("stop_details") or {}
+        self._note_container(delta)
         events: list[Event] = []
         for part in self._parts.values():
             if part.open:  # a reply that was cut off ends without the end of its last block
                 events += self._close(part)
         return events
+
+    def _note_container(self, described: Mapping[str, Any]) -> None:
+        container = described.get("container")
+        if isinstance(container, Mapping) and isinstance(container.get("id"), str):
+            self.container = container["id"]
 
     def _part(self, event: ModelEvent) -> _Part:
         part = self._parts.get(_index(event))
@@ -341,15 +351,14 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def result_of_service(block: Block) -> Event:
-    """What a tool of the service itself gave, as the outside is told."""
+    """The event for the result of a tool that the service itself ran."""
     content = block.get("content")
     call_id = block["tool_use_id"]
     if isinstance(content, Mapping) and "error_code" in content:
         error = f"The model's service could not do that ({content['error_code']})."
         return CallFailed(call_id=call_id, error=error, provider_executed=True)
     text = "\n".join(_found(content))
-    cut = "..." if len(text) > _MOST_SHOWN else ""
-    output = {"text": f"{text[:_MOST_SHOWN]}{cut}"}
+    output = {"text": clip(text, _MOST_SHOWN)}
     return CallOutput(call_id=call_id, output=output, provider_executed=True)
 
 

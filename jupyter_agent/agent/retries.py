@@ -32,10 +32,13 @@ def asks_too_long(error: ModelError, limits: Limits) -> bool:
 
 def too_long(error: ModelError) -> ModelError:
     """For a wait that is too long for a turn: when it will be over."""
+    until = _end_of(error.retry_after or 0)
     return ModelError(
-        f"{error.message} Ask again after {_end_of(error.retry_after or 0):%Y-%m-%d %H:%M} UTC.",
+        f"{error.message} Ask again after {until:%Y-%m-%d %H:%M} UTC.",
         kind=error.kind,
         request_id=error.request_id,
+        said=error.said,
+        until=until,
     )
 
 
@@ -46,6 +49,8 @@ def _end_of(seconds: float) -> datetime:
 def retry_notice(error: ModelError, attempt: int, seconds: float) -> Notice:
     """What a person is told before a wait; of a long one also when it ends."""
     facts = {"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind}
+    if error.said:
+        facts["said"] = error.said
     when = f"{seconds:.1f} s"
     if seconds > _MINUTE:
         until = _end_of(seconds)

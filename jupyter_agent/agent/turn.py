@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.dispatch import Audit, Dispatcher
@@ -25,6 +25,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.models.base import Effort, Message, Model, ServerTool
 from jupyter_agent.models.facts import Facts
+from jupyter_agent.workspace.reads import News
 from jupyter_agent.workspace.workspace import Workspace
 
 State: TypeAlias = Literal["done", "stopped", "failed"]
@@ -40,8 +41,19 @@ class Answers(Protocol):
         """
 
 
+class Authors(Protocol):
+    """Knows who changed cells."""
+
+    async def __call__(self, news: News) -> str:
+        """Whose changes these are, as a sentence; empty if that is not known."""
+
+
 async def _never() -> str | None:
     return None
+
+
+async def _unknown(news: News) -> str:
+    return ""
 
 
 class Stop:
@@ -86,6 +98,7 @@ class Turn:
     policy: Policy
     system: str
     answers: Answers
+    authors: Authors = _unknown
     limits: Limits = Limits()
     server_tools: tuple[ServerTool, ...] = ()
     """What services may do themselves for their models."""
@@ -95,6 +108,8 @@ class Turn:
     """What is known of the model."""
     fallback: Fallback | None = None
     """None also once it answers."""
+    container: str | None = None
+    """Where the model's service ran code so far: the next step finds its files there."""
     stop: Stop = field(default_factory=Stop)
     exhausted: Callable[[], Awaitable[str | None]] = _never
     """What was used where the user may use nothing more this month, as a part of a sentence."""
@@ -114,6 +129,15 @@ class Ending:
     steps: int
     limit: Limit | None = None
     """The limit that made the last step the last."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Of a failure: `said`, the service's own words, and `until`, when to ask again."""
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The last events of the turn; the notice keeps a failure in the history of the answer."""
+        if not isinstance(self.event, TurnFailed):
+            return (self.event,)
+        return (failure(self.stop_reason, self.event.error, self.facts), self.event)
 
     @property
     def why(self) -> str:
@@ -132,7 +156,9 @@ class Moment:
     questions: tuple[Approval, ...] = ()
     """Put to a person now; the turn waits for their answers."""
     streamed: bool = False
-    """It is only what a model or a cell is writing, so it may be shown before it is stored."""
+    """It may be shown before it is stored: what a model or a cell is writing, and what is stored
+    with the next request to the model.
+    """
     ending: Ending | None = None
     """In the turn's last moment."""
 
@@ -226,7 +252,18 @@ def stopped(meter: Meter) -> Ending:
 def failed(error: ModelError, meter: Meter) -> Ending:
     """The model service failed for good."""
     request = f" (request {error.request_id})" if error.request_id else ""
-    return _ending("failed", TurnFailed(error=f"{error.message}{request}"), error.kind, meter)
+    facts: dict[str, Any] = {}
+    if error.said:
+        facts["said"] = error.said
+    if error.until:
+        facts["until"] = error.until.isoformat()
+    event = TurnFailed(error=f"{error.message}{request}")
+    return replace(_ending("failed", event, error.kind, meter), facts=facts)
+
+
+def failure(reason: str, error: str, facts: Mapping[str, Any] | None = None) -> Notice:
+    """Why a turn failed, as a part of its answer; the error event itself is none."""
+    return Notice(kind="failed", text="", facts={"reason": reason, "error": error, **(facts or {})})
 
 
 def broken(error: str, stop_reason: str) -> Ending:

@@ -15,9 +15,10 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
 from jupyter_agent.carriers import nbformat_file
-from jupyter_agent.carriers.contents import Disk, Loaded, Trace, Written
+from jupyter_agent.carriers.contents import Disk, Loaded, Trace
+from jupyter_agent.carriers.managers import Written
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
-from jupyter_agent.document.carrier import Place, Saved
+from jupyter_agent.document.carrier import Place, Saved, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells, as_json, as_shared, shared_cell
 from jupyter_agent.document.merge import keeps_edit
@@ -100,7 +101,7 @@ class FileCarrier:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        return {**self._loaded.content["metadata"], **self._metadata} if self._loaded else {}
+        return with_items(self._loaded.content["metadata"], self._metadata) if self._loaded else {}
 
     def write_metadata(self, items: Mapping[str, Any]) -> None:
         self._metadata |= items
@@ -444,12 +445,14 @@ def _content(
     )
     changed: dict[str, Any] = {} if same else {"cells": cells}
     if not all(_has(loaded, key, item) for key, item in metadata.items()):
-        changed["metadata"] = {**loaded["metadata"], **metadata}
+        changed["metadata"] = with_items(loaded["metadata"], metadata)
     return {**loaded, **changed} if changed else loaded
 
 
 def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:
-    """Whether the notebook's metadata have this already."""
+    """Whether the notebook's metadata have this already; None: whether they have no such key."""
+    if item is None:
+        return key not in content["metadata"]
     return key in content["metadata"] and bool(content["metadata"][key] == item)
 
 

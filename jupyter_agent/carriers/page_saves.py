@@ -19,9 +19,9 @@ from jupyter_server.services.contents.fileio import atomic_writing
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import guard, nbformat_file
-from jupyter_agent.carriers.contents import Contents, Written, is_plain
+from jupyter_agent.carriers import guard
 from jupyter_agent.carriers.guard import Watch
+from jupyter_agent.carriers.managers import Contents, Written, is_plain
 
 SEEN = "jupyter_agent_seen"
 """The field of a PUT of the contents API with the hash of the file that the page had seen."""
@@ -89,7 +89,9 @@ class PageSaves:
         algorithm = contents_manager.hash_algorithm
         content = overwritten.content
         if content is not None and hashlib.new(algorithm, content).hexdigest() != save.seen:
-            if nbformat_file.is_notebook(content):
+            from jupyter_agent.carriers.nbformat_file import is_notebook  # costs time at start
+
+            if is_notebook(content):
                 with atomic_writing(file, text=False) as given_back:
                     given_back.write(content)
                 raise HTTPError(409, OVERTAKEN)

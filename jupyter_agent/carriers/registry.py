@@ -14,8 +14,9 @@ from uuid import uuid4
 
 from jupyter_events import EventLogger
 
-from jupyter_agent.carriers.contents import Contents, Disk, Former
+from jupyter_agent.carriers.contents import Disk, Former
 from jupyter_agent.carriers.file import FileCarrier, Recovery
+from jupyter_agent.carriers.managers import Contents
 from jupyter_agent.carriers.renames import Renames, moved
 from jupyter_agent.carriers.room import RoomCarrier
 from jupyter_agent.carriers.tab import TabCarrier
@@ -128,8 +129,8 @@ class Notebooks:
         kernelspec: Mapping[str, Any] | None = None,
         cells: Sequence[Mapping[str, Any]] = (),
     ) -> Notebook:
-        """Make a notebook; `cells` have `source` and `type`, `kernelspec` is what its metadata
-        says.
+        """Make a notebook; `cells` have `source`, `type` and `metadata`, `kernelspec` is what its
+        metadata says.
 
         Raises Exists, InvalidInput, Locked or Busy.
         """
@@ -141,7 +142,7 @@ class Notebooks:
             "nbformat": 4,
             "nbformat_minor": 5,
             "metadata": {"kernelspec": dict(kernelspec)} if kernelspec else {},
-            "cells": [_new_cell(cell.get("type", "code"), cell["source"]) for cell in cells],
+            "cells": [_new_cell(**cell) for cell in cells],
         }
         async with self._creating:
             await self._disk.create(path, content)
@@ -215,7 +216,6 @@ class Notebooks:
         elif isinstance(current, RoomCarrier):
             return current
         else:
-            note = LOST if isinstance(current, TabCarrier) else ""
             carrier = RoomCarrier(
                 path,
                 rooms,
@@ -223,7 +223,7 @@ class Notebooks:
                 self._typed_late,
                 self._tabs.timeouts,
                 server=self._server,
-                note=note,
+                note=_missing(current),
             )
         if current is not None and carrier is not current:
             await current.close()
@@ -231,11 +231,12 @@ class Notebooks:
         return carrier
 
     async def _tab(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier | None:
-        """The tab that has the notebook; the one it was in keeps it for as long as it is there."""
+        """The tab that has the notebook: that of the chat, else the one where the person was last,
+        whose unsaved typing would not be read in another one.
+        """
         preferred = self._tabs.find(path, entry.client)
         if isinstance(current, TabCarrier):
-            chat = preferred is not None and preferred.client == entry.client
-            if not current.link.closed and not (chat and preferred is not current.link):
+            if not current.link.closed and not _moves(entry, current.link, preferred):
                 return current
             if current.link.closed:
                 patience = self._tabs.timeouts.reconnect
@@ -258,7 +259,7 @@ class Notebooks:
             away=lambda: self._tabs.away(path) is not None,
             recovery=partial(self._keeper, entry),
             rescue=self._recovery,
-            note=LOST if isinstance(current, TabCarrier) else "",
+            note=_missing(current),
         )
 
     def _keeper(self, entry: _Entry) -> Recovery | None:
@@ -376,8 +377,31 @@ class Moves:
             self._notebooks.appeared(path)
 
 
-def _new_cell(cell_type: CellType, source: str) -> dict[str, Any]:
+def _moves(entry: _Entry, current: TabLink, preferred: TabLink | None) -> bool:
+    """Whether to go on in the preferred tab. Without a chat that has to wait while the other one
+    has something that is not in the file yet.
+    """
+    if preferred is None or preferred is current:
+        return False
+    if preferred.client == entry.client:
+        return True
+    return not (current.unsaved or entry.notebook.has_unsaved_outputs)
+
+
+def _missing(current: Carrier | None) -> str:
+    """What the next carrier may lack of this one, as a sentence."""
+    return LOST if isinstance(current, TabCarrier) and current.link.may_have_more else ""
+
+
+def _new_cell(
+    source: str, type: CellType = "code", metadata: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     state = CellState(
-        type=cell_type, source=source, metadata={}, index=0, outputs=(), execution_count=None
+        type=type,
+        source=source,
+        metadata={key: item for key, item in (metadata or {}).items() if key != "trusted"},
+        index=0,
+        outputs=(),
+        execution_count=None,
     )
     return nbformat_cell(new_id(), state)

@@ -21,7 +21,7 @@ from pycrdt import Array, Doc, Map, Subscription, TransactionEvent
 
 from jupyter_agent.carriers.room_updates import (
     Ranges,
-    Update,
+    RoomUpdate,
     brings_nothing,
     deletes_nothing,
     union,
@@ -106,7 +106,7 @@ class Shadow:
             return  # what it deletes, the live document is about to
         with suppress(ValueError):  # not an update: the live document refuses it itself
             if answer:
-                update = Update.read(update).without(self._gone).encode()
+                update = RoomUpdate.read(update).without(self._gone).encode()
             self._doc.apply_update(update)
 
     def pending(self) -> dict[Removed, str | None]:
@@ -149,7 +149,7 @@ class Shadow:
         update = event.update
         if not deletes_nothing(update):
             with suppress(ValueError):  # not a notebook update; apply unchanged
-                read = Update.read(update)
+                read = RoomUpdate.read(update)
                 lost = read.deletes if self._removing else read.dead_on_arrival
                 self._gone = union(self._gone, lost)
                 update = read.without(self._gone).encode()

@@ -26,7 +26,7 @@ _SIZES = {127: 0, 126: 0, 124: 4, 123: 8, 122: 8, 121: 0, 120: 0}
 
 
 @dataclass(frozen=True)
-class Update:
+class RoomUpdate:
     """One update, taken apart."""
 
     items: bytes
@@ -35,7 +35,7 @@ class Update:
     deletes: Ranges
 
     @classmethod
-    def read(cls, update: bytes) -> Update:
+    def read(cls, update: bytes) -> RoomUpdate:
         """Raises ValueError for what is no update of version 1."""
         reader = _Reader(update)
         try:
@@ -51,7 +51,7 @@ class Update:
         """What it brings and deletes."""
         return _difference(self.deletes, _difference(self.deletes, self.brings))
 
-    def without(self, deletions: Ranges) -> Update:
+    def without(self, deletions: Ranges) -> RoomUpdate:
         """The same, but it deletes none of these."""
         return replace(self, deletes=_difference(self.deletes, deletions))
 

@@ -13,7 +13,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 
 from jupyter_agent.carriers.contents import Disk, Trace
-from jupyter_agent.carriers.tab_link import Kept, Situation, TabGone, TabLink, Tabs
+from jupyter_agent.carriers.tab_link import Kept, TabGone, TabLink, Tabs, TabState
 from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName, CellType
 from jupyter_agent.document.clocks import Mark, clocks
@@ -26,6 +26,9 @@ from jupyter_agent.errors import (
     ToolError,
     UnreadableNotebook,
 )
+
+_MOST_LINKS = 10
+"""Connections that may be lost, one after the other, while an edit is confirmed."""
 
 
 class TabCarrier:
@@ -107,10 +110,14 @@ class TabCarrier:
         """Wait until our transactions are in the tab's document, then have the tab save it."""
         mark = Mark(self.cells.document.ydoc)
         self._unanswered = True
-        try:
-            situation = await self.link.sync()
-        except TabGone:
-            situation = await self._reconnect(mark)
+        for _ in range(_MOST_LINKS):
+            try:
+                situation = await self.link.sync()
+                break
+            except TabGone:
+                await self._reconnect(mark)
+        else:
+            raise self._went_away()
         self._unanswered = False
         self._note(situation)
         return await self._save() if situation.dirty else Saved(True)
@@ -156,7 +163,7 @@ class TabCarrier:
         self.cells.close()
         self.link.detach()
 
-    async def _attach(self) -> Situation:
+    async def _attach(self) -> TabState:
         situation = await self.link.attach()
         replica = self.link.document
         assert replica is not None
@@ -200,7 +207,7 @@ class TabCarrier:
                         "whether the edit is in the notebook is unknown. Read the notebook again."
                     ) from None
         self._unanswered = False
-        self._note(Situation.of(answer))
+        self._note(TabState.of(answer))
         return str(answer.get("refused") or "")
 
     def _refuse(self, refused: str, cell_id: str) -> None:
@@ -217,8 +224,8 @@ class TabCarrier:
                 "Read it again."
             )
 
-    async def _reconnect(self, mark: Mark) -> Situation:
-        """Go on with a new link, once it is known that what we sent over the lost one has
+    async def _reconnect(self, mark: Mark) -> None:
+        """Go on with a new link. Raises Busy where what we sent over the lost one has not
         arrived.
         """
         if await self._reattach() and not mark.is_in(self.cells.document.ydoc):
@@ -227,28 +234,32 @@ class TabCarrier:
                 "arrived; nothing was changed. Try again."
             )
         # Another page load has another history: there the text tells, and it is looked at next.
-        return await self.link.sync()
 
     async def _reattach(self) -> bool:
-        """Go on with a new link; whether it is of the same page load. Raises NotConfirmed if there
-        is none.
+        """Go on with a new link, or with the one after it if that is lost as well; whether it is of
+        the same page load. Raises NotConfirmed if there is none.
         """
-        link = await self._tabs.comes_back(
-            self.path, self.link.client, self._tabs.timeouts.reconnect
+        client = self.link.client
+        for _ in range(_MOST_LINKS):
+            link = await self._tabs.comes_back(self.path, client, self._tabs.timeouts.reconnect)
+            if link is None:
+                break
+            self._keep()
+            self.link = link
+            with suppress(TabGone):
+                await self._attach()
+                return link.client == client
+        raise self._went_away()
+
+    def _went_away(self) -> NotConfirmed:
+        return NotConfirmed(
+            f"The browser tab with `{self.path}` went away before it confirmed the edit: "
+            "whether the edit is in the notebook is unknown. Read the notebook again."
         )
-        if link is None:
-            raise NotConfirmed(
-                f"The browser tab with `{self.path}` went away before it confirmed the edit: "
-                "whether the edit is in the notebook is unknown. Read the notebook again."
-            )
-        same_page = link.client == self.link.client
-        self._keep()
-        self.link = link
-        await self._attach()
-        return same_page
 
     def _keep(self) -> None:
-        self._tabs.keep(self.link, Kept(self.cells.document, self._ours, self._withdrawn))
+        if self._ours:  # else it has never been attached, and what was kept is still to be sent
+            self._tabs.keep(self.link, Kept(self.cells.document, self._ours, self._withdrawn))
 
     async def _save(self) -> Saved:
         if not self.writable:
@@ -276,7 +287,7 @@ class TabCarrier:
                 with suppress(ToolError):
                     await sibling.request("revert", sibling.timeouts.save)
 
-    async def _missed_a_change(self, situation: Situation) -> bool:
+    async def _missed_a_change(self, situation: TabState) -> bool:
         """Whether the file is not as the tab knows it, and not because the tab is just saving
         it.
         """
@@ -288,7 +299,7 @@ class TabCarrier:
             if situation.hash == known:
                 return not situation.saving
 
-    def _note(self, situation: Situation) -> None:
+    def _note(self, situation: TabState) -> None:
         self.place = Place(situation.cell_id, situation.editing)
         self.writable = situation.writable
 

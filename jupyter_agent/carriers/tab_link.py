@@ -22,12 +22,13 @@ from pycrdt import Subscription, TransactionEvent
 from jupyter_agent.carriers.known_tabs import KnownTabs
 from jupyter_agent.carriers.renames import moved
 from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.document.carrier import CarrierGone
 from jupyter_agent.errors import Busy, ToolError
 
 PROTOCOL = 2
 
 
-class TabGone(Busy):
+class TabGone(CarrierGone):
     """The connection to the tab was lost before it answered."""
 
 
@@ -44,7 +45,7 @@ class TabRefused(ToolError):
 
 
 @dataclass(frozen=True)
-class Situation:
+class TabState:
     """What a tab says of itself in each answer."""
 
     dirty: bool
@@ -59,7 +60,7 @@ class Situation:
     editing: bool
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Situation:
+    def of(cls, answer: Mapping[str, Any]) -> TabState:
         return cls(
             dirty=bool(answer.get("dirty")),
             saving=bool(answer.get("saving")),
@@ -118,9 +119,16 @@ class TabLink:
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
 
+    @property
+    def may_have_more(self) -> bool:
+        """Whether the page may have, or have had, what its file has not. One whose line was cut may
+        have been typed in since.
+        """
+        return self.unsaved or not self.left
+
     # ---- what the carrier asks for
 
-    async def attach(self) -> Situation:
+    async def attach(self) -> TabState:
         """Make `document` a new replica that has everything the tab has now.
 
         It begins empty each time, which makes it impossible that anything is in it twice.
@@ -138,18 +146,18 @@ class TabLink:
         self._subscription = self.document.ydoc.observe(self._forward)
         return situation
 
-    async def sync(self) -> Situation:
+    async def sync(self) -> TabState:
         """Wait until all our transactions are in the tab's document and all of its in the
         replica.
         """
         return await self.request("sync", self.timeouts.sync)
 
-    async def request(self, op: str, timeout: float, cell_id: str | None = None) -> Situation:
+    async def request(self, op: str, timeout: float, cell_id: str | None = None) -> TabState:
         """Raises Busy (TabGone when the socket closes) without an answer, TabRefused when it is
         an error.
         """
         named = {} if cell_id is None else {"cell": cell_id}
-        return Situation.of(await self._ask(op, timeout, named))
+        return TabState.of(await self._ask(op, timeout, named))
 
     async def edit(self, edit: Mapping[str, Any]) -> Mapping[str, Any]:
         """Have the page change the structure of its document; what it answers, which comes behind
@@ -390,6 +398,10 @@ class Tabs:
         """
         links = [link for link in self._links if link.path == path and not link.closed]
         return max(links, key=lambda link: (link.client == client, link.active), default=None)
+
+    def has_page_of(self, owner: str) -> bool:
+        """Whether that user has a notebook open in a page."""
+        return any(link.client.startswith(f"{owner}/") and not link.closed for link in self._links)
 
     def moved(self, old: str, new: str) -> None:
         """A file or folder was renamed; its tabs say so too, a moment later."""

@@ -25,10 +25,12 @@ from pycrdt import (
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
-from jupyter_agent.carriers.packages import brought_by
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.errors import Busy, UnreadableNotebook
+from jupyter_agent.packages import brought_by
 
+EXTENSION = "jupyter_server_ydoc"
+"""Its name among the server's extensions."""
 SUPPORTED = "3"
 """The major version of jupyter-server-ydoc whose names these are."""
 
@@ -63,10 +65,10 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
             "switches it off, for everything that uses it; start Jupyter again after it: "
             f"`{WITHOUT_DOCUMENTS}`"
         )
-    extension = settings.get("jupyter_server_ydoc")
+    extension = settings.get(EXTENSION)
     if extension is None or extension.disable_rtc:
         return None
-    installed: str = import_module("jupyter_server_ydoc").__version__
+    installed: str = import_module(EXTENSION).__version__
     if installed.split(".")[0] != SUPPORTED:
         raise Busy(
             f"Real-time collaboration is on, with jupyter-server-ydoc {installed}, and this "

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.cli.offline import Unknown, add_store, cut, local, names, opened
-from jupyter_agent.cli.servers import Refused, ask_running
+from jupyter_agent.cli.offline import add_store, cut, local
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import standard
+from jupyter_agent.client.servers import ServerRefused, ask_running
+from jupyter_agent.client.stores import Unknown, names, opened
 from jupyter_agent.conversations.changes import CellText, blame
 
 _SECONDS = 10.0
@@ -19,14 +21,21 @@ _SECONDS = 10.0
 _WIDEST = {"model": 32, "text": 30, "request": 60}
 """Characters of a column at most."""
 
+EXAMPLES = """\
+  jupyter agent blame sales.ipynb
+  jupyter agent blame sales.ipynb --json
+"""
+
 
 def add_to(commands: Any) -> None:
     """The command, for the parser of `jupyter agent`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "blame",
         help="which turn, model and request last changed each cell of a notebook",
         description="Asks the Jupyter server that serves the notebook, or reads the store where "
         "none runs. Nothing is written into the notebook for it.",
+        examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     parser.add_argument("--json", action="store_true", help="as GET notebooks/NOTEBOOK/blame")
@@ -36,18 +45,20 @@ def add_to(commands: Any) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints a line per cell; 1 with a sentence where nothing can be told."""
+    console = standard()
     notebook = given.notebook.resolve()
     try:
         source = _cells(notebook)
         found = (None if given.store else _ask(notebook)) or _look_up(notebook, source, given.store)
     except Unknown as error:
-        sys.stderr.write(f"{error}\n")
+        console.tell(str(error))
         return 1
     if given.json:
-        sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        console.json(found)
     else:
         texts = {cell.id: cell.source for cell in source}
-        sys.stdout.write("".join(f"{line}\n" for line in _table(found["cells"], texts)))
+        for line in _table(found["cells"], texts):
+            console.line(line)
     return 0
 
 
@@ -73,7 +84,7 @@ def _cells(notebook: Path) -> list[CellText]:
 
 
 def _ask(notebook: Path) -> dict[str, Any] | None:
-    with suppress(Refused):  # the store may know more than a server of another root
+    with suppress(ServerRefused):  # the store may know more than a server of another root
         return ask_running(notebook, "blame", seconds=_SECONDS)
     return None
 

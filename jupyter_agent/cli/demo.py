@@ -12,12 +12,47 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from jupyter_server.serverapp import ServerApp
+from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_agent.cli.servers import ALONE, Refused, is_root, own_server, request
+from jupyter_agent.cli.answer import AnswerPrinter
+from jupyter_agent.cli.exits import Exit
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import standard
+from jupyter_agent.cli.words import Cells
+from jupyter_agent.client.servers import ALONE, is_root, own
 
 NOTEBOOK = "coffee.ipynb"
-QUESTION = "Show me what you can do in this notebook."
+QUESTION = "Show me what you can do in this notebook, from the command line."
+
+EXAMPLES = """\
+  jupyter agent demo
+  jupyter agent demo --headless
+  jupyter agent demo -- --no-browser --port 8890
+"""
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = add_command(
+        commands,
+        "demo",
+        help="an example notebook with the assistant beside it; needs no key and no network",
+        description="Opens JupyterLab with an example notebook and the assistant's panel. A "
+        "scripted tour answers, so it costs nothing; --model chooses a real one.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument(
+        "--headless",
+        action="store_true",
+        help="no browser: runs the tour on a copy of the example notebook and prints what it did",
+    )
+    parser.add_argument("--model", default="demo:tour", help="who answers (default: %(default)s)")
+    parser.add_argument(
+        "server", nargs="*", help="options for Jupyter after `--`, e.g. -- --no-browser --port 8890"
+    )
+    parser.set_defaults(
+        command=lambda given: (headless if given.headless else lab)(given.model, given.server)
+    )
 
 
 def lab(model: str, server: Sequence[str]) -> int:
@@ -25,15 +60,18 @@ def lab(model: str, server: Sequence[str]) -> int:
     try:
         from jupyterlab.labapp import LabApp  # type: ignore[import-untyped]
     except ImportError:
-        sys.stderr.write('JupyterLab is not installed: pip install "jupyter_agent[lab]"\n')
+        sys.stderr.write('JupyterLab is not installed: pip install "jupyter-live-agent[lab]"\n')
         return 1
-    with _example() as folder:
+    with example() as folder:
         options = [
             f"--ServerApp.root_dir={folder}",
             f"--LabApp.default_url=/lab/tree/{NOTEBOOK}",
             f"--JupyterAgent.default_model={model}",
             "--JupyterAgent.open_panel=True",
-            f"--LabApp.user_settings_dir={_quiet_settings(folder)}",
+            f"--JupyterAgent.store_dir={folder / '.store'}",
+            f"--JupyterAgent.key_file={Path(jupyter_data_dir()) / 'agent' / 'keys.json'}",
+            f"--LabApp.user_settings_dir={_demo_settings(folder)}",
+            f"--LabApp.workspaces_dir={folder / '.workspaces'}",
             ALONE,
         ]
         if is_root():
@@ -42,101 +80,49 @@ def lab(model: str, server: Sequence[str]) -> int:
     return 0
 
 
-def _quiet_settings(folder: Path) -> Path:
-    """Settings of the demo's own: JupyterLab's question about news would cover the panel."""
-    file = folder / ".settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"fetchNews": "false"}), encoding="utf-8")
+def _demo_settings(folder: Path) -> Path:
+    """Settings of the demo's own: JupyterLab's question about news would cover the panel, and with
+    edits allowed the tour asks once, before it runs code.
+    """
+    settings = {
+        "@jupyterlab/apputils-extension/notification": {"fetchNews": "false"},
+        "jupyter-agent/plugin": {"mode": "edit"},
+    }
+    for name, values in settings.items():
+        file = folder / ".settings" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(values), encoding="utf-8")
     return folder / ".settings"
 
 
 def headless(model: str, server: Sequence[str]) -> int:
     """Asks over HTTP and prints what was done to a copy of the example notebook."""
-    outcome: list[int] = []
-    with headless_server(model, server) as app:
-
-        async def ask() -> None:
-            try:
-                outcome.append(await _ask(app))
-            finally:
-                app.stop()
-
-        app.io_loop.add_callback(ask)
-        app.start()
-    return outcome[0] if outcome else 1
-
-
-@contextlib.contextmanager
-def headless_server(model: str, server: Sequence[str] = ()) -> Iterator[ServerApp]:
-    """A quiet server, not yet started, with a copy of the example notebook and an empty store."""
-    with _example() as folder, tempfile.TemporaryDirectory() as store:
-        options = [
-            f"--JupyterAgent.store_dir={store}",
-            f"--JupyterAgent.default_model={model}",
-            *server,
-        ]
-        with own_server(folder, options) as app:
-            yield app
-
-
-async def _ask(app: ServerApp) -> int:
-    printer = _Printer()
-    question = {"notebook": NOTEBOOK, "messages": [_user(QUESTION)], "mode": "auto"}
-    try:
-        await request(app, "POST", "chat", printer.feed, body=question)
-        notebook = json.loads(await request(app, "GET", f"notebooks/{NOTEBOOK}"))
-    except Refused as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    _say(f"\n{NOTEBOOK} has {len(notebook['cells'])} cells now.")
-    return 0 if printer.finished else 1
-
-
-class _Printer:
-    """The event stream as lines that a person can read."""
-
-    def __init__(self) -> None:
-        self.finished = False
-        self._rest = ""
-
-    def feed(self, data: bytes) -> None:
-        *frames, self._rest = (self._rest + data.decode()).split("\n\n")
-        for frame in frames:
-            for line in frame.splitlines():
-                if line.startswith("data: {"):
-                    self._show(json.loads(line.removeprefix("data: ")))
-
-    def _show(self, chunk: dict[str, Any]) -> None:
-        match chunk["type"]:
-            case "text-delta":
-                _say(chunk["delta"], end="")
-            case "text-end":
-                _say("")
-            case "tool-input-available":
-                _say(f"\n* {chunk['toolName']} {json.dumps(chunk['input'])}")
-            case "tool-output-available" if not chunk.get("preliminary"):
-                _say(_indented(chunk["output"]["text"]))
-            case "tool-output-error" | "error":
-                _say(_indented(chunk["errorText"]))
-            case "finish":
-                self.finished = True
-
-
-def _say(text: str, end: str = "\n") -> None:
-    sys.stdout.write(text + end)
-    sys.stdout.flush()
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
-
-
-def _user(text: str) -> dict[str, Any]:
-    return {"role": "user", "parts": [{"type": "text", "text": text}]}
+    console = standard()
+    with (
+        example() as folder,
+        tempfile.TemporaryDirectory() as store,
+        own(folder, Path(store), [f"--JupyterAgent.default_model={model}", *server]) as running,
+    ):
+        notebook = folder.resolve() / NOTEBOOK
+        before = [cell["id"] for cell in running.ask("GET", running.route(notebook))["cells"]]
+        body = {
+            "notebook": NOTEBOOK,
+            "messages": [{"role": "user", "content": QUESTION}],
+            "mode": "auto",
+        }
+        with console.working() as working:
+            answer = AnswerPrinter(console, working, Cells(before))
+            for _, chunk in running.stream("POST", "chat", body):
+                answer.show(chunk)
+        cells = running.ask("GET", running.route(notebook))["cells"]
+        console.line()
+        console.line(f"{NOTEBOOK} has {len(cells)} cells now.")
+    ran = any(cell["execution_count"] for cell in cells if cell["id"] not in before)
+    return answer.ended if ran and not answer.failures else Exit.FAILED
 
 
 @contextlib.contextmanager
-def _example() -> Iterator[Path]:
+def example() -> Iterator[Path]:
     """A folder of its own with a copy of the example notebook; gone afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="jupyter-agent-demo-") as folder,

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.cli.offline import Unknown, add_store, cut, local, names, opened
-from jupyter_agent.conversations.audit import entries
+from jupyter_agent.cli.offline import add_store, cut, local
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import standard
+from jupyter_agent.client.stores import Unknown, names, opened
 
 _WHY = 100
 """Characters of a reason at most."""
 
+EXAMPLES = """\
+  jupyter agent log sales.ipynb
+  jupyter agent log --turn t_4f0c --json
+"""
+
 
 def add_to(commands: Any) -> None:
     """The command, for the parser of `jupyter agent`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "log",
         help="every decision and effect: who, when, which model, tool and cell, and the outcome",
         description="Reads the audit from the store, also while a server runs.",
+        examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK")
     parser.add_argument("--turn", metavar="ID", help="only that turn")
@@ -32,20 +39,26 @@ def add_to(commands: Any) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints a line per entry, the oldest first; 1 with a sentence where there is nothing."""
+    console = standard()
+    from jupyter_agent.conversations.audit import (
+        entries,  # a second, for which others need not wait
+    )
+
     paths = list(names(given.notebook.resolve())) if given.notebook else None
     try:
         with opened(given.store) as db:
             found = entries(db, notebooks=paths, turn_id=given.turn)
     except Unknown as error:
-        sys.stderr.write(f"{error}\n")
+        console.tell(str(error))
         return 1
     if given.json:
-        sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        console.json(found)
         return 0
     if not found:
-        sys.stderr.write("No matching audit entries.\n")
+        console.tell("No matching audit entries.")
         return 1
-    sys.stdout.write("".join(f"{_line(entry)}\n" for entry in found))
+    for entry in found:
+        console.line(_line(entry))
     return 0
 
 

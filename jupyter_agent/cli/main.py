@@ -3,45 +3,99 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 
 from jupyter_agent import __version__
-from jupyter_agent.cli import blame, log, usage, verify
-from jupyter_agent.cli.demo import headless, lab
+from jupyter_agent.cli import (
+    ask,
+    blame,
+    changes,
+    completion,
+    connect,
+    conversations,
+    demo,
+    doctor,
+    edit,
+    log,
+    mcp,
+    models,
+    replay,
+    run,
+    show,
+    undo,
+    usage,
+    verify,
+)
+from jupyter_agent.cli.exits import Exit, of_refusal
+from jupyter_agent.cli.terminal import seen
+from jupyter_agent.cli.traits import HelpAll
+from jupyter_agent.client.servers import ServerRefused
+
+COMMANDS = (
+    ask,
+    blame,
+    changes,
+    completion,
+    connect,
+    conversations,
+    demo,
+    doctor,
+    edit,
+    log,
+    mcp,
+    models,
+    replay,
+    run,
+    show,
+    undo,
+    usage,
+    verify,
+)
+EXAMPLES = """\
+examples:
+  jupyter agent demo
+  jupyter agent ask sales.ipynb "Plot the sales by month"
+  jupyter agent COMMAND --help
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of all commands."""
+    whole = argparse.ArgumentParser(
+        prog="jupyter agent",
+        description="An assistant that works inside your notebooks.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    whole.add_argument("--version", action="version", version=__version__)
+    whole.add_argument("--help-all", action=HelpAll, help="this, and the configuration")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_to(commands)
+    return whole
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="jupyter agent", description="An assistant that works inside your notebooks."
-    )
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    demo = commands.add_parser(
-        "demo",
-        help="an example notebook with the assistant beside it; needs no key and no network",
-        description="Opens JupyterLab with an example notebook and the assistant's panel. A "
-        "scripted tour answers, so it costs nothing; --model chooses a real one.",
-    )
-    demo.add_argument(
-        "--headless",
-        action="store_true",
-        help="no browser: runs the tour on a copy of the example notebook and prints what it did",
-    )
-    demo.add_argument("--model", default="demo:tour", help="who answers (default: %(default)s)")
-    demo.add_argument(
-        "server", nargs="*", help="options for Jupyter after `--`, e.g. -- --no-browser --port 8890"
-    )
-    demo.set_defaults(
-        command=lambda given: (headless if given.headless else lab)(given.model, given.server)
-    )
-    blame.add_to(commands)
-    log.add_to(commands)
-    usage.add_to(commands)
-    verify.add_to(commands)
-    given = parser.parse_args(arguments)
-    code: int = given.command(given)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter shows its code
+            stream.reconfigure(errors="backslashreplace")
+    given = parser().parse_args(arguments)
+    try:
+        code: int = given.command(given)
+        sys.stdout.flush()
+    except ServerRefused as error:
+        sys.stderr.write(f"{seen(str(error))}\n")
+        return of_refusal(error)
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        return Exit.STOPPED
+    except BrokenPipeError:  # whoever reads has enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
     return code
 
 

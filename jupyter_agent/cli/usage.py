@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from jupyter_agent.cli.offline import Unknown, add_store, cut, opened
-from jupyter_agent.cli.servers import Refused, ask_any
+from jupyter_agent.cli.offline import add_store, cut
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import standard
+from jupyter_agent.client.servers import ServerRefused, ask_any
+from jupyter_agent.client.stores import Unknown, opened
+from jupyter_agent.conversations.budget import cost_of, tokens_of
 from jupyter_agent.conversations.usage import GROUPINGS, report
 
 _SECONDS = 30.0
@@ -21,15 +23,22 @@ _WIDEST = 60
 """Characters of a name at most."""
 _COLUMNS = ("turns", "steps", "input", "cache read", "cache write", "output", "cost", "seconds")
 
+EXAMPLES = """\
+  jupyter agent usage --by model
+  jupyter agent usage --by notebook --from 2026-11-01 --json
+"""
+
 
 def add_to(commands: Any) -> None:
     """The command, for the parser of `jupyter agent`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "usage",
         help="tokens, costs, steps and time of your turns by day, model or notebook",
         description="Asks a running Jupyter server, or reads the store where none runs. Days are "
         "those of UTC on which turns began. Steps and seconds are averages of a turn, tokens and "
         "cost are sums; a cost is known where the model has a price (JupyterAgent.model_facts).",
+        examples=EXAMPLES,
     )
     parser.add_argument("--by", choices=GROUPINGS, default="day", help="default: %(default)s")
     parser.add_argument(
@@ -44,15 +53,17 @@ def add_to(commands: Any) -> None:
 def run(given: argparse.Namespace) -> int:
     """Prints a line per day, model or notebook, and the sum; 1 with a sentence where nothing can
     be told."""
+    console = standard()
     try:
         found = (None if given.store else _ask(given)) or _look_up(given)
-    except (Unknown, Refused) as error:
-        sys.stderr.write(f"{cut(str(error), 1000)}\n")
+    except (Unknown, ServerRefused) as error:
+        console.tell(cut(str(error), 1000))
         return 1
     if given.json:
-        sys.stdout.write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        console.json(found)
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+        for line in _lines(found):
+            console.line(line)
     return 0
 
 
@@ -91,9 +102,9 @@ def _budget(month: Mapping[str, Any]) -> Iterator[str]:
     tokens, cost = month["token_budget"], month["cost_budget"]
     spent = []
     if tokens is not None:
-        spent.append(f"{month['tokens']:,} of {tokens:,} tokens, weighed by their price")
+        spent.append(tokens_of(month["tokens"], tokens))
     if cost is not None:
-        spent.append(f"{month['usage']['cost'] or 0:,.2f} of {cost:,.2f} in costs")
+        spent.append(cost_of(month["usage"]["cost"] or 0, cost))
     if spent:
         yield f"Used this month, until {month['until']} at 00:00 UTC: {' and '.join(spent)}."
 

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import json
-import secrets
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from jupyter_agent.cli.offline import add_store, cut, local
-from jupyter_agent.cli.servers import Refused, ask_running, own_server, request
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import standard
+from jupyter_agent.client.servers import ServerRefused, ask_running, own
 
 _WHY = 200
 """Characters of a reason at most."""
 
+EXAMPLES = """\
+  jupyter agent verify sales.ipynb && git commit -a
+  jupyter agent verify sales.ipynb --update
+"""
+
 
 def add_to(commands: Any) -> None:
     """The command, for the parser of `jupyter agent`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "verify",
         help="runs a copy of a notebook from the top in a fresh kernel and compares the outputs",
         description="Asks the Jupyter server that serves the notebook, which knows unsaved typing, "
         "or does it itself where none runs. Ends with 0 where every cell runs and shows the same "
         "(with --update: where every cell runs and the fresh outputs are written), else with 1.",
+        examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     parser.add_argument(
@@ -46,54 +51,35 @@ def add_to(commands: Any) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Prints a line, and one per cell that is not the same; 1 where not all is well."""
+    console = standard()
     notebook = given.notebook.resolve()
     body = {"update": given.update, "record": given.record}
     try:
         if not notebook.is_file():
-            raise Refused(f"There is no notebook at {notebook}.")
+            raise ServerRefused(f"There is no notebook at {notebook}.")
         body = {key: value for key, value in body.items() if value}
         answer = ask_running(notebook, "verify", body, seconds=None)
         if answer is None:
             answer = _verify_alone(notebook, body, given.store)
-    except Refused as error:
-        sys.stderr.write(f"{cut(str(error), 1000)}\n")
+    except ServerRefused as error:
+        console.tell(cut(str(error), 1000))
         return 1
     if given.json:
-        sys.stdout.write(json.dumps(answer, indent=1, ensure_ascii=False) + "\n")
+        console.json(answer)
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(notebook.name, answer)))
+        for line in _lines(notebook.name, answer):
+            console.line(line)
     return 0 if answer["ok"] or answer.get("updated") else 1
 
 
 def _verify_alone(notebook: Path, body: Mapping[str, Any], store: Path | None) -> dict[str, Any]:
     """By a server of our own. A copy of a notebook that is written goes to the usual store."""
-    answers: list[bytes | Refused] = []
     with ExitStack() as stack:
-        folder = store
         if store is None and not body:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        options = [f"--IdentityProvider.token={secrets.token_hex(16)}"]
-        options += [f"--JupyterAgent.store_dir={folder}"] if folder is not None else []
-        app = stack.enter_context(own_server(notebook.parent, options))
-
-        async def ask() -> None:
-            try:
-                path = quote(notebook.name)
-                answers.append(await request(app, "POST", f"notebooks/{path}/verify", body=body))
-            except Refused as error:
-                answers.append(error)
-            finally:
-                app.stop()
-
-        app.io_loop.add_callback(ask)
-        app.start()
-    match answers:
-        case [bytes() as answer]:
-            found: dict[str, Any] = json.loads(answer)
-            return found
-        case [Refused() as refused]:
-            raise refused
-    raise Refused("It was stopped.")
+            store = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = stack.enter_context(own(notebook.parent, store))
+        answer: dict[str, Any] = server.ask("POST", server.route(notebook, "verify"), body)
+        return answer
 
 
 def _lines(name: str, answer: Mapping[str, Any]) -> Iterator[str]:

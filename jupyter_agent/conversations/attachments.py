@@ -22,6 +22,11 @@ MOST_PDF_CHARACTERS = 14_000_000
 """Characters of a PDF in base64: some 10 MB, and services take 32 MB in a request altogether."""
 
 
+def is_pdf(data: str) -> bool:
+    """Whether base64 is that of a PDF."""
+    return base64.b64decode(data[:8]).startswith(b"%PDF-")
+
+
 class _Attached(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -79,7 +84,7 @@ class FileAttached(_Attached):
         """The PDF itself. Raises ToolError."""
         async with work.lease(self.path, self.needs) as nb:
             data = await nb.file_data()
-        if not base64.b64decode(data[:8]).startswith(b"%PDF-"):
+        if not is_pdf(data):
             raise ToolError(f"`{self.path}` is no PDF.")
         if len(data) > MOST_PDF_CHARACTERS:
             message = f"`{self.path}` is larger than 10 MB. Attach an extract of it."
@@ -128,18 +133,19 @@ async def attached_blocks(
         except ToolError as error:
             given = attachment.model_dump(exclude={"text_"})
             texts.append(missing(attachment.type, error, given))
-    for part in filter(_is_file, parts):
-        name = part.get("filename") or "file"
-        data = part["url"].partition(",")[2]
+    if files := [part for part in parts if _is_file(part)]:
         view = await work.visibility()
-        try:
-            if part["mediaType"] == PDF:
-                view.document(name)
-                documents.append(_document(name, data))
-            else:
-                texts.append(_file(name, view.file(name, _decoded(data)), work))
-        except ToolError as error:
-            texts.append(missing("file", error, name))
+        for part in files:
+            name = part.get("filename") or "file"
+            data = part["url"].partition(",")[2]
+            try:
+                if part["mediaType"] == PDF:
+                    view.document(name)
+                    documents.append(_document(name, data))
+                else:
+                    texts.append(_file(name, view.file(name, _decoded(data)), work))
+            except ToolError as error:
+                texts.append(missing("file", error, name))
     text = work.told("\n\n".join(texts))
     return [*([{"type": "text", "text": text}] if text else []), *documents]
 

@@ -57,11 +57,11 @@ class AuditLog:
         return await self._database.run(lambda db: entries(db, turn_id=turn_id))
 
 
-def entry_of(call: Audit) -> AuditEntry:
-    """What the audit keeps of a call."""
+def entry_of(call: Audit, entry: EntryPoint) -> AuditEntry:
+    """What the audit keeps of a call that came by that door."""
     return AuditEntry(
         owner=call.work.user,
-        entry="chat" if call.work.turn_id else "tools",
+        entry=entry,
         turn_id=call.work.turn_id,
         call_id=call.call_id,
         tool=call.act.tool,

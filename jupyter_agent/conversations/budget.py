@@ -7,19 +7,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from jupyter_agent.agent.people import Person
+from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Usage
-
-
-@dataclass(frozen=True, kw_only=True)
-class MonthlyBudget:
-    """What the administrator lets each user use in a month; None: as much as they like."""
-
-    tokens: int | None = None
-    """By their price (`Usage.weighed`)."""
-    cost: float | None = None
-    """In the currency of the prices; tokens without a known price cost nothing here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +20,8 @@ class Month:
 
     first: date
     usage: Usage
-    budget: MonthlyBudget
+    allowance: Allowance
+    """Tokens without a known price cost nothing of it."""
 
     @property
     def until(self) -> date:
@@ -37,15 +30,17 @@ class Month:
 
     @property
     def exhausted(self) -> str | None:
-        """What was used of the budget, and when the next begins, as a part of a sentence; None
-        where something is left.
+        """How much of the budget was used and when the next begins, as a part of a sentence; None
+        if some of it is left.
         """
         tokens, cost = self.usage.weighed, self.usage.cost or 0.0
-        budget, spent = self.budget, []
-        if budget.tokens is not None and tokens >= budget.tokens:
-            spent.append(f"{tokens:,.0f} of {budget.tokens:,} tokens, weighed by their price")
-        if budget.cost is not None and cost >= budget.cost:
-            spent.append(f"{cost:,.2f} of {budget.cost:,.2f} in costs")
+        token_budget = self.allowance.monthly_token_budget
+        cost_budget = self.allowance.monthly_cost_budget
+        spent = []
+        if token_budget is not None and tokens >= token_budget:
+            spent.append(tokens_of(tokens, token_budget))
+        if cost_budget is not None and cost >= cost_budget:
+            spent.append(cost_of(cost, cost_budget))
         if not spent:
             return None
         return f"{' and '.join(spent)}; the next one begins on {self.until} at 00:00 UTC"
@@ -57,10 +52,20 @@ class Month:
             "until": self.until.isoformat(),
             "usage": asdict(self.usage),
             "tokens": round(self.usage.weighed),
-            "token_budget": self.budget.tokens,
-            "cost_budget": self.budget.cost,
+            "token_budget": self.allowance.monthly_token_budget,
+            "cost_budget": self.allowance.monthly_cost_budget,
             "exhausted": self.exhausted is not None,
         }
+
+
+def tokens_of(used: float, budget: int) -> str:
+    """How much of a budget of tokens was used, as a part of a sentence."""
+    return f"{used:,.0f} of {budget:,} tokens, weighed by their price"
+
+
+def cost_of(used: float, budget: float) -> str:
+    """The same of a budget of costs."""
+    return f"{used:,.2f} of {budget:,.2f} in costs"
 
 
 class MonthlyBudgets:
@@ -69,35 +74,40 @@ class MonthlyBudgets:
     def __init__(
         self,
         usage: UsageStore,
-        budget: MonthlyBudget,
+        allowances: Allowances,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._usage = usage
-        self._budget = budget
+        self._allowances = allowances
         self._clock = clock
 
-    async def month(self, owner: str) -> Month:
-        """This month of a user, with what running turns have used up to their last step.
+    async def month(self, person: Person) -> Month:
+        """This month of a person, with what running turns have used up to their last step.
 
         Raises StoreUnavailable.
         """
         first = self._clock().astimezone(UTC).date().replace(day=1)
-        usage = await self._usage.total(owner, first, date.max)
-        return Month(first=first, usage=usage, budget=self._budget)
+        usage = await self._usage.total(person.name, first, date.max)
+        return Month(first=first, usage=usage, allowance=self._allowances.of(person))
 
-    async def exhausted(self, owner: str) -> str | None:
+    async def exhausted(self, person: Person) -> str | None:
         """`Month.exhausted`, without a look into the store where there is no budget."""
-        if self._budget == MonthlyBudget():
+        if not self.applies_to(person):
             return None
-        return (await self.month(owner)).exhausted
+        return (await self.month(person)).exhausted
 
-    async def require(self, owner: str) -> None:
+    async def require(self, person: Person) -> None:
         """Raises RequestError 429 that says what was used and when the next month begins, if
         nothing is left of this one.
         """
-        if self._budget == MonthlyBudget():
+        if not self.applies_to(person):
             return
-        month = await self.month(owner)
+        month = await self.month(person)
         if month.exhausted is not None:
             message = f"Your budget for this month is used up: {month.exhausted}."
             raise RequestError(429, "monthly_budget", message, month=month.to_json())
+
+    def applies_to(self, person: Person) -> bool:
+        """Whether that person has a budget."""
+        allowance = self._allowances.of(person)
+        return (allowance.monthly_token_budget, allowance.monthly_cost_budget) != (None, None)

@@ -21,7 +21,7 @@ class Keyed:
     digest: str
     """Of what it asked for."""
     status: int | None
-    """Of its answer; None where it has none: it is being answered, or a crash came first."""
+    """Of its answer; None while it is being answered, or after a crash."""
     answer: str
 
 
@@ -32,7 +32,7 @@ class KeyStore:
         self._database = database
 
     async def begin(self, owner: str, key: str, digest: str) -> Keyed | None:
-        """The earlier request with that key; None where there is none, and this one is noted."""
+        """The earlier request with that key; without one, records this one and returns None."""
         oldest = timestamp(datetime.now(UTC) - _KEPT)
 
         def write(db: sqlite3.Connection) -> Keyed | None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
@@ -15,11 +15,11 @@ from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.permissions import Grant, Policy
 from jupyter_agent.agent.turn import Ending, Moment, Stop
 from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
-from jupyter_agent.conversations.audit import AuditLog, answer_entry, entry_of
+from jupyter_agent.conversations.audit import AuditLog, EntryPoint, answer_entry, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.log import Batch, TurnState, capped
-from jupyter_agent.conversations.requests import RequestStore
+from jupyter_agent.conversations.requests import RequestStore, SentRequest
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import StoreUnavailable
@@ -40,6 +40,8 @@ from jupyter_agent.tasks import surely
 STREAM_LAG_S = 0.25
 """How long the file may lag behind what followers were told of what a model or a cell writes."""
 
+WITHDRAWN = Answer(approved=False, reason="The call was given up.")
+"""To a question that nobody needs an answer to any more."""
 TOGETHER = 100
 """Events that a follower is given at once at most."""
 _STEP = (StepStarted, StepFinished)
@@ -69,7 +71,15 @@ class TurnStores:
 class LiveTurn:
     """The outside of a running turn: moments in, followers out, questions and their answers."""
 
-    def __init__(self, record: TurnRecord, stores: TurnStores, *, ends_to_ask: bool) -> None:
+    def __init__(
+        self,
+        record: TurnRecord,
+        stores: TurnStores,
+        *,
+        ends_to_ask: bool,
+        entry: EntryPoint = "chat",
+    ) -> None:
+        """`entry`: by which door its calls come, for the audit."""
         self.record = record
         self.state: TurnState = "running"
         self.policy = Policy()
@@ -80,6 +90,7 @@ class LiveTurn:
         self.stop = Stop()
         self._stores = stores
         self._ends_to_ask = ends_to_ask
+        self._entry = entry
         self._events: list[Event] = []
         """For followers; the store has them whole."""
         self._told = 0
@@ -114,17 +125,17 @@ class LiveTurn:
         Raises StoreUnavailable; then nothing is told, and it is written with what follows.
         """
         if moment.streamed and self._passable:
-            self._stream(moment.events)
+            self._stream(moment)
             return
         async with self._lock:
             if moment.streamed:
-                self._stream(moment.events)
+                self._stream(moment)
                 return
             if moment.questions:
                 self._put(moment.questions)
             batch = Batch(
                 messages=moment.messages,
-                audit=tuple(map(entry_of, moment.audits)),
+                audit=tuple(entry_of(audit, self._entry) for audit in moment.audits),
                 asked=moment.questions,
                 bound=tuple(grant for grant in self.policy.grants if grant not in self._kept),
                 state="waiting" if moment.questions else None,
@@ -137,19 +148,35 @@ class LiveTurn:
         if any(isinstance(event, CellsChanged) for event in moment.events):
             self._announce()
 
+    async def send(self, requests: Sequence[SentRequest]) -> None:
+        """Writes what was told before, and what goes to a model next, if anything does. Raises
+        StoreUnavailable.
+        """
+        async with self._lock:
+            await self._write(Batch(requests=tuple(requests)), (), keep=False)
+
     async def end(self, ending: Ending) -> None:
-        """The last event; the file says that the turn is over before anybody is told.
+        """The last events; the file says that the turn is over before anybody is told.
 
         Where it cannot, followers are told all the same. Raises StoreUnavailable then.
         """
         async with self._lock:
             try:
                 over = Batch(state=ending.state, stop_reason=ending.stop_reason)
-                await self._write(over, [ending.event])
+                await self._write(over, ending.events)
             finally:
                 self.state = ending.state
                 self._wake()
                 self._announce()
+
+    async def resume(self) -> None:
+        """A turn that has ended works again: its client makes another call. Raises
+        StoreUnavailable.
+        """
+        async with self._lock:
+            await self._write(Batch(state="running"), (), keep=False)
+            self.state = "running"
+            self._wake()
 
     async def close(self) -> None:
         """Waits for what is still being written."""
@@ -159,6 +186,8 @@ class LiveTurn:
 
     def _shown(self, moment: Moment) -> list[Event]:
         """Its events, and the end of the stream where it ends to ask."""
+        if not moment.questions and not any(isinstance(each, _STEP) for each in moment.events):
+            return list(moment.events)
         steps = (each for each in reversed(self._events) if isinstance(each, _STEP))
         is_open = isinstance(next(steps, None), StepStarted)
         events: list[Event] = []
@@ -199,10 +228,11 @@ class LiveTurn:
             self._flush.cancel()
             self._flush = None
 
-    def _stream(self, events: Sequence[Event]) -> None:
+    def _stream(self, moment: Moment) -> None:
         """Tells events before they are written."""
+        events = self._shown(moment)
         numbered = tuple(enumerate(events, start=len(self._events) + 1))
-        self._unwritten += Batch(events=numbered)
+        self._unwritten += Batch(events=numbered, messages=moment.messages)
         self._events += map(capped, events)
         self._wake()
         self._flush_later()
@@ -324,24 +354,40 @@ class LiveTurn:
 
     def _put(self, approvals: Sequence[Approval]) -> None:
         loop = asyncio.get_running_loop()
-        self._questions = {approval.id: (approval, loop.create_future()) for approval in approvals}
+        self._questions |= {approval.id: (approval, loop.create_future()) for approval in approvals}
 
     async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
         """The answers to these questions, which were put; what expires is missing in them."""
+        asked = {approval.id: self._questions[approval.id][1] for approval in approvals}
         try:
-            futures = [answer for _, answer in self._questions.values()]
             latest = max(approval.expires for approval in approvals)
             seconds = (latest - datetime.now(UTC)).total_seconds()
-            await asyncio.wait(futures, timeout=max(seconds, 0))
-            given = {id: answer for id, (_, answer) in self._questions.items() if answer.done()}
-            if expired := tuple(id for id in self._questions if id not in given):
+            await asyncio.wait(asked.values(), timeout=max(seconds, 0))
+            given = {id: answer for id, answer in asked.items() if answer.done()}
+            if expired := tuple(id for id in asked if id not in given):
                 async with self._lock:
-                    await self._write(Batch(expired=expired, state="running"), ())
-                    self.state = "running"
-                    self._wake()
+                    await self._expire(expired)
             return {id: answer.result() for id, answer in given.items()}
         finally:
-            self._questions = {}
+            for id in asked:
+                self._questions.pop(id, None)
+
+    async def withdraw(self, ids: Collection[str] | None = None) -> None:
+        """Closes open questions, all of them without `ids`: nobody waits for their answers now."""
+        async with self._lock:
+            chosen = [each.id for each in self.questions if ids is None or each.id in ids]
+            if chosen:
+                await self._expire(chosen)
+            for id in chosen:
+                self._questions[id][1].set_result(WITHDRAWN)
+
+    async def _expire(self, ids: Sequence[str]) -> None:
+        """Within the lock."""
+        left = {approval.id for approval in self.questions} - set(ids)
+        state: TurnState = "waiting" if left else "running"
+        await self._write(Batch(expired=tuple(ids), state=state), ())
+        self.state = state
+        self._wake()
 
     async def answer(self, answers: Mapping[str, Answer]) -> bool:
         """Takes answers by the ids of their questions; they are in the file before anything acts.

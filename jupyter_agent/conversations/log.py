@@ -24,6 +24,7 @@ from jupyter_agent.conversations.approvals import (
 from jupyter_agent.conversations.audit import AuditEntry, add_entries
 from jupyter_agent.conversations.changes import add_changes
 from jupyter_agent.conversations.database import now
+from jupyter_agent.conversations.requests import SentRequest, add_requests
 from jupyter_agent.events import CallOutput, CellsChanged, Event, to_json
 from jupyter_agent.models.base import Message
 
@@ -44,6 +45,8 @@ class Batch:
     """With their numbers."""
     messages: tuple[Message, ...] = ()
     """Of the history, in order."""
+    requests: tuple[SentRequest, ...] = ()
+    """To models, which get them once this is written."""
     audit: tuple[AuditEntry, ...] = ()
     asked: tuple[Approval, ...] = ()
     """Questions that wait for an answer from now on."""
@@ -63,6 +66,7 @@ class Batch:
         return Batch(
             events=self.events + later.events,
             messages=self.messages + later.messages,
+            requests=self.requests + later.requests,
             audit=self.audit + later.audit,
             asked=self.asked + later.asked,
             answers={**self.answers, **later.answers},
@@ -90,6 +94,7 @@ def write(db: sqlite3.Connection, turn_id: str, batch: Batch) -> None:
         "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
         [(turn_id, message["role"], json.dumps(message)) for message in batch.messages],
     )
+    add_requests(db, turn_id, batch.requests)
     add_questions(db, turn_id, batch.asked)
     add_answers(db, batch.answers)
     add_rules(db, turn_id, batch.allowed)
@@ -211,13 +216,23 @@ def _without(value: Any, longest: int) -> Any:
 
 def _outputs(outputs: Sequence[Any], longest: int) -> list[Any]:
     if not longest:
-        return [_note(_size(outputs))] if outputs else []
-    return [output if (size := _size(output)) <= longest else _note(size) for output in outputs]
+        return [_left_out(outputs)] if outputs else []
+    return [output if _size(output) <= longest else _left_out([output]) for output in outputs]
 
 
-def _note(size: int) -> dict[str, Any]:
-    text = f"[Outputs of {size:,} characters: see the cell.]"
-    return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
+def _left_out(outputs: Sequence[Any]) -> dict[str, Any]:
+    """Stands in the place of these outputs; its metadata lets a page word it."""
+    plots = sum(map(_is_plot, outputs))
+    what = "Plot" if plots else "Output"
+    return {
+        "output_type": "display_data",
+        "data": {"text/plain": f"[{what}: see the cell.]"},
+        "metadata": {"jupyter_agent": {"left_out": {"outputs": len(outputs), "plots": plots}}},
+    }
+
+
+def _is_plot(output: Mapping[str, Any]) -> bool:
+    return any(str(kind).startswith("image/") for kind in output.get("data", ()))
 
 
 def _size(value: Any) -> int:

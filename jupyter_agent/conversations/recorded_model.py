@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
-from jupyter_agent.conversations.requests import RequestStore, leaves_machine
+from jupyter_agent.choices import Share
+from jupyter_agent.conversations.requests import RequestLog, RequestStore, leaves_machine
 from jupyter_agent.conversations.store import Opening, TurnRecord
 from jupyter_agent.events import Notice
 from jupyter_agent.models.base import Model, ModelEvent, ModelRequest
 from jupyter_agent.text.notebook import HIDDEN
-from jupyter_agent.workspace.visibility import Share, View
+from jupyter_agent.workspace.visibility import View
 
 _SENT: Mapping[Share, str] = {
     "all": "the cells, outputs and files",
@@ -39,30 +39,24 @@ class RecordedModel:
     def __init__(
         self,
         model: Model,
-        store: RequestStore,
-        turn_id: str,
+        log: RequestLog,
         visibility: Callable[[], Awaitable[View]],
+        user: str,
     ) -> None:
-        """`visibility` gives what a model may be told as things are now."""
+        """`visibility` gives what a model may be told as things are now; `user` is who asks."""
         self.id = model.id
         self.host = model.host
         self._model = model
-        self._store = store
-        self._turn_id = turn_id
+        self._log = log
         self._visibility = visibility
-        self._last: Mapping[str, Any] | None = None
-        """The request before, as it is kept; None until it was looked up."""
+        self._user = user
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of the model's reply. Raises ModelError."""
         view = await self._visibility()
         system, messages = view.request(request.system, request.messages)
-        request = replace(request, system=system, messages=messages)
-        if self.host:
-            if self._last is None:  # a summary follows the requests of its turn
-                earlier = await self._store.of_turn(self._turn_id)
-                self._last = earlier[-1] if earlier else {}
-            self._last = await self._store.add(self._turn_id, self._model, request, self._last)
+        request = replace(request, system=system, messages=messages, user=self._user)
+        await self._log.add(self._model, request)
         async with aclosing(self._model.stream(request)) as events:
             async for event in events:
                 yield event
@@ -77,7 +71,7 @@ async def first_sending(store: RequestStore, turn: TurnRecord, model: Model) -> 
         kind="provider",
         text=f"Your question, and {_SENT[share]} that the assistant reads for it, are sent to "
         f"{model.host}, for the model {model.id}. Cells tagged `{HIDDEN}` are not.",
-        facts={"host": model.host, "share": share},
+        facts={"host": model.host, "model": model.id, "share": share},
     )
 
 
@@ -90,5 +84,5 @@ def _left_out(opening: Opening) -> Notice | None:
         kind="withheld",
         text=f"The model is not told of {left} earlier turns of this conversation: more was shared "
         f"in them than now (`{share}`).",
-        facts={"turns": left},
+        facts={"turns": left, "share": share},
     )

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.permissions import Mode, Rule
+from jupyter_agent.agent.people import Person
+from jupyter_agent.agent.permissions import Rule
+from jupyter_agent.choices import Mode, Share
 from jupyter_agent.conversations.attachments import Attachment
 from jupyter_agent.models.base import Effort, ServerTool
-from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Authorize
 
 
@@ -24,7 +25,7 @@ def new_id(kind: str) -> str:
 class TurnRequest:
     """What a user asks, and within which bounds."""
 
-    owner: str
+    person: Person
     authorize: Authorize
     conversation_id: str
     question: Mapping[str, Any]
@@ -59,6 +60,11 @@ class TurnRequest:
     """Whether what the replaced turns did to notebooks is taken back first."""
 
     @property
+    def owner(self) -> str:
+        """To whom the turn belongs."""
+        return self.person.name
+
+    @property
     def title(self) -> str:
         """What a conversation that begins with it is called."""
         parts = self.question["parts"]
@@ -67,11 +73,24 @@ class TurnRequest:
         return (words if len(words) <= 60 else f"{words[:59].rstrip()}…") or "Conversation"
 
 
+def choices_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a turn that follows an earlier one takes over, of that one as it is stored: all but what
+    was allowed in that turn only.
+    """
+    return {
+        "model": request["model"],
+        "fallback_model": request.get("fallback_model") or "",  # nobody
+        "effort": request.get("effort"),
+        "notebook": request["notebook"],
+        "mode": request["mode"],
+        "share": request.get("share", "all"),
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """What the administrator decided for all turns."""
 
-    max_mode: Mode = "auto"
     rules: Sequence[Rule] = ()
     share: Share = "all"
     """How much of notebooks models may see at most."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,24 +23,37 @@ def leaves_machine(host: str) -> bool:
     return name is not None and name not in ("localhost", "127.0.0.1", "::1")
 
 
-class RequestStore:
-    """The requests of all turns.
+@dataclass(frozen=True, kw_only=True)
+class SentRequest:
+    """A request as it is kept: what it adds to the one before it in its turn, which it repeats."""
 
-    One is kept as what it adds to the one before it in its turn, since each repeats it.
-    """
+    host: str
+    added: str
+    """JSON."""
 
-    def __init__(self, database: Database, redactor: Redactor) -> None:
-        """`redactor` takes out the keys that people wrote to a model."""
-        self._database = database
-        self._redactor = redactor
 
-    async def add(
-        self, turn_id: str, model: Model, request: ModelRequest, before: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Keeps a request, before it is sent; gives what the turn's next one adds to.
+class RequestLog:
+    """Keeps the requests of one turn, each before it is sent."""
 
-        `before` is what the one before it gave; empty for the first.
+    def __init__(
+        self,
+        redactor: Redactor,
+        write: Callable[[Sequence[SentRequest]], Awaitable[None]],
+        before: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`redactor` takes out the keys that people wrote to a model. `write` is called for every
+        request, and with none for one that stays here. `before` is the turn's last one so far
+        (`RequestStore.of_turn`).
         """
+        self._redactor = redactor
+        self._write = write
+        self._before = before or {}
+
+    async def add(self, model: Model, request: ModelRequest) -> None:
+        """Returns when the request is kept. Raises StoreUnavailable."""
+        if not model.host:
+            await self._write([])
+            return
         parts = {part: getattr(request, part) for part in _PARTS}
         if request.server_tools:
             parts["server_tools"] = list(request.server_tools)
@@ -47,15 +62,26 @@ class RequestStore:
         parts["messages"] = [_without_pictures(message) for message in request.messages]
         kept = {"model": model.id, **self._redactor.masked(parts)}
         sent = {**kept, "characters": len(json.dumps(kept, ensure_ascii=False))}
-        await self._database.execute(
+        added = json.dumps(_added(sent, self._before))
+        await self._write([SentRequest(host=model.host, added=added)])
+        self._before = sent
+
+
+def add_requests(db: sqlite3.Connection, turn_id: str, requests: Sequence[SentRequest]) -> None:
+    """Within a transaction: keeps requests of a turn, in order."""
+    for sent in requests:
+        db.execute(
             "INSERT INTO requests (turn_id, seq, host, request, made) SELECT ?1,"
             " coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM requests WHERE turn_id = ?1",
-            turn_id,
-            model.host,
-            json.dumps(_added(sent, before)),
-            now(),
+            (turn_id, sent.host, sent.added, now()),
         )
-        return sent
+
+
+class RequestStore:
+    """The requests of all turns."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def of_turn(self, turn_id: str) -> list[dict[str, Any]]:
         """Each request of a turn in full: `host`, `made`, `characters`, then what was sent."""

@@ -15,15 +15,19 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
-from jupyter_agent.agent.permissions import Mode, Policy
+from jupyter_agent.agent.people import Person
+from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Fallback, Moment, Turn, broken
+from jupyter_agent.choices import Mode, Share
+from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.attachments import (
     attached_blocks,
     check_documents,
     check_pictures,
     content,
 )
+from jupyter_agent.conversations.authors import NewsAuthors
 from jupyter_agent.conversations.budget import MonthlyBudgets
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
@@ -35,6 +39,7 @@ from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
 from jupyter_agent.conversations.liveness import Interrupted, Presence, started
 from jupyter_agent.conversations.recorded_model import RecordedModel, first_sending, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
+from jupyter_agent.conversations.requests import RequestLog
 from jupyter_agent.conversations.situation import Look, situation
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
@@ -45,7 +50,7 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.text.fence import Fence
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.visibility import Share, strictest
+from jupyter_agent.workspace.visibility import strictest
 from jupyter_agent.workspace.workspace import Services, Workspace
 
 log = logging.getLogger(__name__)
@@ -54,6 +59,8 @@ INTERNAL = (
     "Something went wrong inside the assistant; the server's log has the details. "
     "Nothing in your notebooks was lost. You can ask again."
 )
+BEAT = 5.0
+"""Seconds; cullers of hubs look less often."""
 DRAIN_SECONDS = 5.0
 MAX_READS = 200
 """Conversations of which is known what they have read; others have to read again."""
@@ -93,14 +100,15 @@ class TurnRunner:
         services: Services,
         rules: Rules,
         presence: Presence,
+        allowances: Allowances,
         budgets: MonthlyBudgets,
         log: logging.Logger = log,
         *,
         active: Callable[[], object] = bool,
         missing: Callable[[], Sequence[str]] = list,
     ) -> None:
-        """`active` is called when a turn does something; `missing` says which tools of other
-        servers are not there, in sentences.
+        """`active` is called every `BEAT` seconds while a turn runs or waits for a person;
+        `missing` says which tools of other servers are not there, in sentences.
         """
         self.stores = stores
         self.log = log
@@ -112,6 +120,7 @@ class TurnRunner:
         self._starting: set[tuple[str, str]] = set()
         self._reads: dict[tuple[str, str], Reads] = {}
         self._presence = presence
+        self.allowances = allowances
         self.budgets = budgets
         self._active = active
         self._missing = missing
@@ -136,6 +145,14 @@ class TurnRunner:
         """All turns of this server that are not over."""
         return list(self._live.values())
 
+    def enter(self, live: LiveTurn) -> None:
+        """A turn runs that another loop than ours goes through; its `task` ends with it."""
+        self._live[live.record.id] = live
+
+    def leave(self, live: LiveTurn) -> None:
+        """That turn does not run any more."""
+        self._live.pop(live.record.id, None)
+
     def reads(self, owner: str, conversation_id: str) -> Reads:
         """What a conversation has read; of those that were not used for long it is forgotten."""
         key = (owner, conversation_id)
@@ -148,13 +165,13 @@ class TurnRunner:
         """Drops what a conversation has read, since the conversation is deleted."""
         self._reads.pop((owner, conversation_id), None)
 
-    def policy(self, mode: Mode, allow: frozenset[str]) -> Policy:
-        """What a caller may do with this mode, below the administrator's ceiling."""
+    def policy(self, person: Person, mode: Mode, allow: frozenset[str]) -> Policy:
+        """What a caller may do with this mode, below the administrator's ceiling for them."""
         return Policy(
             mode=mode,
-            max_mode=self._rules.max_mode,
+            max_mode=self.allowances.of(person).max_mode,
             allow=allow,
-            rules=self._rules.rules,
+            rules=[rule for rule in self._rules.rules if rule.is_for(person)],
             allow_remote_content=self._rules.allow_remote_content,
         )
 
@@ -178,27 +195,34 @@ class TurnRunner:
         """Starts a turn; its question is in the file when this returns.
 
         Raises RequestError 409 where a turn of the conversation runs, here or in another server
-        with this store, 400 for an unknown model, 429 where the user's month is used up; ModelError
-        where the model has no key.
+        with this store, 400 for an unknown model, 403 for one that the user may not ask, 429 where
+        the user's month is used up; ModelError where the model has no key.
         """
         with self._alone(request.owner, request.conversation_id):
             return await self._start(request)
 
-    async def compact(self, last: TurnRecord, model: str) -> Usage | None:
-        """Summarises a conversation up to its last turn.
+    async def compact(self, last: TurnRecord, person: Person, model: str) -> Usage | None:
+        """Summarises a conversation of the person up to its last turn.
 
         Gives what that used, or None if there is nothing to summarise. Raises RequestError 409
-        where a turn of it runs, 429 where the user's month is used up, ModelError.
+        where a turn of it runs, 403 for a model that the person may not ask, 429 where their month
+        is used up, ModelError.
         """
         with self._alone(last.owner, last.conversation_id):
-            await self.budgets.require(last.owner)
+            await self.budgets.require(person)
             work = Workspace(
                 services=self._services,
                 user=last.owner,
                 authorize=deny_all,
                 home=last.request["notebook"],
             )
-            asked = self._recorded(self._models.get(model), last.id, work)
+            earlier = await self.stores.requests.of_turn(last.id)
+            sent = RequestLog(
+                self._services.redactor,
+                partial(self.stores.conversations.send, last.id),
+                earlier[-1] if earlier else None,
+            )
+            asked = self._recorded(self._model(person, model), sent, work)
             meter = Meter(Limits(), self._models.facts(model))
             transcript = Transcript(await self.stores.conversations.sendable(last))
             summary: Sequence[Message] = ()
@@ -221,9 +245,9 @@ class TurnRunner:
             self._starting.discard(key)
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
-        await self.budgets.require(request.owner)
-        model = self._models.get(request.model)
-        fallback = self._models.fallback(request.fallback_model, model.id)
+        await self.budgets.require(request.person)
+        model = self._model(request.person, request.model)
+        fallback = self._fallback_model(request, model)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         reads = self._models.reads_documents(model.id)
         check_documents(request.attachments, request.question["parts"], model.id, reads)
@@ -250,6 +274,25 @@ class TurnRunner:
         begun = _Begun(request, model, fallback, work, project, own, opening)
         live.task = asyncio.create_task(self._run(live, begun))
         return live
+
+    def _model(self, person: Person, wanted: str | None) -> Model:
+        """The model that is asked. Raises as `Models.get`, and RequestError 403 for one that the
+        person may not ask.
+        """
+        allowance = self.allowances.of(person)
+        name = wanted or allowance.default(self._models.default)
+        allowance.require(name)
+        return self._models.get(name)
+
+    def _fallback_model(self, request: TurnRequest, model: Model) -> Model | None:
+        """Who answers where that model does not. One that is wanted is refused where the person
+        may not ask it; the server's is left out then.
+        """
+        other = self._models.fallback(request.fallback_model, model.id)
+        allowance = self.allowances.of(request.person)
+        if other is not None and request.fallback_model is not None:
+            allowance.require(other.id)
+        return other if other is not None and allowance.permits(other.id) else None
 
     async def _begin(
         self,
@@ -327,7 +370,7 @@ class TurnRunner:
         record, request, model = live.record, begun.request, begun.model
         work, opening = begun.work, begun.opening
         await live.append(Moment(events=(started(record),), streamed=True))
-        policy = self.policy(request.mode, request.allow)
+        policy = self.policy(request.person, request.mode, request.allow)
         policy.grants = list(opening.grants)
         live.under(policy)
         transcript = Transcript(opening.history)
@@ -350,25 +393,33 @@ class TurnRunner:
         ]
         await live.append(Moment(events=tuple(said), messages=tuple(leading)))
         await self._models.look_up(model.id)
+        sent = RequestLog(self._services.redactor, live.send)
         return Turn(
-            model=self._recorded(model, record.id, work),
+            model=self._recorded(model, sent, work),
             transcript=transcript,
             dispatcher=dispatcher,
             work=work,
             policy=policy,
             system=work.told(system(begun.own)),
             answers=live,
+            authors=NewsAuthors(self.stores.journal, work, record.conversation_id),
             limits=request.limits,
             effort=request.effort,
             server_tools=self._rules.server_tools,
             facts=self._models.facts(model.id),
-            fallback=await self._fallback(begun, model),
+            fallback=await self._fallback(begun, model, sent),
             stop=live.stop,
             sleep=live.pause,
-            exhausted=partial(self.budgets.exhausted, record.owner),
+            exhausted=partial(self._exhausted, live, request.person),
         )
 
-    async def _fallback(self, begun: _Begun, model: Model) -> Fallback | None:
+    async def _exhausted(self, live: LiveTurn, person: Person) -> str | None:
+        """As `MonthlyBudgets.exhausted`; what this turn has used so far counts, too."""
+        if self.budgets.applies_to(person):
+            await live.send([])
+        return await self.budgets.exhausted(person)
+
+    async def _fallback(self, begun: _Begun, model: Model, sent: RequestLog) -> Fallback | None:
         other, turn = begun.fallback, begun.opening.turn
         if other is None:
             return None
@@ -376,7 +427,7 @@ class TurnRunner:
         if other.host != model.host:
             told = await first_sending(self.stores.requests, turn, other)
         return Fallback(
-            model=self._recorded(other, turn.id, begun.work),
+            model=self._recorded(other, sent, begun.work),
             facts=self._models.facts(other.id),
             notices=(told,) if told else (),
         )
@@ -385,29 +436,38 @@ class TurnRunner:
         """Stores what the turn yields. A store that fails stops the turn, and is raised then."""
         turn_log = TurnLog(self.log, live.record.id, turn.limits.max_steps)
         failure: StoreUnavailable | None = None
-        async for moment in run_turn(turn):
-            turn_log.hear(moment.events)
-            self._active()
-            if moment.ending is not None:
-                ending = moment.ending
-                continue
-            try:
-                await live.append(moment)
-            except StoreUnavailable as error:
-                failure = failure or error
-                turn.stop.request()
+        beating = asyncio.create_task(self._beat())
+        try:
+            async for moment in run_turn(turn):
+                turn_log.hear(moment.events)
+                if moment.ending is not None:
+                    ending = moment.ending
+                    continue
+                try:
+                    await live.append(moment)
+                except StoreUnavailable as error:
+                    failure = failure or error
+                    turn.stop.request()
+        finally:
+            beating.cancel()
         turn_log.end(ending)
         if ending.state == "stopped":
             await self._services.runs.interrupt_turn(live.record.id)
-        await self._settle(live)
+        await self.settle(live)
         if failure is not None:
             raise failure
         return ending
 
-    def _recorded(self, model: Model, turn_id: str, work: Workspace) -> RecordedModel:
-        return RecordedModel(model, self.stores.requests, turn_id, work.visibility)
+    async def _beat(self) -> None:
+        """A turn may be silent for long: the model thinks, a cell runs, a person is asked."""
+        while True:
+            self._active()
+            await asyncio.sleep(BEAT)
 
-    async def _settle(self, live: LiveTurn) -> None:
+    def _recorded(self, model: Model, sent: RequestLog, work: Workspace) -> RecordedModel:
+        return RecordedModel(model, sent, work.visibility, work.user)
+
+    async def settle(self, live: LiveTurn) -> None:
         """What the turn's runs changed is in the journal, also where no call reported it."""
         for run in self._services.runs.of_turn(live.record.id):
             if run.ended is None:

@@ -11,11 +11,12 @@ from typing import Any
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import facts
+from jupyter_agent.choices import Share
 from jupyter_agent.conversations.request import TurnRequest
 from jupyter_agent.errors import ToolError
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.reads import News
-from jupyter_agent.workspace.visibility import KEPT_BACK, Share
+from jupyter_agent.workspace.visibility import KEPT_BACK
 from jupyter_agent.workspace.workspace import READ, Workspace
 
 log = logging.getLogger(__name__)

@@ -9,18 +9,38 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from jupyter_agent.agent.permissions import Grant
+from jupyter_agent.choices import SHARES
 from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.conversations.log import Batch, TurnState, write
+from jupyter_agent.conversations.requests import SentRequest
 from jupyter_agent.conversations.usage import keep_usage
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json
 from jupyter_agent.models.base import Message
-from jupyter_agent.workspace.visibility import SHARES
 
 PAGE = 50
+_AROUND = 60
+"""Characters on either side of the words that a search found."""
+_SAID = """
+    SELECT text FROM (
+        SELECT CASE part.type WHEN 'object'
+            THEN json_extract(part.value, '$.text') END AS text
+        FROM turns t, json_each(t.question, '$.parts') part
+        WHERE t.owner = c.owner AND t.conversation_id = c.id AND NOT t.replaced
+            AND t.question LIKE ?4 ESCAPE '\\'
+        UNION ALL
+        SELECT CASE part.type WHEN 'object'
+            THEN json_extract(part.value, '$.text') END AS text
+        FROM turns t JOIN history h ON h.turn_id = t.id, json_each(h.content, '$.content') part
+        WHERE t.owner = c.owner AND t.conversation_id = c.id AND NOT t.replaced
+            AND h.role = 'assistant' AND h.content LIKE ?4 ESCAPE '\\'
+    ) WHERE text LIKE ?3 ESCAPE '\\' LIMIT 1
+"""
+"""The first text of conversation `c` that has the query (?3), question or answer. JSON is only
+parsed where it has the query as JSON spells it (?4)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,25 +114,32 @@ class ConversationStore:
     async def conversations(
         self, owner: str, *, notebook: str | None, query: str | None, page: int
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """A page of conversations, newest first, and the number of the next page."""
+        """A page of conversations, newest first, and the number of the next page.
+
+        A query is searched in titles, questions and answers; `match` has the words around it where
+        the title has not.
+        """
         rows = await self.database.rows(
-            """
-            SELECT c.*, (SELECT t.state FROM turns t WHERE t.owner = c.owner
-                AND t.conversation_id = c.id ORDER BY t.position DESC LIMIT 1) AS state,
-                (SELECT json_group_array(json(t.usage)) FROM turns t WHERE t.owner = c.owner
-                AND t.conversation_id = c.id) AS usages
-            FROM conversations c
-            WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2 AND is_here((
-                SELECT t.root FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
-                ORDER BY t.position DESC LIMIT 1)))
-              AND (?3 IS NULL OR c.title LIKE '%' || ?3 || '%' ESCAPE '\\' OR EXISTS (
-                SELECT 1 FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
-                AND t.question LIKE '%' || ?3 || '%' ESCAPE '\\'))
-            ORDER BY c.updated DESC, c.rowid DESC LIMIT ?4 OFFSET ?5
+            f"""
+            SELECT * FROM (
+                SELECT c.rowid AS number, c.*, (SELECT t.state FROM turns t WHERE t.owner = c.owner
+                    AND t.conversation_id = c.id ORDER BY t.position DESC LIMIT 1) AS state,
+                    (SELECT json_group_array(json(t.usage)) FROM turns t WHERE t.owner = c.owner
+                    AND t.conversation_id = c.id) AS usages,
+                    ?3 IS NULL OR c.title LIKE ?3 ESCAPE '\\' AS named,
+                    CASE WHEN ?3 IS NULL OR c.title LIKE ?3 ESCAPE '\\' THEN NULL
+                        ELSE ({_SAID}) END AS said
+                FROM conversations c
+                WHERE c.owner = ?1 AND (?2 IS NULL OR c.notebook = ?2 AND is_here((
+                    SELECT t.root FROM turns t WHERE t.owner = c.owner AND t.conversation_id = c.id
+                    ORDER BY t.position DESC LIMIT 1)))
+            ) WHERE named OR said IS NOT NULL
+            ORDER BY updated DESC, number DESC LIMIT ?5 OFFSET ?6
             """,
             owner,
             notebook,
             _like(query) if query else None,
+            _like(json.dumps(query)[1:-1]) if query else None,
             PAGE + 1,
             (page - 1) * PAGE,
         )
@@ -125,6 +152,7 @@ class ConversationStore:
                 "updated": row["updated"],
                 "state": row["state"],
                 "usage": asdict(_sum(json.loads(row["usages"]))),
+                "match": _around(query, row["said"]) if query and row["said"] else None,
             }
             for row in rows[:PAGE]
         ]
@@ -185,6 +213,10 @@ class ConversationStore:
         """Adds to the log of a turn, all of it in one transaction."""
         await self.database.run(lambda db: write(db, turn_id, batch))
 
+    async def send(self, turn_id: str, requests: Sequence[SentRequest]) -> None:
+        """Keeps what goes to a model for a turn that has ended."""
+        await self.append(turn_id, Batch(requests=tuple(requests)))
+
     async def turn(self, turn_id: str) -> TurnRecord | None:
         """The turn of that id, whoever owns it."""
         row = await self.database.row("SELECT * FROM turns WHERE id = ?", turn_id)
@@ -204,6 +236,39 @@ class ConversationStore:
         return await self.database.run(
             lambda db: _turns(db, owner, conversation_id, replaced=replaced)
         )
+
+    async def turn_list(
+        self,
+        owner: str,
+        *,
+        notebook: str | None,
+        conversation_id: str | None,
+        state: TurnState | None,
+        page: int,
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        """A page of an owner's turns, newest first, and the number of the next page."""
+        rows = await self.database.rows(
+            """
+            SELECT t.id, t.conversation_id, c.title, t.state, t.stop_reason, t.steps, t.usage,
+                t.started, t.ended, json_extract(t.request, '$.notebook') AS notebook,
+                json_extract(t.request, '$.model') AS model,
+                json_extract(t.request, '$.client') AS client
+            FROM turns t JOIN conversations c ON c.owner = t.owner AND c.id = t.conversation_id
+            WHERE t.owner = ?1 AND (?2 IS NULL OR t.conversation_id = ?2)
+              AND (?3 IS NULL OR (notebook = ?3 AND is_here(t.root))) AND (?4 IS NULL OR state = ?4)
+            ORDER BY t.started DESC, t.rowid DESC LIMIT ?5 OFFSET ?6
+            """,
+            owner,
+            conversation_id,
+            notebook,
+            state,
+            PAGE + 1,
+            (page - 1) * PAGE,
+        )
+        found = [
+            {**dict(row), "usage": asdict(Usage(**json.loads(row["usage"])))} for row in rows[:PAGE]
+        ]
+        return found, page + 1 if len(rows) > PAGE else None
 
     async def live_turns(self) -> list[tuple[str, TurnRecord]]:
         """Turns that are said to run or wait, each with the id of the server that runs it."""
@@ -409,4 +474,13 @@ def _sum(usages: Iterable[Mapping[str, Any]]) -> Usage:
 
 
 def _like(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def _around(query: str, text: str) -> str:
+    """The words around the first place of the query, in one line."""
+    place = max(text.lower().find(query.lower()), 0)
+    start, end = max(place - _AROUND, 0), place + len(query) + _AROUND
+    shown = " ".join(text[start:end].split())
+    return f"{'…' if start else ''}{shown}{'…' if end < len(text) else ''}"

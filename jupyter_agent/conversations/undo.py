@@ -22,7 +22,7 @@ from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 _REACHED = ("done", "failed", "stopped")
 """Outcomes of calls that another server may have had."""
 
-CellName: TypeAlias = tuple[str, str]
+CellKey: TypeAlias = tuple[str, str]
 """(path of the notebook, cell id)"""
 
 
@@ -38,7 +38,7 @@ class UndoneTurn:
 
 
 async def undo_turn(
-    stores: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellName] | None = None
+    stores: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
 ) -> UndoneTurn:
     """Takes back the changes of a turn, or only those of some cells.
 
@@ -127,7 +127,7 @@ def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:
 def _entries(
     owner: str, turn_id: str, undone: Sequence[Change], conflicts: Sequence[Mapping[str, Any]]
 ) -> Iterator[AuditEntry]:
-    whys: dict[CellName, str | None] = {(each.notebook, each.cell_id): None for each in undone}
+    whys: dict[CellKey, str | None] = {(each.notebook, each.cell_id): None for each in undone}
     whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in conflicts}
     for (notebook, cell_id), why in whys.items():
         yield AuditEntry(

@@ -8,8 +8,9 @@ import sqlite3
 from typing import Literal, TypeAlias
 
 from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.people import Person
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.conversations.request import TurnRequest, new_id
+from jupyter_agent.conversations.request import TurnRequest, choices_of, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable
@@ -26,18 +27,18 @@ Wish: TypeAlias = Literal["wanted", "off", "done"]
 
 
 class WakeStore:
-    """The runs whose end somebody wants to be told of; each is told once, by one server."""
+    """Runs that wake their conversation when they end: each once, on one server."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def state(self, run_id: str) -> Wish | None:
-        """What is wanted of a run; None where nobody ever wanted anything."""
+        """The state of the request for a run, or None if there never was one."""
         row = await self._database.row("SELECT state FROM wakes WHERE run_id = ?", run_id)
         return row["state"] if row else None
 
     async def want(self, run_id: str, turn: TurnRecord) -> None:
-        """Its end is to be told, unless it was."""
+        """Requests a wake-up, unless the run already gave one."""
         await self._database.execute(
             "INSERT INTO wakes (run_id, owner, conversation_id, state, made)"
             " VALUES (?, ?, ?, 'wanted', ?)"
@@ -49,15 +50,15 @@ class WakeStore:
         )
 
     async def drop(self, run_id: str) -> None:
-        """Its end is not to be told any more."""
+        """Withdraws the request."""
         await self._change(run_id, "wanted", "off")
 
     async def take(self, run_id: str) -> bool:
-        """Whether its end is to be told now, by whom asks: True at most once."""
+        """Claims the wake-up for the caller: True at most once."""
         return await self._change(run_id, "wanted", "done")
 
     async def give_back(self, run_id: str) -> None:
-        """Its end could not be told yet."""
+        """Returns a claim that could not be carried out yet."""
         await self._change(run_id, "done", "wanted")
 
     async def _change(self, run_id: str, before: Wish, after: Wish) -> bool:
@@ -71,10 +72,10 @@ class WakeStore:
 
 
 class Wakes:
-    """Waits for runs to end, and starts a turn of their conversation then.
+    """Starts a turn of a run's conversation when the run ends.
 
-    It acts as the person who wanted it: after a restart of the server, whom nobody can tell again,
-    it does so only once they have said it again.
+    A wake-up acts with the rights of the person who asked for it. Those do not survive a restart
+    of the server, so after one it waits until that person asks again.
     """
 
     def __init__(self, store: WakeStore, runner: TurnRunner, *, pause: float = PAUSE_S) -> None:
@@ -84,14 +85,14 @@ class Wakes:
         self._waiting: dict[str, asyncio.Task[None]] = {}
 
     async def wanted(self, run: Run) -> bool:
-        """Whether the end of the run is to be told."""
+        """Whether the run will wake its conversation."""
         return run.turn_id is not None and await self._store.state(run.id) == "wanted"
 
-    async def want(self, run: Run, authorize: Authorize, limits: Limits) -> None:
-        """Has the end of a run told, under what holds in its conversation by then.
+    async def want(self, run: Run, person: Person, authorize: Authorize, limits: Limits) -> None:
+        """Requests a wake-up; its turn takes over the choices of the last turn by then.
 
-        Raises RequestError 400 for a run of no conversation, 409 for one that has ended or was
-        told, 404 where its conversation is gone.
+        Raises RequestError 400 for a run without a conversation, 404 if the conversation was
+        deleted, 409 if the run has ended.
         """
         if run.turn_id is None:
             message = "No conversation started this run, so there is none to wake."
@@ -105,24 +106,24 @@ class Wakes:
             raise RequestError(409, "run_ended", message)
         await self._store.want(run.id, turn)
         if run.id not in self._waiting:
-            task = asyncio.create_task(self._wake_after(run, turn, authorize, limits))
+            task = asyncio.create_task(self._wake_after(run, turn, person, authorize, limits))
             self._waiting[run.id] = task
             task.add_done_callback(lambda _: self._waiting.pop(run.id, None))
 
     async def drop(self, run: Run) -> None:
-        """Has nothing told of its end."""
+        """Withdraws the request for a run."""
         await self._store.drop(run.id)
         if (task := self._waiting.pop(run.id, None)) is not None:
             task.cancel()
 
     async def close(self) -> None:
-        """Tells nothing more; what is wanted stays in the store."""
+        """Stops waiting; the requests stay in the store."""
         for task in (waiting := list(self._waiting.values())):
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _wake_after(
-        self, run: Run, turn: TurnRecord, authorize: Authorize, limits: Limits
+        self, run: Run, turn: TurnRecord, person: Person, authorize: Authorize, limits: Limits
     ) -> None:
         try:
             await run.wait(saved=False)
@@ -131,7 +132,7 @@ class Wakes:
                 if not await self._store.take(run.id):
                     return
                 try:
-                    await self._start(run, turn, authorize, limits)
+                    await self._start(run, turn, person, authorize, limits)
                 except RequestError as error:
                     if error.reason != "turn_running":
                         raise
@@ -142,7 +143,7 @@ class Wakes:
             log.warning("The end of run %s wakes nobody: %s", run.id, error)
 
     async def _quiet(self, turn: TurnRecord) -> None:
-        """Returns when no turn of the conversation has run for a moment."""
+        """Returns when the conversation has been idle for `pause` seconds."""
         while True:
             live = self._runner.live_in(turn.owner, turn.conversation_id)
             if live is not None and live.task is not None:
@@ -152,9 +153,9 @@ class Wakes:
                 return
 
     async def _start(
-        self, run: Run, turn: TurnRecord, authorize: Authorize, limits: Limits
+        self, run: Run, turn: TurnRecord, person: Person, authorize: Authorize, limits: Limits
     ) -> None:
-        """What the last turn might do, this one may; what was allowed only in it is asked again."""
+        """The turn takes over the choices of the last one, but no permission given only there."""
         if not await authorize("write", "agent"):
             raise RequestError(403, "forbidden", "You may not start turns any more.")
         turns = await self._runner.stores.conversations.turns(turn.owner, turn.conversation_id)
@@ -174,23 +175,18 @@ class Wakes:
         }
         await self._runner.start(
             TurnRequest(
-                owner=turn.owner,
+                person=person,
                 authorize=authorize,
                 conversation_id=turn.conversation_id,
                 question=question,
-                model=last["model"],
-                fallback_model=last.get("fallback_model") or "",
-                effort=last.get("effort"),
-                notebook=last["notebook"],
-                mode=last["mode"],
-                share=last.get("share", "all"),
                 limits=limits,
+                **choices_of(last),
             )
         )
 
 
 def _words(run: Run) -> str:
-    """What the model is told: which run ended, and how; what it left is behind its tools."""
+    """The message to the model: which run ended, and how. It reads the outputs with its tools."""
     where = f"cell `{quoted_id(run.cell_id)}`" if run.cell_id is not None else "code in no cell"
     return (
         f"A run that you started has ended: {where} in {quoted(run.notebook_path)}, status "

@@ -11,6 +11,7 @@ from pycrdt import Map
 
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import RUN, SharedCells, as_json, as_shared
+from jupyter_agent.errors import Busy
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class Place:
     cell_id: str | None
     editing: bool
     """They type in that cell (it has the cursor)."""
+
+
+class CarrierGone(Busy):
+    """The document is not here any more; nothing was changed. Another carrier may have it."""
 
 
 class Carrier(Protocol):
@@ -52,8 +57,8 @@ class Carrier(Protocol):
         """The notebook's own metadata."""
 
     def write_metadata(self, items: Mapping[str, Any]) -> None:
-        """Give these keys of the notebook's own metadata these values; the next `save` or `confirm`
-        saves them.
+        """Give these keys of the notebook's own metadata these values, or take them out where the
+        value is None; the next `save` or `confirm` saves that.
         """
 
     @property
@@ -77,7 +82,8 @@ class Carrier(Protocol):
     async def refresh(self) -> None:
         """Take in everything that was typed or saved up to now.
 
-        Raises NotebookNotFound, UnreadableNotebook or Busy.
+        Raises NotebookNotFound, UnreadableNotebook or Busy, which is CarrierGone where another
+        carrier may have the document by now.
         """
 
     async def confirm(self) -> Saved:
@@ -128,4 +134,13 @@ def write_metadata(cells: SharedCells, items: Mapping[str, Any]) -> None:
         if not isinstance(meta.get("metadata"), Map):
             meta["metadata"] = Map()
         for key, item in items.items():
-            meta["metadata"][key] = as_shared(item)
+            if item is not None:
+                meta["metadata"][key] = as_shared(item)
+            elif key in meta["metadata"]:
+                del meta["metadata"][key]
+
+
+def with_items(metadata: Mapping[str, Any], items: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata after `Carrier.write_metadata`."""
+    kept = {key: item for key, item in metadata.items() if key not in items}
+    return {**kept, **{key: item for key, item in items.items() if item is not None}}

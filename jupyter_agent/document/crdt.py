@@ -163,9 +163,14 @@ class SharedCells:
     @property
     def keeps_ids(self) -> bool:
         """Whether cells have the same ids each time the notebook is opened: not before 4.5."""
+        return self.format_minor >= FIRST_WITH_IDS
+
+    @property
+    def format_minor(self) -> int:
+        """The minor version of the notebook's format 4."""
         meta: Map[Any] = self.document.ydoc.get("meta", type=Map)
         minor = meta.get("nbformat_minor", FIRST_WITH_IDS)
-        return not isinstance(minor, int | float) or minor >= FIRST_WITH_IDS
+        return int(minor) if isinstance(minor, int | float) else FIRST_WITH_IDS
 
     def close(self) -> None:
         """Stop following the document."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import nbformat
 
@@ -16,6 +17,7 @@ from jupyter_agent.document.insertions import Insertions
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer, text_operations
 from jupyter_agent.errors import (
     Busy,
+    CellNotFound,
     Conflict,
     InvalidInput,
     Locked,
@@ -56,8 +58,57 @@ class EditOutcome:
         return now if self.source is None else replace(now, source=self.source)
 
 
+class CellsView(Protocol):
+    """Cells as an edit finds them: those of the document, or as they will be after others."""
+
+    def ids(self) -> list[str]: ...
+
+    def index(self, cell_id: str) -> int:
+        """Raises CellNotFound."""
+
+    def get(self, cell_id: str) -> Cell:
+        """Raises CellNotFound."""
+
+
+class Foreseen:
+    """Cells as edits would leave them, which are not made: to refuse all of them before the first
+    one is.
+    """
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self._cells = {cell.id: cell for cell in cells}
+        self._order = [*self._cells]
+
+    def ids(self) -> list[str]:
+        return self._order
+
+    def index(self, cell_id: str) -> int:
+        self.get(cell_id)
+        return self._order.index(cell_id)
+
+    def get(self, cell_id: str) -> Cell:
+        if cell_id not in self._cells:
+            raise CellNotFound(cell_id, self._order)
+        return self._cells[cell_id]
+
+    def put(self, cell: Cell, index: int | None = None) -> None:
+        """The cell as it will be, and where, if that is another place. Raises InvalidInput."""
+        former = self._cells.get(cell.id)
+        before, after = former.state() if former else None, cell.state()
+        change = Change(notebook="", cell_id=cell.id, kind="update", before=before, after=after)
+        refuse_invalid([change])
+        self._cells[cell.id] = cell
+        if index is not None:
+            self._order = [other for other in self._order if other != cell.id]
+            self._order.insert(index, cell.id)
+
+    def delete(self, cell_id: str) -> None:
+        del self._cells[cell_id]
+        self._order.remove(cell_id)
+
+
 def place(
-    cells: SharedCells,
+    cells: CellsView,
     *,
     after: str | None,
     before: str | None,
@@ -83,7 +134,7 @@ def place(
     return others.index(anchor) + (after is not None)
 
 
-def expected(cells: SharedCells, cell_id: str, version: str | None) -> Cell:
+def expected(cells: CellsView, cell_id: str, version: str | None) -> Cell:
     """The cell, if it still has the version that the caller means (None: any)."""
     cell = cells.get(cell_id)
     if version not in (None, cell.version):
@@ -102,7 +153,14 @@ def proposed(
     old_string: str | None,
     new_string: str | None,
 ) -> str:
-    """The text that an edit gives the cell: its own where the edit names none."""
+    """The text that an edit gives the cell: its own where the edit names none.
+
+    Raises InvalidInput for half an edit, or two in one.
+    """
+    if new_string is not None and old_string is None:
+        raise InvalidInput("`new_string` needs the `old_string` that it replaces.")
+    if source is not None and old_string is not None:
+        raise InvalidInput("Give `source`, or `old_string` and `new_string`, not both.")
     if old_string is not None:
         return _replaced(cell, old_string, new_string)
     return cell.source if source is None else _merged(cell, source, base)
@@ -171,7 +229,7 @@ def refuse_typed_in(cell: Cell, place: Place | None, consequence: str) -> None:
         )
 
 
-def refuse_invalid(cells: SharedCells, changes: Sequence[Change]) -> None:
+def refuse_invalid(changes: Sequence[Change]) -> None:
     """Raises InvalidInput where a change made an invalid cell of a valid (or of no) one."""
     for change in changes:
         if change.after is None:
@@ -219,13 +277,18 @@ def verify(
 
 
 def _split_off(cells: SharedCells, cell: Cell, change: Change) -> str:
-    """The id of the cell below if it has what the change wrote; else empty."""
-    if change.before is None or change.after is None or cell.index + 1 >= len(cells.ids()):
+    """The id of the cell above or below that has what the change wrote; else empty. Which part of
+    a split cell keeps its id is up to who splits it.
+    """
+    if change.before is None or change.after is None:
         return ""
-    below = cells.get(cells.ids()[cell.index + 1])
     wrote = [text for *_, text in text_operations(change.before.source, change.after.source)]
-    has_it = any(wrote) and all(text in below.source for text in wrote)
-    return below.id if has_it else ""
+    ids = cells.ids()
+    below, above = ids[cell.index + 1 : cell.index + 2], ids[max(cell.index - 1, 0) : cell.index]
+    for beside in map(cells.get, (*below, *above)):
+        if any(wrote) and all(text in beside.source for text in wrote):
+            return beside.id
+    return ""
 
 
 def _contains(cell: Cell, change: Change, *, arrived: bool) -> bool:

@@ -8,21 +8,27 @@ moment stays where it is.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
-LARGEST_CHARACTER_DIFF = 250_000
-"""Product of two lengths above which a block is replaced whole: the diff is quadratic and runs
-on the event loop.
+LARGEST_WORD_DIFF = 250_000
+"""Product of two counts of words above which a block is replaced whole: the diff is quadratic and
+runs on the event loop.
 """
 
 LARGEST_ALIGNMENT = 50_000_000
 """Product of two lengths above which nothing but the beginning and the end is taken to be the same:
 an alignment needs a bit of memory for each."""
 
+WORD = re.compile(r"\d+|[\w\u0300-\u036f]+|\r\n|.", re.DOTALL)
+"""What an operation leaves in one piece: a number, a name with its accents, or one character. What
+somebody types behind a number is a word of its own, which keeps their cursor when that changes.
+"""
 Operation: TypeAlias = tuple[int, int, str]
 """(start, end, replacement) in code points of the text before any operation."""
 
@@ -85,9 +91,22 @@ def text_operations(old: str, new: str) -> Iterator[Operation]:
     """Small operations that make `new` of `old`, from right to left, so that earlier offsets stay
     true.
 
-    Lines first, then characters within the lines that differ: unchanged text is never touched, and
-    between lines that stay nothing is deleted where text was only added.
+    Lines first, then words within the lines that differ: unchanged text is never touched, and
+    between lines that stay nothing is deleted where text was only added. A word grows or shrinks or
+    is replaced whole: of one that a person typed and an agent changed, the person's undo leaves no
+    piece. Where an insertion or a deletion could as well be a few characters further left, it is
+    where no word is torn.
     """
+    operations = list(_operations(old, new))
+    for (start, end, text), (_, limit, _) in pairwise([*operations, (0, 0, "")]):
+        if start == end or not text:
+            left = _slide(old, limit, start, text or old[start:end], inserts=start == end)
+            text = (old[start - left : start] + text)[: len(text)]
+            start, end = start - left, end - left
+        yield start, end, text
+
+
+def _operations(old: str, new: str) -> Iterator[Operation]:
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     end, new_end = len(old), len(new)
     for start, new_start, length in _anchors(before, after):
@@ -95,6 +114,50 @@ def text_operations(old: str, new: str) -> Iterator[Operation]:
         yield from _shifted(_block(*block), start + length)
         end, new_end = start, new_start
     yield from _block(old[:end], new[:new_end])
+
+
+def _slide(old: str, limit: int, start: int, text: str, *, inserts: bool) -> int:
+    """How much further left `text` is inserted at `start` or deleted from there, so that it begins
+    and ends between lines, or else between words; what comes of it is the same text.
+    """
+
+    def last(place: int) -> str:
+        at = place + len(text) - 1
+        return old[at] if at < start else text[at - start]
+
+    best, highest = 0, -1
+    for place in range(start, limit - 1, -1):
+        if place < start and old[place] != last(place + 1):
+            break
+        first = old[place] if place < start else text[0]
+        after = place if inserts else place + len(text)
+        inside, outside = (first, last(place)), (old[place - 1 : place], old[after : after + 1])
+        rank = (
+            (not _is_joined(outside[0], inside[0]))
+            + (not _is_joined(inside[1], outside[1]))
+            + _is_lines(inside, outside)
+        )
+        if rank > highest:
+            best, highest = start - place, rank
+    return best
+
+
+def _is_lines(inside: tuple[str, str], outside: tuple[str, str]) -> bool:
+    """Whether a text with these first and last characters is whole lines beside these."""
+    return (outside[0] in ("", "\n") and inside[1] == "\n") or (
+        inside[0] == "\n" and outside[1] in ("", "\n")
+    )
+
+
+def _is_joined(left: str, right: str) -> bool:
+    """Whether the two characters are in one name, or make one character or line end together."""
+    return bool(left and right) and (
+        (_is_in_name(left) and _is_in_name(right)) or left + right == "\r\n"
+    )
+
+
+def _is_in_name(character: str) -> bool:
+    return character == "_" or unicodedata.category(character)[0] in "LMN"
 
 
 def _anchors(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, int]]:
@@ -117,43 +180,78 @@ def _shifted(operations: Iterator[Operation], by: int) -> Iterator[Operation]:
 
 
 def _block(old: str, new: str) -> Iterator[Operation]:
-    start, old_end, new_end = _differing(old, new)
-    a, b = old[start:old_end], new[start:new_end]
+    for pieces in (WORD.findall, list):
+        grown = _grown(pieces(old), pieces(new))
+        if grown is not None and not any(_tears(old, *operation) for operation in grown):
+            return iter(grown)
+    return _unlike(old.splitlines(keepends=True), new.splitlines(keepends=True), _words)
+
+
+def _grown(before: Sequence[str], after: Sequence[str]) -> Sequence[Operation] | None:
+    """What was added, or was taken away, where it was not both."""
+    start, old_end, new_end = _differing(before, after)
+    a, b = before[start:old_end], after[start:new_end]
     if len(a) * len(b) <= LARGEST_ALIGNMENT:
         kept = list(_common(a, b))
         if len(kept) in (len(a), len(b)):
-            return _shifted(_between(kept, a, b), start)
-    return _shifted(_replaced(a.splitlines(keepends=True), b.splitlines(keepends=True)), start)
+            return list(_shifted(_between(kept, a, b), len("".join(before[:start]))))
+    return None
 
 
-def _between(kept: Sequence[tuple[int, int]], old: str, new: str) -> Iterator[Operation]:
-    """What differs between the characters that stay, which are given from the end."""
-    end, new_end = len(old), len(new)
+def _tears(old: str, start: int, end: int, text: str) -> bool:
+    """Whether something is added within a word, or taken from within one."""
+    left, right = old[start - 1 : start], old[end : end + 1]
+    return _is_joined(left, right) and (not text or start == end)
+
+
+def _between(
+    kept: Sequence[tuple[int, int]], before: Sequence[str], after: Sequence[str]
+) -> Iterator[Operation]:
+    """What differs between the words that stay, which are given from the end."""
+    offsets = [0, *accumulate(map(len, before))]
+    end, new_end = len(before), len(after)
     for i, j in [*kept, (-1, -1)]:
         if i + 1 < end or j + 1 < new_end:
-            yield i + 1, end, new[j + 1 : new_end]
+            yield offsets[i + 1], offsets[end], "".join(after[j + 1 : new_end])
         end, new_end = i, j
 
 
-def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
-    offsets = [0, *accumulate(map(len, before))]
-    for tag, i, j, k, m in reversed(
-        SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    ):
-        if tag != "equal":
-            block = _characters("".join(before[i:j]), "".join(after[k:m]))
-            yield from _shifted(block, offsets[i])
+def _words(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
+    old, new = "".join(before), "".join(after)
+    a, b = WORD.findall(old), WORD.findall(new)
+    start, old_end, new_end = _differing(a, b)
+    if (old_end - start) * (new_end - start) > LARGEST_WORD_DIFF:
+        first, last = len("".join(a[:start])), len("".join(a[:old_end]))
+        return iter([(first, last, "".join(b[start:new_end]))])
+    return _unlike(a, b, _letters)
 
 
-def _characters(old: str, new: str) -> Iterator[Operation]:
+def _letters(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
+    """Only those that were added or taken away, where it is one word that grew or shrank, or where
+    all of the others are on one side.
+    """
+    old, new = "".join(before), "".join(after)
     start, old_end, new_end = _differing(old, new)
-    a, b = old[start:old_end], new[start:new_end]
-    if not a or not b or len(a) * len(b) > LARGEST_CHARACTER_DIFF:
-        yield start, old_end, b
-        return
-    for tag, i, j, k, m in reversed(SequenceMatcher(None, a, b, autojunk=False).get_opcodes()):
+    same = old_end == start or new_end == start
+    if same and (len(before) == len(after) == 1 or start == 0 or old_end == len(old)):
+        yield start, old_end, new[start:new_end]
+    else:
+        yield 0, len(old), new
+
+
+def _unlike(
+    before: Sequence[str],
+    after: Sequence[str],
+    within: Callable[[Sequence[str], Sequence[str]], Iterator[Operation]],
+) -> Iterator[Operation]:
+    """What comes `within` the pieces that are not in both, from the end."""
+    offsets = [0, *accumulate(map(len, before))]
+    start, old_end, new_end = _differing(before, after)
+    a, b = before[start:old_end], after[start:new_end]
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    for tag, i, j, k, m in reversed(matcher.get_opcodes()):
         if tag != "equal":
-            yield start + i, start + j, b[k:m]
+            yield from _shifted(within(a[i:j], b[k:m]), offsets[start + i])
 
 
 def keeps_edit(before: str, after: str, now: str) -> bool:

@@ -11,22 +11,33 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from jupyter_agent.document import edits
-from jupyter_agent.document.carrier import Carrier, Place, Saved
+from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, Saved
 from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, Change
 from jupyter_agent.document.clocks import Mark
-from jupyter_agent.document.crdt import Retraction, SharedCells, new_id
+from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.insertions import Insertions
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
-from jupyter_agent.errors import AgentError, CellNotFound, Locked
+from jupyter_agent.errors import (
+    AgentError,
+    Busy,
+    CellNotFound,
+    InvalidInput,
+    Locked,
+    ToolError,
+)
 from jupyter_agent.tasks import surely
 
+_LOCKS = frozenset({"trusted", "editable", "deletable", "nbgrader"})
+"""Keys of a cell's metadata that say who may change it, or what a page may run of it."""
+_MAX_GONE = 2
+"""Carriers that may go while an operation begins, one after the other."""
 _NEIGHBOURS = 5
 """Of a cell on each side that the journal knows: people may delete some before an undo."""
 
@@ -38,11 +49,35 @@ ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewCell:
+class CellDraft:
     """A cell that is to be inserted."""
 
     source: str
     type: CellType = "code"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataPatch:
+    """Keys of metadata that get other values, or go where the value is None; tags beside them."""
+
+    items: Mapping[str, Any] = field(default_factory=dict)
+    add_tags: Sequence[str] = ()
+    remove_tags: Sequence[str] = ()
+
+    def onto(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The metadata with that. Raises Locked for keys that say who may edit the cell."""
+        for key in self.items:
+            if key in _LOCKS:
+                raise Locked(f"`{key}` is not changed here: only a person may, in JupyterLab.")
+        kept = {key: item for key, item in metadata.items() if key not in self.items}
+        kept |= {key: item for key, item in self.items.items() if item is not None}
+        if not self.add_tags and not self.remove_tags:
+            return kept
+        tags = kept.get("tags", [])
+        known = tags if isinstance(tags, list) else []
+        wanted = dict.fromkeys([*known, *self.add_tags])
+        return {**kept, "tags": [tag for tag in wanted if tag not in self.remove_tags]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +89,65 @@ class Rewrite:
     base: str
     expect: str | None = None
     """The version that the cell must have; None for any that the edit merges with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Insert(CellDraft):
+    """A cell that is to be inserted after or before another or at an index; at the end if none is
+    given.
+    """
+
+    after: str | None = None
+    before: str | None = None
+    index: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """Another text, type or metadata of a cell; id and outputs stay (outputs go with another type).
+
+    `old_string` is replaced by `new_string` in the text as it is now. A whole `source` is merged
+    with what was typed since `base`, the text it was written for; without a base it needs `expect`,
+    the version of the cell that it replaces.
+    """
+
+    cell_id: str
+    source: str | None = None
+    base: str | None = None
+    old_string: str | None = None
+    new_string: str | None = None
+    type: CellType | None = None
+    metadata: MetadataPatch = MetadataPatch()
+    expect: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delete:
+    """A cell that is to be deleted."""
+
+    cell_id: str
+    expect: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """A cell that goes after or before another or to an index; to the end if none is given."""
+
+    cell_id: str
+    after: str | None = None
+    before: str | None = None
+    index: int | None = None
+    expect: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClearOutputs:
+    """A code cell that is to lose its outputs and its number."""
+
+    cell_id: str
+
+
+Step: TypeAlias = Insert | Update | Delete | Move | ClearOutputs
 
 
 @dataclass(frozen=True)
@@ -101,6 +195,11 @@ class Notebook:
         """The cells that run, or are about to."""
         return {writer.cell_id for writer in self._writers if not writer.finished}
 
+    @property
+    def has_unsaved_outputs(self) -> bool:
+        """Whether a cell runs, or has put out what is not known to be saved."""
+        return bool(self._writers)
+
     # ---- reading
 
     async def read(self) -> list[Cell]:
@@ -139,6 +238,14 @@ class Notebook:
         """The notebook's metadata: `kernelspec`, `language_info` and others."""
         async with self._operation() as carrier:
             return carrier.metadata
+
+    async def content(self) -> dict[str, Any]:
+        """The notebook as JSON of nbformat 4, with everything typed up to now."""
+        async with self._operation() as carrier:
+            values, minor = carrier.cells.values(), carrier.cells.format_minor
+            metadata = carrier.metadata
+        cells = await asyncio.to_thread(lambda: list(map(_nbformat_cell, values)))
+        return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": minor}
 
     @property
     def known_metadata(self) -> Mapping[str, Any]:
@@ -189,13 +296,13 @@ class Notebook:
     ) -> Edit:
         """Insert a cell after or before another or at an index; at the end if none is given."""
         (edit,) = await self.insert_all(
-            [NewCell(source=source, type=type)], after=after, before=before, index=index
+            [CellDraft(source=source, type=type)], after=after, before=before, index=index
         )
         return edit
 
     async def insert_all(
         self,
-        new: Sequence[NewCell],
+        new: Sequence[CellDraft],
         *,
         after: str | None = None,
         before: str | None = None,
@@ -204,23 +311,13 @@ class Notebook:
         """Insert cells one below the other, the first of them as `insert` does; all or none."""
         first = 0
 
-        def insertion(nth: int, cell: NewCell) -> Operation:
+        def insertion(nth: int, cell: CellDraft) -> Operation:
             async def operation(cells: SharedCells) -> EditOutcome:
                 nonlocal first
                 edits.refuse_half_characters(cell.source)
                 if nth == 0:
                     first = edits.place(cells, after=after, before=before, index=index)
-                cell_id = new_id()
-                state = CellState(
-                    type=cell.type,
-                    source=cell.source,
-                    metadata={},
-                    index=first + nth,
-                    outputs=(),
-                    execution_count=None,
-                )
-                cells.insert(first + nth, cell_id, state)
-                return EditOutcome(cell_id, "insert")
+                return _put_in(cells, first + nth, cell)
 
             return operation
 
@@ -258,56 +355,30 @@ class Notebook:
         type: CellType | None = None,
         expect: str | None = None,
     ) -> Edit:
-        """Change a cell's text, type or both; id, metadata and outputs stay (outputs go with
-        another type).
-
-        `old_string` is replaced by `new_string` in the text as it is now. A whole `source` is
-        merged with what was typed since `base`, the text it was written for; without a base it
-        needs `expect`, the version of the cell that it replaces. Raises Conflict, NotRead,
-        NotOnce, Locked or Busy; nothing is changed then.
+        """Change a cell's text, type or both (Update). Raises Conflict, NotRead, NotOnce, Locked or
+        Busy; nothing is changed then.
         """
-
-        async def operation(cells: SharedCells) -> EditOutcome:
-            cell = edits.expected(cells, cell_id, expect)
-            text = edits.proposed(
-                cell,
-                source=source,
-                base=base if expect is None or base is not None else cell.source,
-                old_string=old_string,
-                new_string=new_string,
-            )
-            edits.refuse_half_characters(text)
-            retyped = type is not None and type != cell.type
-            if (text, retyped) != (cell.source, False):
-                edits.refuse_locked(cell)
-            if retyped:
-                edits.refuse_typed_in(cell, self.place, "Its type was not changed")
-            if type is not None and retyped:  # first: a copy takes the place of the cell
-                bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
-                await cells.retype(cell_id, bare)
-            now = cells.get(cell_id).source
-            cells.write_source(
-                cell_id, text if now == cell.source else with_typing(text, cell.source, now)
-            )
-            merged = source is not None and base not in (None, cell.source)
-            return EditOutcome(cell_id, "update", before=cell, source=text, merged=merged)
-
-        return await self._edit(operation, removes=type is not None)
+        (edit,) = await self.make(
+            [
+                Update(
+                    cell_id=cell_id,
+                    source=source,
+                    base=base,
+                    old_string=old_string,
+                    new_string=new_string,
+                    type=type,
+                    expect=expect,
+                )
+            ]
+        )
+        return edit
 
     async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
         """Delete a cell. Raises Conflict, Locked or Busy (the person types in it); nothing is
         changed then.
         """
-
-        async def operation(cells: SharedCells) -> EditOutcome:
-            cell = edits.expected(cells, cell_id, expect)
-            if not cell.deletable:
-                raise Locked(f"Cell `{cell_id}` must not be deleted: its author locked it.")
-            edits.refuse_typed_in(cell, self.place, "It was not deleted")
-            await cells.delete(cell_id)
-            return EditOutcome(cell_id, "delete", before=cell)
-
-        return await self._edit(operation, removes=True)
+        (edit,) = await self.make([Delete(cell_id=cell_id, expect=expect)])
+        return edit
 
     async def move(
         self,
@@ -319,14 +390,38 @@ class Notebook:
         expect: str | None = None,
     ) -> Edit:
         """Move a cell after or before another or to an index; to the end if none is given."""
+        step = Move(cell_id=cell_id, after=after, before=before, index=index, expect=expect)
+        (edit,) = await self.make([step])
+        return edit
 
-        async def operation(cells: SharedCells) -> EditOutcome:
-            cell = edits.expected(cells, cell_id, expect)
-            at = edits.place(cells, after=after, before=before, index=index, moving=cell_id)
-            await self.put(cell_id, at)
-            return EditOutcome(cell_id, "move", before=cell)
+    async def make(self, steps: Sequence[Step]) -> list[Edit]:
+        """Make several edits, of one cell or of many, in this order: all or none.
 
-        return await self._edit(operation, removes=True)
+        Raises what the edit raises that could not be made, with its number from 1 as `edit` in the
+        facts where there are several; nothing is changed then.
+        """
+        operations = [self._operation_of(step) for step in steps]
+        if len(steps) > 1:
+            operations[0] = self._after_a_look_at_all(operations[0], steps)
+        return await self._edit_all(operations, removes=any(map(_may_remove, steps)))
+
+    def _after_a_look_at_all(self, first: Operation, steps: Sequence[Step]) -> Operation:
+        """The first operation; what would refuse a later one refuses all before it: a page shows
+        what is done to cells at once.
+        """
+
+        async def looking(cells: SharedCells) -> EditOutcome:
+            foreseen = edits.Foreseen(cells.all())
+            for number, step in enumerate(steps, start=1):
+                try:
+                    self._foresee(foreseen, step)
+                except ToolError as error:
+                    none = f"None of the {len(steps)} edits was made, because of edit {number}. "
+                    facts = {**error.facts, "edit": number}
+                    raise error.saying(none + error.message, facts) from error
+            return await first(cells)
+
+        return looking
 
     async def put(self, cell_id: str, index: int) -> None:
         """Within an edit: give the cell this index. The cell the user is in stays; others move."""
@@ -358,8 +453,8 @@ class Notebook:
         return writer
 
     def write_metadata(self, items: Mapping[str, Any]) -> None:
-        """Give these keys of the notebook's metadata these values, beside what a run put out; they
-        are saved with that.
+        """Give these keys of the notebook's metadata these values (None: take them out), beside
+        what a run put out; they are saved with that.
         """
         if self._carrier is not None:
             self._carrier.write_metadata(items)
@@ -393,6 +488,110 @@ class Notebook:
                 self._path = carrier.path
                 await carrier.close()
 
+    # ---- what an edit does
+
+    def _operation_of(self, step: Step) -> Operation:
+        async def operation(cells: SharedCells) -> EditOutcome:
+            match step:
+                case Insert():
+                    return _put_in(cells, _refuse_insert(cells, step), step)
+                case Update():
+                    return await self._update(cells, step)
+                case Delete():
+                    cell = self._refuse_delete(cells, step)
+                    await cells.delete(cell.id)
+                    return EditOutcome(cell.id, "delete", before=cell)
+                case Move():
+                    cell, at = _refuse_move(cells, step)
+                    await self.put(cell.id, at)
+                    return EditOutcome(cell.id, "move", before=cell)
+                case ClearOutputs():
+                    cell = self._refuse_clear(cells, step)
+                    if cell.outputs or cell.execution_count is not None:
+                        cells.write_outputs(cell.id, (), None)
+                    return EditOutcome(cell.id, "outputs", before=cell)
+
+        return operation
+
+    def _foresee(self, cells: edits.Foreseen, step: Step) -> None:
+        """As the operation would leave the cells. Raises what it would raise."""
+        match step:
+            case Insert():
+                at = _refuse_insert(cells, step)
+                new = Cell(
+                    id=new_id(),
+                    index=at,
+                    type=step.type,
+                    source=step.source,
+                    metadata=step.metadata,
+                )
+                cells.put(new, at)
+            case Update():
+                cell, text, metadata = self._refuse_update(cells, step)
+                type = step.type or cell.type
+                bare = replace(cell, outputs=(), execution_count=None, attachments=None)
+                kept = cell if type == cell.type else bare
+                cells.put(replace(kept, source=text, metadata=metadata, type=type))
+            case Delete():
+                cells.delete(self._refuse_delete(cells, step).id)
+            case Move():
+                cells.put(*_refuse_move(cells, step))
+            case ClearOutputs():
+                self._refuse_clear(cells, step)
+
+    def _refuse_update(
+        self, cells: edits.CellsView, wanted: Update
+    ) -> tuple[Cell, str, Mapping[str, Any]]:
+        """The cell, and the text and metadata that it gets."""
+        base, type = wanted.base, wanted.type
+        cell = edits.expected(cells, wanted.cell_id, wanted.expect)
+        text = edits.proposed(
+            cell,
+            source=wanted.source,
+            base=base if wanted.expect is None or base is not None else cell.source,
+            old_string=wanted.old_string,
+            new_string=wanted.new_string,
+        )
+        edits.refuse_half_characters(text)
+        retyped = type is not None and type != cell.type
+        metadata = wanted.metadata.onto(cell.metadata)
+        if (text, retyped, metadata) != (cell.source, False, cell.metadata):
+            edits.refuse_locked(cell)
+        if retyped:
+            edits.refuse_typed_in(cell, self.place, "Its type was not changed")
+        return cell, text, metadata
+
+    async def _update(self, cells: SharedCells, wanted: Update) -> EditOutcome:
+        cell, text, metadata = self._refuse_update(cells, wanted)
+        type = wanted.type
+        if type is not None and type != cell.type:  # first: a copy takes the place of the cell
+            bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
+            await cells.retype(cell.id, bare)
+        now = cells.get(cell.id)
+        cells.write_source(
+            cell.id,
+            text if now.source == cell.source else with_typing(text, cell.source, now.source),
+        )
+        if metadata != cell.metadata:
+            cells.write_metadata(cell.id, wanted.metadata.onto(now.metadata))
+        merged = wanted.source is not None and wanted.base not in (None, cell.source)
+        return EditOutcome(cell.id, "update", before=cell, source=text, merged=merged)
+
+    def _refuse_delete(self, cells: edits.CellsView, wanted: Delete) -> Cell:
+        cell = edits.expected(cells, wanted.cell_id, wanted.expect)
+        if not cell.deletable:
+            raise Locked(f"Cell `{cell.id}` must not be deleted: its author locked it.")
+        edits.refuse_typed_in(cell, self.place, "It was not deleted")
+        return cell
+
+    def _refuse_clear(self, cells: edits.CellsView, wanted: ClearOutputs) -> Cell:
+        cell = cells.get(wanted.cell_id)
+        if cell.type != "code":
+            raise InvalidInput(f"Cell `{cell.id}` is a {cell.type} cell: it has no outputs.")
+        if cell.running or cell.id in self.running:
+            raise Busy(f"Cell `{cell.id}` runs. Clear its outputs when it has ended.")
+        return cell
+
     # ---- how an operation goes
 
     async def _is_current(self) -> bool:
@@ -407,15 +606,23 @@ class Notebook:
             yield self._carrier
             return
         async with self.lock:
-            carrier = self._carrier = await self._choose(self.path, self._carrier)
-            await carrier.refresh()
+            carrier = await self._refreshed()
             self._follow()
             await carrier.cells.catch_up()
             yield carrier
 
-    async def _edit(self, operation: Operation, *, removes: bool = False) -> Edit:
-        (edit,) = await self._edit_all([operation], removes=removes)
-        return edit
+    async def _refreshed(self) -> Carrier:
+        """The carrier that has the document now, also where the one before goes meanwhile."""
+        gone = 0
+        while True:
+            carrier = self._carrier = await self._choose(self.path, self._carrier)
+            try:
+                await carrier.refresh()
+                return carrier
+            except CarrierGone:
+                gone += 1
+                if gone > _MAX_GONE:
+                    raise
 
     async def _edit_all(
         self, operations: Sequence[Operation], *, removes: bool = False
@@ -437,12 +644,14 @@ class Notebook:
                             for each in outcomes[-1].changes(carrier.path, cells)
                         ]
                     )
-                return [each for changes in made for each in changes]
+                return _net([each for changes in made for each in changes])
 
             _, saved = await self._carry_out(carrier, change, removes=removes)
             return [
                 Edit(
-                    None if outcome.kind == "delete" else carrier.cells.get(outcome.cell_id),
+                    carrier.cells.get(outcome.cell_id)
+                    if outcome.cell_id in carrier.cells.ids()
+                    else None,
                     changes,
                     saved,
                     outcome.merged,
@@ -465,7 +674,7 @@ class Notebook:
             try:
                 changes = await surely(operation(carrier.cells))
                 self._follow()
-                edits.refuse_invalid(carrier.cells, changes)
+                edits.refuse_invalid(changes)
                 mark = Mark(carrier.cells.document.ydoc)
                 wrote = Insertions(carrier.cells, changes)
                 saved = await surely(carrier.confirm())
@@ -490,6 +699,57 @@ class Notebook:
         if self._carrier is None:
             raise RuntimeError(f"{self._path} is closed")
         return self._carrier.cells
+
+
+def _nbformat_cell(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A value of `SharedCells` without what no file has."""
+    cell: dict[str, Any] = as_json(
+        {key: item for key, item in value.items() if key != "execution_state"}
+    )
+    metadata = {key: item for key, item in cell["metadata"].items() if key != "trusted"}
+    return {**cell, "metadata": metadata}
+
+
+def _put_in(cells: SharedCells, index: int, new: CellDraft) -> EditOutcome:
+    cell_id = new_id()
+    state = CellState(
+        type=new.type,
+        source=new.source,
+        metadata=new.metadata,
+        index=index,
+        outputs=(),
+        execution_count=None,
+    )
+    cells.insert(index, cell_id, state)
+    return EditOutcome(cell_id, "insert")
+
+
+def _may_remove(step: Step) -> bool:
+    return isinstance(step, Delete | Move) or (isinstance(step, Update) and step.type is not None)
+
+
+def _refuse_insert(cells: edits.CellsView, new: Insert) -> int:
+    """Where it goes."""
+    edits.refuse_half_characters(new.source)
+    return edits.place(cells, after=new.after, before=new.before, index=new.index)
+
+
+def _refuse_move(cells: edits.CellsView, wanted: Move) -> tuple[Cell, int]:
+    """The cell, and where it goes."""
+    cell = edits.expected(cells, wanted.cell_id, wanted.expect)
+    at = edits.place(
+        cells, after=wanted.after, before=wanted.before, index=wanted.index, moving=cell.id
+    )
+    return cell, at
+
+
+def _net(changes: Sequence[Change]) -> list[Change]:
+    """What these changes together did to each cell: an earlier one may be gone in a later one."""
+    net: dict[str, Change] = {}
+    for change in changes:
+        first = net.get(change.cell_id)
+        net[change.cell_id] = replace(change, before=first.before) if first else change
+    return [each for each in net.values() if each.before or each.after]
 
 
 def _needs_neighbours(change: Change, cells: SharedCells) -> bool:

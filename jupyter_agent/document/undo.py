@@ -363,7 +363,7 @@ def _without_update(state: CellState, before: CellState, after: CellState) -> Ce
     try:
         source = merge(after.source, state.source, before.source)
     except MergeConflict:
-        raise _LeftAlone("changed", "Somebody changed the same lines since.") from None
+        raise _LeftAlone("changed", "These lines were edited since.") from None
     if before.type != after.type:
         if state.type != after.type:
             raise _LeftAlone("changed", "The type of the cell was changed again since.")

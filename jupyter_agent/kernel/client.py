@@ -37,6 +37,11 @@ _THREAD_BYTES = 1_000_000
 """Bytes of a message's content from which on it is parsed in a thread."""
 MAX_CONTENT_BYTES = 50_000_000
 """Bytes of a content that is parsed at all: that blocks every thread, and no cell can hold it."""
+_WAKE_S = 0.3
+"""Seconds after which a kernel is woken that may have left a request where it is."""
+_MAX_WAKE_S = 60.0
+"""Seconds between two such messages at most: a kernel that is busy answers all of them at its end.
+"""
 _WIDGET_S = 2.0
 """Seconds for a kernel to take in what a widget holds."""
 _MAX_LATE_REQUESTS = 100
@@ -103,6 +108,14 @@ class Connection:
         self._probes: dict[str, asyncio.Event] = {}
         self._handled: dict[str, asyncio.Event] = {}
         """Messages of which we wait until the kernel is done with them."""
+        self._unheard = set[str]()
+        """Requests on shell about which the kernel has said nothing yet."""
+        self._waking: asyncio.TimerHandle | None = None
+        self._wake_up = ""
+        """The last message that was sent only to wake the kernel."""
+        self._replied = False
+        """Whether the kernel has sent a reply since, and may have left what came meanwhile."""
+        self._has_subshells = False
         self.widgets = Widgets()
         self._heard = asyncio.Event()
         self._answered = asyncio.Event()
@@ -200,7 +213,7 @@ class Connection:
         """Send a request on shell; its answers go to the inbox while the block lasts."""
         message = self._client.session.msg(kind, dict(content))
         with self.following(Inbox(message["header"]["msg_id"])) as inbox:
-            self._send(self._client.shell_channel, message)
+            self._send_on_shell(message)
             yield inbox
 
     @contextmanager
@@ -235,13 +248,12 @@ class Connection:
     async def tell_widgets(self) -> None:
         """Have the kernel know what its Output widgets hold now: code may read it.
 
-        One after the other: of two messages that come at the same moment, ipykernel 7 leaves the
-        second where it is until another comes.
+        One after the other: a kernel may leave the second of two that come at once (`_wake`).
         """
         for content in self.widgets.unsent():
             message = self._client.session.msg("comm_msg", dict(content))
             handled = self._handled[message["header"]["msg_id"]] = asyncio.Event()
-            self._send(self._client.shell_channel, message)
+            self._send_on_shell(message)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_WIDGET_S):
                     await handled.wait()
@@ -275,6 +287,8 @@ class Connection:
     async def close(self) -> None:
         """Close the channels. What is still under way counts as ended by a restart."""
         self.end("restarted")
+        if self._waking is not None:
+            self._waking.cancel()
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
@@ -289,9 +303,39 @@ class Connection:
             message = {**message, "channel": channel.channel_name}
         try:
             channel.send(message)
+            if self._receive is from_socket:
+                # jupyter_client sends behind the back of pyzmq: what has come meanwhile would not
+                # be read before something else comes. https://libzmq.readthedocs.io/en/latest/zmq_getsockopt.html
+                channel.socket.get(zmq.EVENTS)
         except (OSError, WebSocketException):
             log.warning("A message to a kernel could not be sent.", exc_info=True)
             self.end("broke")
+
+    def _send_on_shell(self, message: KernelMessage) -> None:
+        self._send(self._client.shell_channel, message)
+        self._unheard.add(message["header"]["msg_id"])
+        self._wake_in(_WAKE_S)
+
+    def _wake_in(self, seconds: float) -> None:
+        if self._waking is not None:
+            self._waking.cancel()
+        self._waking = asyncio.get_running_loop().call_later(seconds, self._wake, seconds)
+
+    def _wake(self, waited: float) -> None:
+        """ipykernel 7.0 to 7.3 leaves a request that comes while it sends a reply where it is until
+        another comes: ours, and a cell that a person runs as one of ours ends.
+        https://github.com/ipython/ipykernel/blob/v7.4.0/ipykernel/subshell_manager.py
+        """
+        self._waking = None
+        if self.ended.done() or not (self._unheard or self._replied):
+            return
+        message = self._client.session.msg("kernel_info_request")
+        self._wake_up = message["header"]["msg_id"]
+        self._replied = False
+        self._send(self._client.shell_channel, message)
+        # A word about it is enough: what was sent before it has been read by then.
+        self._unheard = {self._wake_up}
+        self._wake_in(min(2 * waited, _MAX_WAKE_S))
 
     async def _read(self, name: str) -> None:
         channel = getattr(self._client, f"{name}_channel")
@@ -324,12 +368,17 @@ class Connection:
         elif kind == "kernel_info_reply":
             self._answered.set()
             self.language_info = language_info_of(content)
+            self._has_subshells = "kernel subshells" in str(content.get("supported_features"))
             if parent.get("msg_id") == self._greeting:
                 self._greeted = True
                 for done in self._before_greeting:
                     self._running.pop(done, None)
                 self._note_free()
         request_id = parent.get("msg_id", "")
+        self._unheard.discard(request_id)
+        if channel == "shell" and self._has_subshells and request_id != self._wake_up:
+            self._replied = True
+            self._wake_in(_WAKE_S)
         if channel == "iopub":
             self.widgets.follow(kind, content, message.get("buffers") or ())
             ours = request_id in self._inboxes or request_id in self._late
@@ -378,7 +427,7 @@ class Connection:
         self._greeted = False
         self._before_greeting = set(self._running)
         self._greeted_at = time.monotonic()
-        self._send(self._client.shell_channel, request)
+        self._send_on_shell(request)
 
     def _greet_again(self) -> None:
         """Should the answer be lost too: where nothing is known to run, it is overdue. Ever more

@@ -46,6 +46,12 @@ _ENDED_UNHEARD = (
     "{why}, and the code ended before it was followed again: how it ended is unknown, outputs are "
     "missing."
 )
+_UNANSWERED = "The kernel did not say how far the code came: maybe it never began."
+_LOST_REPLY = "The kernel's reply was lost; how it ended is taken from its outputs."
+_NO_REPLY = (
+    "The kernel became idle without saying how the code ended: somebody interrupted it as it began "
+    "or ended, or the kernel's reply was lost."
+)
 _MISSING_OUTPUTS = "{why}: outputs may be missing."
 _EXITED = (
     "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
@@ -115,6 +121,7 @@ class Execution:
         self._timeout = timeout
         self._generation = kernel.generation
         self._stopping: Literal["timeout", "interrupted"] | None = None
+        self._accepted = False
         self._interrupted = False
         self._withdrawn = asyncio.Event()
         self._reply: Mapping[str, Any] | None = None
@@ -148,11 +155,11 @@ class Execution:
 
     async def interrupt(self) -> None:
         """Interrupt this code, and only this: what still waits never starts."""
-        if self.done:
+        if self.done or self._reply is not None:
             return
         self._stopping = self._stopping or "interrupted"
         self._withdrawn.set()
-        if self.began is not None:
+        if self._accepted:
             await self._send_interrupt()
 
     async def cancel(self) -> None:
@@ -189,7 +196,7 @@ class Execution:
         connection = await self._kernel.connect(busy=True)
         if not await self._sink.wanted():
             return ExecutionReply(status="interrupted", note="The cell is gone.")
-        await self._begin()
+        self._begin()
         with connection.following(Inbox(request_id)) as inbox:
             return await self._followed(connection, inbox)
 
@@ -250,19 +257,23 @@ class Execution:
             now = time.monotonic()
             if message is not None:
                 heard = now
-                await self._take(message)
+                self._take(message)
             elif _broke(connection) and self._reply is None:
                 return "broke"
             elif connection.ended.done() or self._nothing_follows(connection, now - heard):
                 return "whole"
             else:
                 await self._kernel.check()
-            if self._reply is None and self._overdue(now):
+            if self._reply is not None:
+                continue
+            if self._withdrawn.is_set() and not self._interrupted and self._hears(now):
+                await self._send_interrupt()
+            if self._overdue(now):
                 self._stopping = "timeout"
                 give_up = now + _INTERRUPT_GRACE_S
                 with suppress(KernelUnavailable):  # then it is said that it does not react
                     await self._send_interrupt()
-            if self._reply is None and give_up is not None and now > give_up:
+            if give_up is not None and now > give_up:
                 return "whole"
         return "whole"
 
@@ -277,9 +288,17 @@ class Execution:
             return self._idle or self._probe.is_set()
         if self._reply is None and not self._idle:
             return False
+        if self._reply is None and self._interrupted:
+            return silence > _SILENCE_S
         if self._reply is not None and self._probe is None and silence > _SILENCE_S:
             self._probe = connection.probe()
         return silence > _LOST_S or (self._probe is not None and self._probe.is_set())
+
+    def _hears(self, now: float) -> bool:
+        """Whether an interrupt reaches the code: ipykernel ignores one that comes before it has
+        accepted the code, which silent code does not show.
+        """
+        return self._accepted or (self.began is not None and now - self.began > _POLL_S)
 
     def _overdue(self, now: float) -> bool:
         return (
@@ -289,7 +308,7 @@ class Execution:
             and now - self.began > self._timeout
         )
 
-    async def _take(self, message: Received) -> None:
+    def _take(self, message: Received) -> None:
         kind, content = message.kind, message.content
         if message.channel == "shell" and kind == "execute_reply":
             self._reply = content
@@ -299,7 +318,8 @@ class Execution:
                     self._show("display_data", each)
             return
         if self.began is None and message.channel == "iopub" and kind != "update_display_data":
-            await self._begin()  # by whatever is heard first of it; updates may be of other cells
+            self._begin()  # by whatever is heard first of it; updates may be of other cells
+        self._accepted = self._accepted or (self.began is not None and kind != "status")
         if kind == "status":
             self._idle = content["execution_state"] == "idle"
         elif kind == "execute_input":
@@ -320,11 +340,9 @@ class Execution:
         if message.channel == "iopub" and self.began is not None:
             self._show(message.kind, message.content)
 
-    async def _begin(self) -> None:
+    def _begin(self) -> None:
         self.began = time.monotonic()
         self._sink.started()
-        if self._withdrawn.is_set():  # withdrawn while it waited in the kernel's own queue
-            await self._send_interrupt()
 
     def _conclude(self, connection: Connection) -> ExecutionReply:
         reply = self._reply
@@ -333,12 +351,7 @@ class Execution:
             another = self._kernel.generation != self._generation
             return self._ended(self._kernel.how_it_ended() if another else end)
         if reply is None and self._idle:
-            return ExecutionReply(
-                status="error" if self._error else "ok",
-                execution_count=self._count,
-                error=self._error,
-                note="The kernel's reply was lost; how it ended is taken from its outputs.",
-            )
+            return self._idle_without_reply()
         if reply is None and self._broken_once and connection.busy_since is None:
             return ExecutionReply(
                 status="error",
@@ -385,6 +398,21 @@ class Execution:
             status=(self._stopping or "interrupted") if stopped else "error",
             execution_count=self._count,
             error=error,
+        )
+
+    def _idle_without_reply(self) -> ExecutionReply:
+        status: ExecutionStatus
+        if self._interrupted:
+            status = self._stopping or "interrupted"
+            note = "" if self._error else _UNANSWERED
+        elif self._error:
+            status, note = "error", _LOST_REPLY
+        elif self._broken_once:  # the reply went over the connection that broke
+            status, note = "ok", _LOST_REPLY
+        else:
+            status, note = "error", _NO_REPLY
+        return ExecutionReply(
+            status=status, execution_count=self._count, error=self._error, note=note
         )
 
     def _with_losses(self, reply: ExecutionReply, connection: Connection) -> ExecutionReply:

@@ -63,6 +63,8 @@ class Kernel:
         self._cause = ""
         self._leaving: asyncio.Task[None] | None = None
         self._unheard_since: float | None = None
+        self._ports: Any = None
+        self._answered = False
         self._language_info: Mapping[str, Any] | None = None
         self._manager.add_restart_callback(self._died, "restart")
 
@@ -247,7 +249,7 @@ class Kernel:
                     return self._connection
                 await self._disconnect()
                 if self.gone:
-                    raise KernelUnavailable("The kernel is gone. Start it again.")
+                    raise KernelUnavailable(self._why_gone())
                 await self._open(until, busy)
 
     async def check(self) -> None:
@@ -337,6 +339,8 @@ class Kernel:
         if ready.done():
             self._ready = ready
             self._living = True
+            if self._connection is not None and self._ports != self._ports_now():
+                self._connection.end("broke")  # it waits for a process that died at its start
 
     def _died(self) -> None:
         """The kernel manager found the process dead and is about to start another."""
@@ -346,11 +350,31 @@ class Kernel:
         """The process ended. The first word counts: a death comes before the restart it causes."""
         if self._living:
             self._living = False
-            self._generation += 1
+            if how != "died" or self._has_answered():
+                self._generation += 1
+            self._answered = False
             self._last_end = how
             self._cause = self._exit() if how == "died" else ""
         if self._connection is not None:
             self._connection.end(self._last_end)
+
+    def _why_gone(self) -> str:
+        if self._last_end == "died" and not self._has_answered():
+            cause = f": {self._cause}" if self._cause else ""
+            return f"The kernel dies at its start{cause}. The server's log has its last words."
+        return "The kernel is gone. Start it again."
+
+    def _has_answered(self) -> bool:
+        """Whether the process ever answered anybody. Where it did not, as when another program took
+        one of its ports, code that waits for it can run in the next one: nothing is lost.
+        """
+        return self._answered or getattr(self._manager, "execution_state", None) != "starting"
+
+    def _ports_now(self) -> Any:
+        """The ports of the process; None behind a gateway. Jupyter may choose others for the next
+        one of a kernel that died at its start.
+        """
+        return getattr(self._manager, "ports", None)
 
     def _exit(self) -> str:
         """How the process ended, in words; empty where nobody knows, as behind a gateway."""
@@ -389,18 +413,21 @@ class Kernel:
             raise KernelUnavailable(
                 f"The kernel's gateway cannot be reached: {error}. Try again later."
             ) from error
-        self._connection = connection
+        self._connection, self._ports = connection, self._ports_now()
         busy = busy or self._said_to_be_busy()  # a gateway may not know it
         ready = asyncio.ensure_future(connection.ready(busy=busy))
         try:
             while not ready.done():
                 await asyncio.wait([ready], timeout=_LOOK)
                 await self.check()
+                if self.gone:
+                    raise KernelUnavailable(self._why_gone())
                 if time.monotonic() > until and not self._said_to_be_busy():
                     raise KernelUnavailable(
                         f"The kernel did not answer within {self._start_timeout:g} s. Restart it."
                     )
             self._living = self._living or ready.result()
+            self._answered = ready.result()
         finally:
             if not (ready.done() and ready.result()):
                 ready.cancel()

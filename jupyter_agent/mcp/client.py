@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import logging
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,11 +15,11 @@ from jupyter_agent.mcp.messages import (
     SESSIONS,
     STATELESS,
     UNSUPPORTED_VERSION,
+    ErrorReply,
     McpError,
-    Message,
-    Refused,
+    McpUnreachable,
+    RpcMessage,
     SessionEnded,
-    Unreachable,
     envelope,
     notification,
     request,
@@ -55,10 +54,10 @@ class Transport(Protocol):
     async def open(self) -> None:
         """Makes it ready. Raises McpError."""
 
-    async def exchange(self, request: Message, headers: Mapping[str, str]) -> Message:
+    async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
         """The reply to a request. Raises McpError."""
 
-    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
+    async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
         """Sends what nobody answers. Raises McpError."""
 
     async def close(self) -> None:
@@ -70,12 +69,11 @@ class Client:
 
     def __init__(
         self,
-        transport: Callable[[Callable[[Message], None]], Transport],
+        transport: Callable[[Callable[[RpcMessage], None]], Transport],
         *,
         about: Mapping[str, Any],
         timeout: float,
         cancels_by_closing: bool,
-        log: logging.Logger,
     ) -> None:
         """`transport` makes one that tells what the server says of its own accord; `about` is what
         we tell of us; `timeout` in seconds, for which a call may be silent; `cancels_by_closing`:
@@ -85,7 +83,6 @@ class Client:
         self._about = about
         self._timeout = timeout
         self._cancels_by_closing = cancels_by_closing
-        self._log = log
         self._version = ""
         """Which one is spoken; empty before that is known."""
         self._ids = count(1)
@@ -127,9 +124,9 @@ class Client:
         self._version = STATELESS
         try:
             found = await self._ask("server/discover", {}, seconds=min(_DISCOVER_S, self._timeout))
-        except Refused as error:
+        except ErrorReply as error:
             self._refuse_unknown(error)
-        except Unreachable:
+        except McpUnreachable:
             raise
         except McpError:
             if self.fault is not None:
@@ -141,7 +138,7 @@ class Client:
         self._version = ""
         return False
 
-    def _refuse_unknown(self, error: Refused) -> None:
+    def _refuse_unknown(self, error: ErrorReply) -> None:
         """Raises McpError for a server that names its versions, and none of them is ours."""
         data = error.data if isinstance(error.data, Mapping) else {}
         named = data.get("supported")
@@ -153,7 +150,7 @@ class Client:
         asked = {"protocolVersion": SESSIONS[0], "capabilities": {}, "clientInfo": self._about}
         try:
             found = await self._ask("initialize", asked, seconds=self._timeout)
-        except Refused as error:
+        except ErrorReply as error:
             # A program that starts slowly may have taken the question of the newer era meanwhile.
             if error.code == UNSUPPORTED_VERSION and await self._discover():
                 return
@@ -257,7 +254,7 @@ class Client:
         told = {"requestId": id, "reason": "Nobody waits for it any more."}
         self._start(self._send(notification("notifications/cancelled", told)))
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: RpcMessage) -> None:
         with suppress(McpError, TimeoutError):
             async with asyncio.timeout(_NOTE_S):
                 await self._transport.send(message, self._headers(message.get("method", "")))
@@ -275,7 +272,7 @@ class Client:
 
     # -- what it says of its own accord
 
-    def _hear(self, message: Message) -> None:
+    def _hear(self, message: RpcMessage) -> None:
         method, params = message["method"], message.get("params")
         params = params if isinstance(params, Mapping) else {}
         if "id" in message:
@@ -291,7 +288,7 @@ class Client:
         """A request of the server: there is nothing that we let it have."""
         if type(id) not in (int, str) or len(self._answering) >= _MOST_ANSWERS:
             return
-        reply: Message = {"jsonrpc": "2.0", "id": id}
+        reply: RpcMessage = {"jsonrpc": "2.0", "id": id}
         if method == "ping":
             reply["result"] = {}
         elif method == "elicitation/create":
@@ -325,6 +322,16 @@ def header_value(text: str) -> str:
     if _PLAIN.fullmatch(text) and text == text.strip() and not text.startswith("=?base64?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+def plain_value(value: str) -> str | None:
+    """The text that a header carries so; None for what is no base64."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    try:
+        return base64.b64decode(value[9:-2], validate=True).decode()
+    except ValueError:
+        return None
 
 
 def mirrored(schema: Any) -> dict[tuple[str, ...], str]:

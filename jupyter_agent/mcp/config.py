@@ -9,12 +9,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
-from jupyter_agent.models.keys import secrets_in
-from jupyter_agent.models.network import Network, Value, reveal
+from jupyter_agent.models.keys import SHORTEST_SECRET, secrets_in
+from jupyter_agent.models.network import Network, Value, reveal, revealed
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 _MOST_OF_A_NAME = 24
-_SHORTEST_SECRET = 8
 _INHERITED = (
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP",
     "TMPDIR", "TZ", "USER",
@@ -75,19 +74,15 @@ class ServerConfig:
         return {**inherited, **self._revealed("env", environment)}
 
     def secrets(self, environment: Mapping[str, str]) -> frozenset[str]:
-        """What no model is to be told of it. Raises ModelError as above."""
+        """Values that must not reach a model. Raises ModelError as above."""
         found = {
             *self.network(environment).secrets,
             *_secrets(self.env, self._revealed("env", environment)),
         }
-        return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+        return frozenset(secret for secret in found if len(secret) >= SHORTEST_SECRET)
 
     def _revealed(self, named: str, environment: Mapping[str, str]) -> dict[str, str]:
-        values: Mapping[str, Value] = getattr(self, named)
-        return {
-            name: reveal(value, environment, self._what(f"{named}.{name}"))
-            for name, value in values.items()
-        }
+        return revealed(getattr(self, named), environment, self._what(f"{named}."))
 
     def _what(self, named: str) -> str:
         return f"mcp_servers.{self.name}.{named}"

@@ -20,9 +20,9 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.mcp.messages import (
     MOST_OF_A_MESSAGE,
     McpError,
-    Message,
+    McpUnreachable,
+    RpcMessage,
     SessionEnded,
-    Unreachable,
     parsed,
     reason,
 )
@@ -55,7 +55,7 @@ class _Stream:
     """How many events with a number came."""
 
 
-class Endpoint:
+class HttpTransport:
     """The address. `hear` gets each message that is no reply to a request."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Endpoint:
         network: Network,
         *,
         agent: str,
-        hear: Callable[[Message], None],
+        hear: Callable[[RpcMessage], None],
     ) -> None:
         """`agent` is how we name ourselves."""
         self._url = url
@@ -87,7 +87,7 @@ class Endpoint:
         """Always None: each request is a connection of its own."""
         return None
 
-    async def exchange(self, request: Message, headers: Mapping[str, str]) -> Message:
+    async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
         """The reply to a request. Raises McpError, SessionEnded where the session is over."""
         if request["method"] == "initialize":
             self._session = ""
@@ -100,7 +100,7 @@ class Endpoint:
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
-    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
+    async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
         """Posts what is no request. What the server says to it does not matter."""
         import httpx2
 
@@ -124,8 +124,8 @@ class Endpoint:
         await self._client.aclose()
 
     async def _once(
-        self, request: Message, headers: Mapping[str, str], *, last: bool
-    ) -> tuple[Message | None, float | None]:
+        self, request: RpcMessage, headers: Mapping[str, str], *, last: bool
+    ) -> tuple[RpcMessage | None, float | None]:
         """The reply; or none where another try is due, and the seconds that the server wishes."""
         import httpx2
 
@@ -150,9 +150,9 @@ class Endpoint:
         return await self._rest(request, stream), None
 
     async def _reply(
-        self, response: httpx2.Response, request: Message, stream: _Stream
-    ) -> Message | None:
-        """What came; None where a stream ended before its reply. Raises McpError."""
+        self, response: httpx2.Response, request: RpcMessage, stream: _Stream
+    ) -> RpcMessage | None:
+        """The reply, or None if the stream ended before it. Raises McpError."""
         self._refuse_status(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
@@ -173,7 +173,7 @@ class Endpoint:
     def _refuse_status(self, response: httpx2.Response) -> None:
         status = response.status_code
         if status in (401, 403):
-            raise Unreachable(
+            raise McpUnreachable(
                 f"it refuses our credentials (HTTP status {status}): see its `headers` in "
                 "`mcp_servers`"
             )
@@ -188,8 +188,8 @@ class Endpoint:
         self._session = session
 
     async def _streamed(
-        self, response: httpx2.Response, request: Message, stream: _Stream
-    ) -> Message | None:
+        self, response: httpx2.Response, request: RpcMessage, stream: _Stream
+    ) -> RpcMessage | None:
         async with aclosing(_events(response, stream)) as events:
             async for data in events:
                 message = await parsed(data)
@@ -199,7 +199,7 @@ class Endpoint:
                     return message
         return None
 
-    async def _rest(self, request: Message, stream: _Stream) -> Message:
+    async def _rest(self, request: RpcMessage, stream: _Stream) -> RpcMessage:
         """The reply from the rest of a stream that ended early."""
         import httpx2
 
@@ -235,8 +235,8 @@ class Endpoint:
         assert self._client is not None
         return self._client
 
-    def _unreachable(self, error: Exception) -> Unreachable:
-        return Unreachable(f"it cannot be reached ({self._why(error)})")
+    def _unreachable(self, error: Exception) -> McpUnreachable:
+        return McpUnreachable(f"it cannot be reached ({self._why(error)})")
 
     def _broken(self, error: Exception) -> McpError:
         return McpError(
@@ -247,11 +247,11 @@ class Endpoint:
         return self._network.mask(reason(str(error))) or type(error).__name__
 
 
-def _body(message: Message) -> bytes:
+def _body(message: RpcMessage) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode()
 
 
-def _answers(message: Mapping[str, Any], request: Message, *, rejected: bool = False) -> bool:
+def _answers(message: Mapping[str, Any], request: RpcMessage, *, rejected: bool = False) -> bool:
     """Whether it is the reply to this request; one that was refused unread may have no number."""
     id = message.get("id")
     if rejected:

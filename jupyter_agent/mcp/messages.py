@@ -20,8 +20,19 @@ from jupyter_agent.legible import clip, legible
 STATELESS = "2026-07-28"
 SESSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions that begin with `initialize`; the first one is asked for."""
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+"""In `_meta` of each stateless request."""
+CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+"""In `_meta` of stateless results."""
 MOST_OF_A_MESSAGE = 8 * 2**20
 """Bytes of one message: a few pictures fit."""
 _LARGE = 256 * 1024
@@ -29,7 +40,7 @@ _LARGE = 256 * 1024
 _MOST_OF_A_REASON = 500
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
-Message: TypeAlias = dict[str, Any]
+RpcMessage: TypeAlias = dict[str, Any]
 
 
 class McpError(Exception):
@@ -40,7 +51,7 @@ class McpError(Exception):
         self.message = message
 
 
-class Refused(McpError):
+class ErrorReply(McpError):
     """It answered with a JSON-RPC error."""
 
     def __init__(self, message: str, code: int, data: Any) -> None:
@@ -49,7 +60,7 @@ class Refused(McpError):
         self.data = data
 
 
-class Unreachable(McpError):
+class McpUnreachable(McpError):
     """Nobody is there, or it does not let us in: nothing was done."""
 
 
@@ -57,12 +68,12 @@ class SessionEnded(McpError):
     """The server no longer knows our session: nothing was done, and a new one may be begun."""
 
 
-def request(id: int, method: str, params: Mapping[str, Any]) -> Message:
+def request(id: int, method: str, params: Mapping[str, Any]) -> RpcMessage:
     """A request as JSON."""
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
 
 
-def notification(method: str, params: Mapping[str, Any] | None = None) -> Message:
+def notification(method: str, params: Mapping[str, Any] | None = None) -> RpcMessage:
     """A message that nobody answers."""
     return {"jsonrpc": "2.0", "method": method, **({"params": dict(params)} if params else {})}
 
@@ -70,19 +81,25 @@ def notification(method: str, params: Mapping[str, Any] | None = None) -> Messag
 def envelope(version: str, client: Mapping[str, Any]) -> dict[str, Any]:
     """The `_meta` of each stateless request: we can nothing but call."""
     return {
-        "io.modelcontextprotocol/protocolVersion": version,
-        "io.modelcontextprotocol/clientInfo": dict(client),
-        "io.modelcontextprotocol/clientCapabilities": {},
+        VERSION_KEY: version,
+        CLIENT_KEY: dict(client),
+        CAPABILITIES_KEY: {},
     }
 
 
-def result_of(reply: Message) -> Mapping[str, Any]:
-    """What a reply has as its result. Raises Refused, or McpError for what is no reply."""
+def error_reply(id: Any, code: int, message: str, data: Any = None) -> RpcMessage:
+    """The answer to a request that cannot be served; `id` is None where it could not be read."""
+    error = {"code": code, "message": message, **({} if data is None else {"data": data})}
+    return {"jsonrpc": "2.0", "id": id, "error": error}
+
+
+def result_of(reply: RpcMessage) -> Mapping[str, Any]:
+    """What a reply has as its result. Raises ErrorReply, or McpError for what is no reply."""
     error = reply.get("error")
     if isinstance(error, Mapping):
         code, said = error.get("code"), error.get("message")
         why = reason(said if isinstance(said, str) else "no reason given")
-        raise Refused(why, code if isinstance(code, int) else 0, error.get("data"))
+        raise ErrorReply(why, code if isinstance(code, int) else 0, error.get("data"))
     result = reply.get("result")
     if not isinstance(result, Mapping):
         raise McpError("its answer has neither a result nor an error")
@@ -94,7 +111,7 @@ def reason(text: str) -> str:
     return clip(" ".join(legible(text).split()), _MOST_OF_A_REASON, " [...]")
 
 
-async def parsed(raw: bytes) -> Message:
+async def parsed(raw: bytes) -> RpcMessage:
     """One message. Raises McpError for what is none: also lists, which no version in use has."""
     load = asyncio.to_thread(_load, raw) if len(raw) > _LARGE else None
     value = await load if load is not None else _load(raw)

@@ -108,7 +108,7 @@ def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
         whole = json.dumps(described, sort_keys=True)
         schema = _object(given if isinstance(given, Mapping) else {})
     except (ValueError, RecursionError) as error:
-        return str(error) if isinstance(error, Unfit) else "its schema is too deep"
+        return str(error) if isinstance(error, UnfitSchema) else "its schema is too deep"
     if len(json.dumps(schema)) > _MOST_OF_A_SCHEMA:
         schema = _without_words(schema)
     if len(json.dumps(schema)) > _MOST_OF_A_SCHEMA:
@@ -130,7 +130,7 @@ def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
     )
 
 
-class Unfit(ValueError):
+class UnfitSchema(ValueError):
     """A schema that cannot be offered."""
 
 
@@ -161,10 +161,10 @@ class _Cleaner:
         """Schemas that may be built, so that references to references stay few."""
 
     def clean(self, schema: Any, depth: int) -> dict[str, Any]:
-        """Raises Unfit where it has no end, or a parameter a name that services refuse."""
+        """Raises UnfitSchema where it has no end, or a parameter a name that services refuse."""
         self._left -= 1
         if self._left < 0:
-            raise Unfit("its schema is too large")
+            raise UnfitSchema("its schema is too large")
         if not isinstance(schema, Mapping) or depth > _DEEPEST:
             return {}
         if isinstance(reference := schema.get("$ref"), str):
@@ -182,7 +182,7 @@ class _Cleaner:
         if isinstance(properties, Mapping):
             for name in properties:
                 if not isinstance(name, str) or not _KEY.fullmatch(name):
-                    raise Unfit("one of its parameters has a name that models cannot write")
+                    raise UnfitSchema("one of its parameters has a name that models cannot write")
             yield "properties", {k: self.clean(v, depth + 1) for k, v in properties.items()}
             required = schema.get("required")
             if isinstance(required, list):

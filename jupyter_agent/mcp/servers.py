@@ -7,27 +7,28 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent import __version__
 from jupyter_agent.errors import ModelError
 from jupyter_agent.mcp.client import Client, Transport, mirrored_headers
 from jupyter_agent.mcp.config import ServerConfig
-from jupyter_agent.mcp.http import Endpoint
-from jupyter_agent.mcp.messages import McpError, Message
+from jupyter_agent.mcp.http import HttpTransport
+from jupyter_agent.mcp.messages import McpError, RpcMessage
 from jupyter_agent.mcp.offer import MOST_TOOLS, Offer, offers
-from jupyter_agent.mcp.stdio import Program
-from jupyter_agent.models.network import Network
+from jupyter_agent.mcp.stdio import StdioTransport
+from jupyter_agent.models.network import Network, masked
 
 _PATIENCE_S = 5.0
 """Seconds for which a question waits for servers that are about to start."""
 _GLANCE_S = 1.0
 """The same for those that failed last time."""
 _FRESH_S = 10.0
-"""Seconds for which a list of tools counts as what there is, before anything is decided by it."""
+"""Seconds for which a list of tools is current, where a decision depends on it."""
 _ABOUT = {"name": "jupyter_agent", "version": __version__}
 
-State: TypeAlias = Literal["ready", "starting", "failed"]
+ServerState: TypeAlias = Literal["ready", "starting", "failed"]
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,8 @@ class Servers:
         self._patience = patience
 
     async def offered(self) -> list[Offer]:
-        """The tools that there are now. Servers that ended, or could not be reached, are tried
-        again; what takes long goes on without the caller.
+        """The current tools. Servers that ended or could not be reached are tried again; a slow
+        one continues in the background.
         """
         stale = [server for server in self._servers.values() if server.is_stale]
         updates = {server.update(): server.is_worth_waiting for server in stale}
@@ -72,10 +73,11 @@ class Servers:
         return self._every[:MOST_TOOLS]
 
     async def current(self, server: str, tool: str, *, ask: bool = False) -> Offer | None:
-        """What the server says of that tool now; None where it has none of that name any more.
-        Raises McpError where it cannot be asked.
+        """The tool as the server defines it now, or None if it was removed. Raises McpError if
+        the server cannot be reached.
 
-        Without `ask`, what it said within the last seconds will do, unless it told of a change.
+        Without `ask`, a definition of the last seconds will do, unless the server announced a
+        change.
         """
         return await self._servers[server].current(tool, ask=ask)
 
@@ -104,7 +106,7 @@ class Servers:
         return told
 
     def secrets(self) -> frozenset[str]:
-        """What no model is to be told."""
+        """Values that must not reach a model."""
         return frozenset().union(*(server.secrets for server in self._servers.values()))
 
     async def close(self) -> None:
@@ -168,7 +170,7 @@ class _Server:
 
     def describe(self) -> dict[str, Any]:
         busy = self._updating is not None and not self._updating.done()
-        state: State = "failed" if self._fault else "ready" if self._client else "starting"
+        state: ServerState = "failed" if self._fault else "ready" if self._client else "starting"
         note = self._fault
         if not note and self._left_out:
             note = f"left out: {', '.join(self._left_out[:3])}"
@@ -218,11 +220,10 @@ class _Server:
     async def _reached(self) -> Client:
         self.secrets = self._config.secrets(self._environment)
         client = self._made(*self._way())
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(client.close)
             await client.open()
-        except BaseException:
-            await client.close()
-            raise
+            undo.pop_all()
         return client
 
     def _way(self) -> tuple[Network | None, Mapping[str, str]]:
@@ -233,11 +234,11 @@ class _Server:
     def _made(self, network: Network | None, environment: Mapping[str, str]) -> Client:
         config = self._config
 
-        def transport(hear: Callable[[Message], None]) -> Transport:
+        def transport(hear: Callable[[RpcMessage], None]) -> Transport:
             if config.url is not None and network is not None:
                 agent = f"{_ABOUT['name']}/{_ABOUT['version']}"
-                return Endpoint(config.url, network, agent=agent, hear=hear)
-            return Program(
+                return HttpTransport(config.url, network, agent=agent, hear=hear)
+            return StdioTransport(
                 config.name,
                 config.command,
                 environment=environment,
@@ -252,7 +253,6 @@ class _Server:
             about=_ABOUT,
             timeout=config.timeout,
             cancels_by_closing=config.url is not None,
-            log=self._log,
         )
 
     def _take(self, listed: Sequence[Mapping[str, Any]]) -> None:
@@ -276,6 +276,4 @@ class _Server:
             await client.close()
 
     def _mask(self, text: str) -> str:
-        for secret in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(secret, "***")
-        return text
+        return masked(text, self.secrets)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from jupyter_agent.legible import legible
-from jupyter_agent.mcp.messages import MOST_OF_A_MESSAGE, McpError, Message, parsed
+from jupyter_agent.mcp.messages import MOST_OF_A_MESSAGE, McpError, RpcMessage, parsed
 from jupyter_agent.tasks import surely
 
 _PIECE = 64 * 1024
@@ -23,10 +23,8 @@ _GRACE_S = 1.0
 """Seconds that a program has to end by itself once its input is closed, and again after SIGTERM."""
 
 
-class Program:
+class StdioTransport:
     """The child process. `hear` gets each message that is no reply to a request."""
-
-    sessions_only = False
 
     def __init__(
         self,
@@ -35,7 +33,7 @@ class Program:
         *,
         environment: Mapping[str, str],
         cwd: str | None,
-        hear: Callable[[Message], None],
+        hear: Callable[[RpcMessage], None],
         mask: Callable[[str], str],
         log: logging.Logger,
     ) -> None:
@@ -47,7 +45,7 @@ class Program:
         self._mask = mask
         self._log = log
         self._process: Process | None = None
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._waiting: dict[int, asyncio.Future[RpcMessage]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._fault: McpError | None = None
         """Why it is of no use any more."""
@@ -82,9 +80,9 @@ class Program:
         """Why it cannot be asked any more; None as long as it can."""
         return self._fault
 
-    async def exchange(self, request: Message, headers: Mapping[str, str]) -> Message:
+    async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
         """The reply to a request. Raises McpError where the program ends before."""
-        reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[RpcMessage] = asyncio.get_running_loop().create_future()
         self._waiting[request["id"]] = reply
         try:
             await self.send(request)
@@ -92,7 +90,7 @@ class Program:
         finally:
             del self._waiting[request["id"]]
 
-    async def send(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
+    async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
         """Writes a message. Raises McpError; waits where the program does not read."""
         if self._fault is not None:
             raise self._fault

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import (
     VIA,
+    CacheTtl,
     Effort,
     Message,
     ModelEvent,
@@ -25,7 +27,7 @@ from jupyter_agent.models.base import (
     without_service_blocks,
 )
 from jupyter_agent.models.chat import EXTRA, this_turn
-from jupyter_agent.models.dialect import Dialect, learned_effort, learned_tools
+from jupyter_agent.models.dialect import Dialect, learned_containers, learned_effort, learned_tools
 from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.lines import payloads
@@ -49,7 +51,13 @@ _SERVER_TOOLS: Mapping[ServerTool, str] = {
 }
 """The versions that most models have.
 Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview."""
-_CACHED = {"cache_control": {"type": "ephemeral"}}
+
+
+def _cached(**ttl: str) -> Mapping[str, Any]:
+    return {"cache_control": {"type": "ephemeral", **ttl}}
+
+
+_CACHED = _cached()
 _CACHED_MESSAGES = 2
 """A look-up in the cache goes back only some 20 blocks, which a step with many calls can exceed."""
 
@@ -61,6 +69,8 @@ class Cloud:
     client: Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]
     account: Mapping[str, Any]
     """What that client is told, e.g. `aws_region`, or `project_id` and `region`."""
+    home: str
+    """Where it goes without a `base_url`, but for the region."""
 
 
 class AnthropicModel(Endpoint):
@@ -80,12 +90,13 @@ class AnthropicModel(Endpoint):
         network: Network = DIRECT,
         cloud: Cloud | None = None,
         dialects: dict[str, Dialect] | None = None,
+        cache_ttl: CacheTtl = "5m",
     ) -> None:
         super().__init__(
             name,
             api_key=api_key,
             base_url=base_url,
-            home="https://api.anthropic.com",
+            home=cloud.home if cloud else "https://api.anthropic.com",
             options=options,
             provider=provider,
             network=network,
@@ -93,6 +104,21 @@ class AnthropicModel(Endpoint):
             dialects=dialects,
         )
         self._cloud = cloud
+        self._prefix_mark = _CACHED if cache_ttl == "5m" else _cached(ttl=cache_ttl)
+        """Of the tools and the system prompt, which all conversations share."""
+
+    async def names(self) -> list[str]:
+        """The models that the service has; a cloud does not say. Raises ModelError."""
+        if self._cloud is None:
+            return await super().names()
+        raise ModelError(
+            f"{self.host} does not list its models. Write the name of one after the provider's.",
+            kind="not_found",
+        )
+
+    async def windows(self) -> dict[str, int]:
+        """As of any endpoint; a cloud does not say. Raises ModelError."""
+        return await super().windows() if self._cloud is None else {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
@@ -111,7 +137,8 @@ class AnthropicModel(Endpoint):
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
         create: Any = client.messages.create  # our JSON, which no overload of it can know
         # The SDK demands a limit, also where another one is configured.
-        body = self._options.over(self._body(request, dialect))
+        who = self._network.headers_for(request.user)
+        body = self._options.over(self._body(request, dialect), headers=who)
         return await create(stream=True, **{"max_tokens": request.max_tokens, **body})
 
     def _status_error(self) -> type[Any]:
@@ -121,6 +148,9 @@ class AnthropicModel(Endpoint):
 
     def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
         """Models differ in how they may be made to think, and say so in a 400."""
+        found = learned_containers(dialect, said, [request.container] if request.container else [])
+        if found != dialect:
+            return found
         with_tools = learned_tools(dialect, said, self._server_tools(request, dialect))
         if with_tools != dialect:
             return with_tools
@@ -154,8 +184,27 @@ class AnthropicModel(Endpoint):
             raise ModelError(
                 f"`{self.id}` needs another package of the SDK ({error}).", kind="not_installed"
             ) from None
+        except self._credential_errors() as error:
+            raise ModelError(
+                f"There are no credentials for {self.host} ({self._mask(str(error))}). This server "
+                "has to run with an identity that may use it.",
+                kind="authentication",
+            ) from error
         except (anthropic.AnthropicError, ValueError) as error:
             raise unreadable(error) from error
+
+    def _credential_errors(self) -> tuple[type[Exception], ...]:
+        """What a cloud's packages raise where they find no credentials; a package that was not
+        imported has raised nothing.
+        """
+        if self._cloud is None:
+            return ()
+        named = {
+            "botocore.exceptions": "BotoCoreError",
+            "google.auth.exceptions": "GoogleAuthError",
+        }
+        found = [getattr(sys.modules[at], name) for at, name in named.items() if at in sys.modules]
+        return (RuntimeError, OSError, *found)
 
     def _connect(self) -> AsyncAnthropic:
         sdk = importlib.import_module("anthropic")
@@ -163,25 +212,32 @@ class AnthropicModel(Endpoint):
             kind, account = sdk.AsyncAnthropic, {"api_key": self._api_key}
         else:
             kind, account = getattr(sdk, self._cloud.client), dict(self._cloud.account)
-        client: AsyncAnthropic = kind(
-            **account,
-            base_url=self._base_url,
-            open_telemetry=False,
-            **self._network.client_options(sdk),
-        )
+        options = self._network.client_options(sdk)
+        try:
+            client: AsyncAnthropic = kind(
+                **account, base_url=self._base_url, open_telemetry=False, **options
+            )
+        except (TypeError, ValueError) as error:  # `account` of a cloud is the administrator's
+            raise ModelError(
+                f"The account of `{self.id}` cannot be used: {self._mask(str(error))}",
+                kind="configuration",
+            ) from error
         return client
 
     def _body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
         served = self._server_tools(request, dialect)
         body: dict[str, Any] = {
             "model": self._name,
-            "system": [{"type": "text", "text": request.system, **_CACHED}],
+            "system": [{"type": "text", "text": request.system, **self._prefix_mark}],
             "messages": _with_cache_marks(_own_messages(request, served)),
             **self._thinking(request, dialect),
         }
+        if request.container and request.container not in dialect.lost_containers:
+            body["container"] = request.container
         if request.tools:
             *others, last = request.tools  # a mark of their own: they stay when the system changes
-            body["tools"] = [*map(_server_tool, served), *others, {**last, **_CACHED}]
+            last = {**last, **self._prefix_mark}
+            body["tools"] = [*map(_server_tool, served), *others, last]
             body["tool_choice"] = {"type": request.tool_choice}
         return body
 

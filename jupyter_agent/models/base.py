@@ -21,6 +21,8 @@ Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
 """How much a model thinks before it answers; `none` is not at all."""
 ServerTool: TypeAlias = Literal["web_search", "web_fetch", "code_execution"]
 """What a service itself may do for its model."""
+CacheTtl: TypeAlias = Literal["5m", "1h"]
+"""How long a service keeps what it was sent."""
 Message: TypeAlias = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": [Block, ...]}`."""
 ModelEvent: TypeAlias = Mapping[str, Any]
@@ -43,6 +45,16 @@ class ModelRequest:
     tool_choice: Literal["auto", "none"] = "auto"
     effort: Effort | None = None
     """None leaves it to the model."""
+    container: str | None = None
+    """Id of the container in which the service ran code earlier in this turn."""
+    user: str = ""
+    """Name of the person who asks, for gateways that want to know; empty where nobody does."""
+
+
+def data_url(block: Block) -> str:
+    """An image or a document as a `data:` URL in base64."""
+    source = block["source"]
+    return f"data:{source['media_type']};base64,{source['data']}"
 
 
 def is_of_service(block: Block) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
-from jupyter_agent.models.base import VIA, Block, Message, ModelEvent, ModelRequest
+from jupyter_agent.models.base import VIA, Block, Message, ModelEvent, ModelRequest, data_url
 from jupyter_agent.models.dialect import Dialect
 
 EXTRA = "extra_content"
@@ -177,15 +177,12 @@ def _result_text(block: Block, dialect: Dialect) -> str:
 
 
 def _file(block: Block) -> dict[str, Any]:
-    source = block["source"]
-    url = f"data:{source['media_type']};base64,{source['data']}"
-    return {"type": "file", "file": {"filename": block["title"], "file_data": url}}
+    named = {"filename": block["title"], "file_data": data_url(block)}
+    return {"type": "file", "file": named}
 
 
 def _image(block: Block) -> dict[str, Any]:
-    source = block["source"]
-    url = f"data:{source['media_type']};base64,{source['data']}"
-    return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "image_url", "image_url": {"url": data_url(block)}}
 
 
 # -- what is answered

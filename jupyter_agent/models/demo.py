@@ -47,7 +47,7 @@ class DemoModel:
             yield event
 
 
-def _move(question: str, answers: Sequence[tour.TourAnswer], *, toured: bool) -> tour.Move:
+def _move(question: str, answers: Sequence[tour.TourAnswer], *, toured: bool) -> tour.TourStep:
     if answers and answers[-1].is_error:
         return tour.after_refusal(answers[-1])
     fenced = _FENCE.search(question)
@@ -58,12 +58,12 @@ def _move(question: str, answers: Sequence[tour.TourAnswer], *, toured: bool) ->
     if "run all" in asked:
         return tour.run_all(answers)
     if "undo" in asked:
-        return tour.Move(text=tour.UNDO)
+        return tour.TourStep(text=tour.UNDO)
     if "explain" in asked:
         return tour.explain(answers)
     if toured and "tour" not in asked:
-        return tour.Move(text=tour.MENU)
-    return tour.guide(answers)
+        return tour.TourStep(text=tour.MENU)
+    return tour.guide(answers, tour.COMMANDS if "command line" in asked else tour.PANEL)
 
 
 def _turn(messages: Sequence[Message]) -> tuple[str, list[tour.TourAnswer]]:
@@ -105,7 +105,7 @@ def _toured(messages: Sequence[Message]) -> bool:
         and any(block["type"] == "text" for block in message["content"])
     ]
     return any(
-        block["type"] == "tool_use" and tour.TITLE in str(block["input"].get("source", ""))
+        block["type"] == "tool_use" and tour.TITLE in str(block["input"])
         for message in messages[: turns[-1] if turns else 0]
         for block in message["content"]
     )

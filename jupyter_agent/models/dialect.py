@@ -7,7 +7,7 @@ refuses with a 400 is learned from its words and remembered.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -51,6 +51,8 @@ class Dialect:
     whatever a request says, and leaves out in silence what does not fit."""
     no_server_tools: frozenset[str] = frozenset()
     """Tools of services that the model does not have."""
+    lost_containers: frozenset[str] = frozenset()
+    """Ids of containers in which the service ran code, and that it ended since."""
     think_tags: bool = True
     """Whether a text that begins with `<think>` begins with reasoning."""
     efforts: tuple[str, ...] = LEVELS
@@ -175,9 +177,18 @@ def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialec
 
 def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> Dialect:
     """What a refusal says of the service's own tools: a model may lack some of them."""
+    if "container_id is required" in said:  # it names the tools that wait for it
+        return dialect
     said = said.lower().replace(" ", "_").replace("code_interpreter", "code_execution")
     lacks = {tool for tool in asked if tool in said}
     return replace(dialect, no_server_tools=dialect.no_server_tools | lacks)
+
+
+def learned_containers(dialect: Dialect, said: str, asked: Collection[str]) -> Dialect:
+    """What a refusal says of containers that the request names: the service ends idle ones."""
+    if "container" not in said.lower():
+        return dialect
+    return replace(dialect, lost_containers=dialect.lost_containers.union(asked))
 
 
 _EFFORT = re.compile(

@@ -53,6 +53,7 @@ def api_error(
             retryable=retryable,
             retry_after=retry_after if retryable else None,
             request_id=headers.get("request-id") or headers.get("x-request-id"),
+            said=said,
         )
 
     if 300 <= status < 400:
@@ -87,13 +88,18 @@ def api_error(
 def broken_off(service: str, error: object, mask: Callable[[str], str]) -> ModelError:
     """A stream that began well ended with an error: its JSON, or its text."""
     _, said = _read(error)
-    detail = f" It said: {mask(said)}" if said else ""
+    said = mask(said)
+    detail = f" It said: {said}" if said else ""
     if _is_spent(error):
-        return ModelError(f"The account at {service} is at its limit.{detail}", kind="billing")
+        message = f"The account at {service} is at its limit.{detail}"
+        return ModelError(message, kind="billing", said=said)
     if _TOO_LONG.search(said):
         return ModelError(_LONG, kind="context_length")
     return ModelError(
-        f"{service} gave up in the middle of its reply.{detail}", kind="service", retryable=True
+        f"{service} gave up in the middle of its reply.{detail}",
+        kind="service",
+        retryable=True,
+        said=said,
     )
 
 
@@ -106,18 +112,21 @@ def network_error(host: str, error: Exception, mask: Callable[[str], str]) -> Mo
             f"The proxy does not let us through to {host} ({detail}). Check `proxy` and "
             "`proxy_headers` of the provider, or HTTPS_PROXY and NO_PROXY.",
             kind="proxy",
+            said=detail,
         )
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return ModelError(
             f"The certificate of {host} is not trusted ({detail}). If your network has a CA of its "
             "own, name it in `ca_bundle` of the provider or in SSL_CERT_FILE.",
             kind="tls",
+            said=detail,
         )
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return ModelError(
             f"No secure connection to {host} can be made ({detail}). Check whether the address is "
             "one of https and what stands between.",
             kind="tls",
+            said=detail,
         )
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return ModelError(
@@ -131,6 +140,7 @@ def network_error(host: str, error: Exception, mask: Callable[[str], str]) -> Mo
         "Check the network, the proxy settings and the service's address.",
         kind="network",
         retryable=True,
+        said=detail,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.network import Value, reveal
 
-_SHORTEST = 8
+SHORTEST_SECRET = 8
 """Characters of a secret: what is shorter is a placeholder, and part of ordinary words."""
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:TOKEN|KEY|PASS|PASSPHRASE)$|API_?KEY$|PASSW(?:OR)?D$|_PWD$|(?:^|_)SECRET",
@@ -51,7 +51,7 @@ class Keys:
         """
         configured = map(self._of_configuration, self._configured)
         keys = {*self._stored().values(), *configured, *secrets_in(self._environment)}
-        return frozenset(key for key in keys if len(key) >= _SHORTEST)
+        return frozenset(key for key in keys if len(key) >= SHORTEST_SECRET)
 
     def _of_configuration(self, provider: str) -> str:
         value = self._configured.get(provider, "")
@@ -97,7 +97,7 @@ def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
         for part in (value, *value.splitlines())
         if name.endswith("_API_KEY") or not _is_ordinary(part)
     }
-    return frozenset(part for part in found if len(part) >= _SHORTEST)
+    return frozenset(part for part in found if len(part) >= SHORTEST_SECRET)
 
 
 def _is_ordinary(value: str) -> bool:

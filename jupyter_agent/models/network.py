@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ssl
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from jupyter_agent.errors import ModelError
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = str | Mapping[str, str]
 """A text as it is, or where it is found: `{"file": path}` or `{"env": name}`."""
+WHO_ASKS: Value = {"user": "name"}
+"""As the value of a provider's header: the name of the person who asks."""
 
 
 _SHORTEST_SECRET = 6
@@ -30,6 +34,8 @@ class Network:
     """
 
     headers: Mapping[str, str] = field(default_factory=dict)
+    user_headers: tuple[str, ...] = ()
+    """Names of headers that say who asks."""
     query: Mapping[str, str] = field(default_factory=dict)
     ca_bundle: str | None = None
     """Path of a file with CA certificates (PEM)."""
@@ -76,11 +82,15 @@ class Network:
         verify = self._trusted() if self.ca_bundle is not None else httpx2.create_ssl_context()
         return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=verify)
 
+    def headers_for(self, user: str) -> dict[str, str]:
+        """The headers that differ by who asks; what is not ASCII in a name is percent-encoded."""
+        if not user:
+            return {}
+        return dict.fromkeys(self.user_headers, quote(user, safe=string.punctuation + " "))
+
     def mask(self, text: str, key: str = "") -> str:
         """The text without any of the endpoint's secrets."""
-        for secret in {*self.long_secrets, *_long([key])}:
-            text = text.replace(secret, "***")
-        return text
+        return masked(text, self.long_secrets | _long([key]))
 
     @property
     def long_secrets(self) -> frozenset[str]:
@@ -133,6 +143,22 @@ def reveal(value: Value, environment: Mapping[str, str], what: str) -> str:
                 raise _misconfigured(f"{what}: the environment has no {name}")
             return environment[name].strip()
     raise _misconfigured(f"{what} is a text, {{'file': path}} or {{'env': name}}")
+
+
+def revealed(
+    values: Mapping[str, Value], environment: Mapping[str, str], what: str
+) -> dict[str, str]:
+    """The texts of all values. Raises ModelError that names the missing one by `what` before its
+    name.
+    """
+    return {name: reveal(value, environment, f"{what}{name}") for name, value in values.items()}
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """The text with stars for each secret: the longest first, as one may be part of another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
 
 
 def _long(secrets: Iterable[str]) -> frozenset[str]:

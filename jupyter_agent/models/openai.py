@@ -20,6 +20,7 @@ from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.network import DIRECT, Network
+from jupyter_agent.packages import no_openai
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -132,7 +133,8 @@ class OpenAIModel(Endpoint):
         if _EFFORT_FIELDS & self._options.fields.keys():
             thinking = {}
         create: Any = client.chat.completions.create  # our JSON fits no overload of it
-        return await create(stream=True, **self._options.over(body, unknown=thinking))
+        who = self._network.headers_for(request.user)
+        return await create(stream=True, **self._options.over(body, unknown=thinking, headers=who))
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
@@ -156,13 +158,9 @@ class OpenAIModel(Endpoint):
             raise unreadable(error) from error
 
     def _connect(self) -> AsyncOpenAI:
-        try:
-            sdk = importlib.import_module("openai")
-        except ModuleNotFoundError:
-            raise ModelError(
-                f"`{self.id}` needs the package `openai`: pip install jupyter_agent[openai]",
-                kind="not_installed",
-            ) from None
+        if (missing := no_openai()) is not None:
+            raise ModelError(missing, kind="not_installed")
+        sdk = importlib.import_module("openai")
         client: AsyncOpenAI = sdk.AsyncOpenAI(
             api_key=self._api_key,
             base_url=self._base_url,

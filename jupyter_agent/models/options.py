@@ -35,16 +35,23 @@ class Options:
         return None
 
     def over(
-        self, ours: Mapping[str, Any], *, unknown: Mapping[str, Any] | None = None
+        self,
+        ours: Mapping[str, Any],
+        *,
+        unknown: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """The arguments of a request: what is configured wins over ours, and over what is ours but
-        `unknown` to the SDK."""
+        """The arguments of a request: what is configured wins over ours, over what is ours but
+        `unknown` to the SDK, and over `headers` of this request."""
         kept = {n: value for n, value in ours.items() if n not in self.fields}
         # Not as arguments: the SDKs know by far not each field that a service takes.
         sent = {
             n: value for n, value in {**(unknown or {}), **self.fields}.items() if value is not None
         }
-        return {**kept, **self._request, "extra_body": sent}
+        request = dict(self._request)
+        if headers:
+            request["extra_headers"] = {**headers, **request.get("extra_headers", {})}
+        return {**kept, **request, "extra_body": sent}
 
 
 def _check_request(given: Mapping[str, Any]) -> None:

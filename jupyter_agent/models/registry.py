@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel, Cloud
-from jupyter_agent.models.base import Model
+from jupyter_agent.models.base import CacheTtl, Model
 from jupyter_agent.models.demo import DemoModel
 from jupyter_agent.models.dialect import Dialect, preset
 from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
-from jupyter_agent.models.network import Network, Value, reveal
+from jupyter_agent.models.network import WHO_ASKS, Network, Value, reveal, revealed
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.options import Options
 from jupyter_agent.models.responses import ResponsesModel
@@ -54,6 +54,7 @@ class Provider:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of every request, e.g. `temperature`; they win over ours."""
     headers: Mapping[str, Value] = field(default_factory=dict)
+    """Also `{"user": "name"}`: who asks."""
     query: Mapping[str, str] = field(default_factory=dict)
     """Added to each address, e.g. Azure's `api-version`."""
     ca_bundle: str | None = None
@@ -78,22 +79,18 @@ class Provider:
 
     def network(self, environment: Mapping[str, str]) -> Network:
         """The way to it. Raises ModelError where a value cannot be found."""
-
-        def revealed(values: Mapping[str, Value], what: str) -> dict[str, str]:
-            return {
-                name: reveal(value, environment, f"{what} {name}") for name, value in values.items()
-            }
-
-        headers = revealed(self.headers, "the header")
-        proxy_headers = revealed(self.proxy_headers, "the proxy's header")
+        fixed = {name: value for name, value in self.headers.items() if value != WHO_ASKS}
+        headers = revealed(fixed, environment, "the header ")
+        proxy_headers = revealed(self.proxy_headers, environment, "the proxy's header ")
         proxy = None if self.proxy is None else reveal(self.proxy, environment, "the proxy")
-        given = {**self.headers, **self.proxy_headers}
+        given = {**fixed, **self.proxy_headers}
         found = {**headers, **proxy_headers}
         secrets = [found[name] for name, value in given.items() if not isinstance(value, str)]
         if proxy and (password := urlsplit(proxy).password):
             secrets.append(password)
         return Network(
             headers=headers,
+            user_headers=tuple(name for name in self.headers if name not in fixed),
             query=self.query,
             ca_bundle=self.ca_bundle,
             proxy=proxy,
@@ -121,9 +118,9 @@ _KEY_SECONDS = 20.0
 """For which a person waits at most to learn whether a key works; the SDK is imported then, too."""
 _LOAD_SECONDS = 120.0
 """The same where the service has to load the model first, as it would for the question."""
-_CLOUDS: Mapping[str, Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]] = {
-    "bedrock": "AsyncAnthropicBedrock",
-    "vertex": "AsyncAnthropicVertex",
+_CLOUDS: Mapping[str, tuple[Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"], str]] = {
+    "bedrock": ("AsyncAnthropicBedrock", "https://bedrock-runtime.amazonaws.com"),
+    "vertex": ("AsyncAnthropicVertex", "https://aiplatform.googleapis.com"),
 }
 
 
@@ -145,9 +142,11 @@ class Models:
         facts: FactBook | None = None,
         allow_keys: bool = True,
         fallback: str | None = None,
+        cache_ttl: CacheTtl = "5m",
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """`fallback` answers where a model is overloaded or refuses.
+        """`fallback` answers where a model is overloaded or refuses; `cache_ttl` is for services of
+        kind `anthropic`.
 
         Raises ValueError that names the provider for options that cannot be sent, and for a
         fallback that there cannot be.
@@ -168,6 +167,7 @@ class Models:
                     f"providers: {', '.join(sorted(self._providers))}."
                 )
         self._fallback = fallback
+        self._cache_ttl = cache_ttl
         self._facts = facts or FactBook()
         self._configured_default = default
         self._allow_keys = allow_keys
@@ -313,6 +313,7 @@ class Models:
         facts = {model: self.facts(model) for model in sorted({*named, self.default})}
         return {
             "default": self.default,
+            "fallback": self._fallback,
             "windows": {model: known.window for model, known in facts.items() if known.window},
             "images": {
                 model: known.images for model, known in facts.items() if known.images is not None
@@ -395,7 +396,7 @@ class Models:
         provider = self._providers[service]
         base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
         if provider.kind in ("anthropic", *_CLOUDS):
-            client = _CLOUDS.get(provider.kind)
+            cloud = _CLOUDS.get(provider.kind)
             return AnthropicModel(
                 model,
                 api_key=key,
@@ -403,8 +404,11 @@ class Models:
                 options=provider.options,
                 provider=service,
                 network=network,
-                cloud=Cloud(client=client, account=provider.account) if client else None,
+                cloud=Cloud(client=cloud[0], account=provider.account, home=cloud[1])
+                if cloud
+                else None,
                 dialects=self._dialects,
+                cache_ttl=self._cache_ttl,
             )
         api = ResponsesModel if provider.kind == "openai-responses" else OpenAIModel
         return api(

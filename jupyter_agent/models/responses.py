@@ -11,8 +11,14 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest
-from jupyter_agent.models.dialect import REFUSED, Dialect, learned_effort, learned_tools
+from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest, data_url
+from jupyter_agent.models.dialect import (
+    REFUSED,
+    Dialect,
+    learned_containers,
+    learned_effort,
+    learned_tools,
+)
 from jupyter_agent.models.lines import payloads
 from jupyter_agent.models.openai import OpenAIModel
 
@@ -48,10 +54,13 @@ class ResponsesModel(OpenAIModel):
         body = self._items_body(request, dialect)
         kept = {name: value for name, value in body.items() if name not in dialect.without}
         create: Any = client.responses.create  # our JSON fits no overload of it
-        return await create(stream=True, **self._options.over(kept))
+        who = self._network.headers_for(request.user)
+        return await create(stream=True, **self._options.over(kept, headers=who))
 
     def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        better = learned_effort(dialect, said, request.effort)
+        better = learned_containers(dialect, said, _containers(request))
+        if better == dialect:
+            better = learned_effort(dialect, said, request.effort)
         if better == dialect:
             better = learned_tools(dialect, said, request.server_tools)
         if better != dialect:
@@ -69,7 +78,11 @@ class ResponsesModel(OpenAIModel):
         body: dict[str, Any] = {
             "model": self._name,
             "instructions": request.system,
-            "input": list(items(request)),
+            "input": [
+                item
+                for item in items(request)
+                if item.get("container_id") not in dialect.lost_containers
+            ],
             "store": False,
             "include": ["reasoning.encrypted_content"],
             **({} if limit is None else {"max_output_tokens": limit}),
@@ -108,6 +121,11 @@ def _failure(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 # -- what is asked
+
+
+def _containers(request: ModelRequest) -> set[str]:
+    """Where the service ran the code of the history."""
+    return {item["container_id"] for item in items(request) if item.get("container_id")}
 
 
 def items(request: ModelRequest) -> Iterator[dict[str, Any]]:
@@ -165,13 +183,9 @@ def _part(block: Block) -> dict[str, Any] | None:
         case "text":
             return {"type": "input_text", "text": block["text"]}
         case "image":
-            source = block["source"]
-            url = f"data:{source['media_type']};base64,{source['data']}"
-            return {"type": "input_image", "image_url": url, "detail": "auto"}
+            return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
         case "document":
-            source = block["source"]
-            url = f"data:{source['media_type']};base64,{source['data']}"
-            return {"type": "input_file", "filename": block["title"], "file_data": url}
+            return {"type": "input_file", "filename": block["title"], "file_data": data_url(block)}
     return None
 
 

@@ -21,18 +21,26 @@ I only know my script. I understand:
 For real answers choose another model in the list below the text box; a key for it is stored in \
 the settings of this panel."""
 UNDO = """\
-Taking back is yours, not a model's: press **Undo turn** at the end of a turn to undo all that it \
-changed, or **Revert** at a single change. What you typed yourself since then stays. What ran in \
-the kernel is not undone."""
+Undoing is up to you, not to a model: press **Undo** below an answer to take back all that it \
+changed, or at a single change. What you typed yourself since then stays. Variables in the kernel \
+are unchanged."""
 PANEL = """\
 This panel shows what an assistant does while it does it:
 
-- each line above is one tool call; unfold it for the diff or the output
-- **Keep** and **Revert** stand at each change, **Undo turn** at the end of the turn
-- below the text box you choose the mode (what needs your consent) and the model
-- **Stop** ends a turn at any moment; the notebook is never left half edited
+- the list above has a line for each step; unfold it for the diff or the output
+- **Keep** and **Undo** stand at each change, and below the answer for all of them
+- below the text box you choose the mode (what needs your approval) and the model
+- **Stop** ends an answer at any moment; the notebook is never left half edited
 
 You can type in the notebook all the while: edits are merged, never overwritten."""
+COMMANDS = """\
+That was the loop that answers in the panel of JupyterLab too. On your own notebooks:
+
+- `jupyter agent ask NOTEBOOK "..."` asks, with approvals in the terminal
+- `jupyter agent changes NOTEBOOK` lists what was changed, `jupyter agent undo TURN` takes it back
+- `jupyter agent doctor` says which models and keys are there
+
+Edits are merged with what you type meanwhile, never overwritten."""
 OUT_OF_STEPS = "The limit of this turn is reached, so the tour ends here."
 
 _MISTAKE = "len(number)"
@@ -41,6 +49,7 @@ _CODE = f"""\
 numbers = [3, 1, 4, 1, 5, 9, 2, 6]
 mean = sum(numbers) / {_MISTAKE}
 print(f"The mean of {{len(numbers)}} numbers is {{mean:.2f}}")"""
+_RUN_IT = "The cell is corrected, and its output is that of the mistake: run it yourself."
 _INTRODUCTION = f"{TITLE}\n\nThe cell below was written, run and corrected by the scripted tour."
 
 
@@ -59,87 +68,91 @@ class TourAnswer:
         named = re.search(r"[Cc]ell `([^`]+)`", self.text)
         return named[1] if named else None
 
+    @property
+    def last_cell_id(self) -> str | None:
+        """The last cell that it names."""
+        named: list[str] = re.findall(r"[Cc]ell `([^`]+)`", self.text)
+        return named[-1] if named else None
+
 
 @dataclass(frozen=True, kw_only=True)
-class Move:
+class TourStep:
     """What to say, then what to do; without a call the turn ends."""
 
     text: str = ""
     call: tuple[str, Mapping[str, Any]] | None = None
 
 
-def guide(done: Sequence[TourAnswer]) -> Move:
+def guide(done: Sequence[TourAnswer], closing: str = PANEL) -> TourStep:
     """The tour itself: read, write, run, correct, run again, explain."""
     match len(done):
         case 0:
-            return Move(
+            return TourStep(
                 text="I begin by reading the notebook.",
                 call=("get_notebook_state", {"outline": True}),
             )
         case 1:
-            return Move(
-                text=f"{_seen(done[0])} Now I add a title as a Markdown cell.",
-                call=("create_cell", {"type": "markdown", "source": _INTRODUCTION}),
+            cells = [{"type": "markdown", "source": _INTRODUCTION}, {"source": _CODE}]
+            return TourStep(
+                text=f"{_seen(done[0])} Now I add a title and a code cell with a mistake that I "
+                "planted, and run it. Running code needs your approval unless the mode is Auto; "
+                "you can undo the cells.",
+                call=("create_cells", {"cells": cells, "run": True}),
             )
-        case 2:
-            below = {"after": done[1].cell_id} if done[1].cell_id else {}
-            return Move(
-                text="Below it comes a code cell, with a mistake that I planted.",
-                call=("create_cell", {"source": _CODE, **below}),
-            )
-        case 3:
-            return Move(text="I run it.", call=("run_cell", {"cell_id": done[2].cell_id}))
-        case 4 if "NameError" in done[3].text:
-            return Move(
-                text=f"The output says `{_error(done[3])}`: a letter is missing. I correct just "
+        case 2 if "NameError" in done[1].text:
+            return TourStep(
+                text=f"The output says `{_error(done[1])}`: a letter is missing. I correct just "
                 "that; the cell keeps its place and its id.",
                 call=(
                     "update_cell",
                     {
-                        "cell_id": done[2].cell_id,
+                        "cell_id": done[1].last_cell_id,
                         "old_string": _MISTAKE,
                         "new_string": _MENDED,
                     },
                 ),
             )
-        case 5:
-            return Move(text="And run it again.", call=("run_cell", {"cell_id": done[2].cell_id}))
-    return Move(text=f"{_last_line(done[-1])}\n\n{PANEL}")
+        case 3 if closing is COMMANDS:  # the tour in the panel leaves that to the person
+            cell_id = done[1].last_cell_id
+            return TourStep(text="And run it again.", call=("run_cell", {"cell_id": cell_id}))
+        case 3:
+            return TourStep(text=f"{_RUN_IT}\n\n{closing}")
+    return TourStep(text=f"{_last_line(done[-1])}\n\n{closing}")
 
 
-def insert(code: str, *, markdown: bool, done: Sequence[TourAnswer]) -> Move:
+def insert(code: str, *, markdown: bool, done: Sequence[TourAnswer]) -> TourStep:
     """Insert what the person wrote, run it, and say what came out."""
     match len(done):
         case 0:
             kind = {"type": "markdown"} if markdown else {}
-            return Move(
+            return TourStep(
                 text="I insert your block as it stands.",
                 call=("create_cell", {"source": code, **kind}),
             )
         case 1 if not markdown:
-            return Move(text="I run it.", call=("run_cell", {"cell_id": done[0].cell_id}))
+            return TourStep(text="I run it.", call=("run_cell", {"cell_id": done[0].cell_id}))
         case 1:
-            return Move(text="Done: it is a Markdown cell, so there is nothing to run.")
-    return Move(text=_reported(done[-1]))
+            return TourStep(text="Done: it is a Markdown cell, so there is nothing to run.")
+    return TourStep(text=_reported(done[-1]))
 
 
-def run_all(done: Sequence[TourAnswer]) -> Move:
+def run_all(done: Sequence[TourAnswer]) -> TourStep:
     """Run every code cell in order."""
     if not done:
-        return Move(text="I run all code cells in order.", call=("run_cells", {}))
-    return Move(text=_reported(done[-1]))
+        return TourStep(text="I run all code cells in order.", call=("run_cells", {}))
+    return TourStep(text=_reported(done[-1]))
 
 
-def explain(done: Sequence[TourAnswer]) -> Move:
+def explain(done: Sequence[TourAnswer]) -> TourStep:
     """Say what is in the notebook, and what the panel shows."""
     if not done:
-        return Move(text="I read the notebook.", call=("get_notebook_state", {"outline": True}))
-    return Move(text=f"{_seen(done[-1])}\n\n{PANEL}")
+        return TourStep(text="I read the notebook.", call=("get_notebook_state", {"outline": True}))
+    return TourStep(text=f"{_seen(done[-1])}\n\n{PANEL}")
 
 
-def after_refusal(answer: TourAnswer) -> Move:
+def after_refusal(answer: TourAnswer) -> TourStep:
     """A call was refused or failed: say so and stop, as any assistant should."""
-    return Move(
+    return TourStep(
         text=f"That was not done (`{answer.tool}`). The reason that I was given:\n\n"
         f"> {_last_line(answer)}\n\nThe tour stops here; ask again when you like."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from tornado import web
 from tornado.http1connection import HTTP1Connection
 
+from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.reply import printable
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 from jupyter_agent.server.once import ONCE, Once, digest_of
@@ -55,6 +56,9 @@ Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
 AuthAction: TypeAlias = Literal["read", "write", "execute"]
 
 
+QueryValues: TypeAlias = tuple[str, ...] | type
+"""The words that a parameter of a query may be, or the type of it."""
+STREAM = "text/event-stream"
 REQUESTS = "jupyter_agent_requests"
 """Where the web application's settings have our Requests."""
 _GRACE = 0.2
@@ -73,6 +77,11 @@ class Requests:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.closed = False
+
+    @property
+    def count(self) -> int:
+        """How many are being answered now."""
+        return len(self._tasks)
 
     @contextmanager
     def answering(self, stopped: Callable[[], None]) -> Iterator[None]:
@@ -109,8 +118,17 @@ class RouteOperation:
     action: AuthAction
     resource: str
     body: type[BaseModel] | None
-    query: tuple[str, ...]
+    query: Mapping[str, QueryValues]
+    """What each parameter of the query may be."""
     answers: int
+    also: tuple[int, ...]
+    """Other statuses of what was done."""
+    media: tuple[str, ...]
+    """Other types of the answer than JSON."""
+    gives: Any
+    """The type of the answer, where it is JSON; None where it is not."""
+    speaks: type[BaseModel] | None
+    """What the body is, and errors may be, where another protocol says that."""
 
 
 def operation(
@@ -118,16 +136,23 @@ def operation(
     resource: str = "agent",
     *,
     body: type[BaseModel] | None = None,
-    query: tuple[str, ...] = (),
+    query: tuple[str, ...] | Mapping[str, QueryValues] = (),
     answers: int = 200,
+    also: tuple[int, ...] = (),
+    media: tuple[str, ...] = (),
+    gives: Any = None,
+    speaks: type[BaseModel] | None = None,
 ) -> Callable[[Method], Method]:
     """Makes a method a route: authenticated, authorized, its body read, our errors as JSON."""
+
+    values = query if isinstance(query, Mapping) else dict.fromkeys(query, str)
 
     def wrap(method: Method) -> Method:
         @web.authenticated
         @wraps(method)
         async def guarded(self: AgentHandler, *args: str) -> None:
             async def do() -> None:
+                self.check_query(values)
                 given = () if body is None else (self.read(body),)
                 await method(self, *args, *given)
 
@@ -144,7 +169,15 @@ def operation(
                         await do()
 
         known = RouteOperation(
-            action=action, resource=resource, body=body, query=query, answers=answers
+            action=action,
+            resource=resource,
+            body=body,
+            query=values,
+            answers=answers,
+            also=also,
+            media=media,
+            gives=gives,
+            speaks=speaks,
         )
         setattr(guarded, "operation", known)  # noqa: B010 - functions declare no attributes
         return cast(Method, guarded)
@@ -181,6 +214,15 @@ def owner_of(handler: JupyterHandler) -> str:
     if type(handler.identity_provider) in (IdentityProvider, PasswordIdentityProvider):
         return LOCAL_OWNER
     return str(handler.current_user.username)
+
+
+def person_of(handler: JupyterHandler) -> Person:
+    """Who makes the request, with their groups where a single-user server of JupyterHub says so:
+    also on somebody else's server it is who asks, and not its owner.
+    """
+    model = getattr(handler.current_user, "hub_user", None)
+    groups = model.get("groups") if isinstance(model, Mapping) else None
+    return Person(name=owner_of(handler), groups=frozenset(map(str, groups or ())))
 
 
 def page_of(handler: JupyterHandler, client: str | None) -> str | None:
@@ -312,6 +354,11 @@ class AgentHandler(APIHandler):
         """The owner of what this request makes and may see."""
         return owner_of(self)
 
+    @property
+    def person(self) -> Person:
+        """Who makes this request."""
+        return person_of(self)
+
     async def ready(self) -> None:
         """Waits for what this route rests on."""
 
@@ -327,8 +374,8 @@ class AgentHandler(APIHandler):
         if self.owner != LOCAL_OWNER:
             await self.require("write", ADMIN)
 
-    def read(self, model: type[BaseModel]) -> BaseModel:
-        """The body as `model`. Raises RequestError 400 that names the field."""
+    def read_json(self) -> Any:
+        """The body as JSON; `{}` where it is empty. Raises RequestError 400."""
         try:
             text = self._body.decode("utf-8") or "{}"
             self._body.clear()  # a turn outlives its request, and keeps that for the authorizer
@@ -337,10 +384,15 @@ class AgentHandler(APIHandler):
                 value = json.loads(printable(json.dumps(value, ensure_ascii=False)))
         except (ValueError, RecursionError):
             raise RequestError(400, "invalid_body", "The body has to be a JSON object.") from None
-        if not isinstance(value, dict):
-            raise RequestError(400, "invalid_body", "The body has to be a JSON object.")
         if _depth(value) > MAX_DEPTH:
             raise RequestError(400, "invalid_body", f"The body is nested over {MAX_DEPTH} deep.")
+        return value
+
+    def read(self, model: type[BaseModel]) -> BaseModel:
+        """The body as `model`. Raises RequestError 400 that names the field."""
+        value = self.read_json()
+        if not isinstance(value, dict):
+            raise RequestError(400, "invalid_body", "The body has to be a JSON object.")
         try:
             return model.model_validate(value)
         except ValidationError as error:
@@ -366,6 +418,11 @@ class AgentHandler(APIHandler):
         self.set_header("Content-Type", "application/json")
         self.finish(text)
 
+    def repeat_with(self, value: Any) -> None:
+        """Says what a request that repeats this one is answered, where this one has a stream."""
+        if self.idempotency_key:
+            self._answered = (200, json.dumps(value))
+
     def refuse(self, status: int, reason: str, message: str, **facts: Any) -> None:
         """Finishes the request with an error in Jupyter's form."""
         self.answer({"message": message, "reason": reason, **facts}, status)
@@ -383,6 +440,14 @@ class AgentHandler(APIHandler):
         if value not in allowed:
             self._bad_query(name, f"one of {', '.join(allowed)}")
         return value
+
+    def check_query(self, values: Mapping[str, QueryValues]) -> None:
+        """Raises RequestError 400 for a word that the query may not have, also where the answer
+        would not depend on it: a typo is not to be found out later.
+        """
+        for name, allowed in values.items():
+            if isinstance(allowed, tuple) and self.get_query_argument(name, None) is not None:
+                self.choice(name, allowed)
 
     def _bad_query(self, name: str, wanted: str) -> NoReturn:
         raise RequestError(400, "invalid_query", f"`{name}` has to be {wanted}.")

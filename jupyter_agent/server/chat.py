@@ -12,21 +12,21 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.permissions import Mode
-from jupyter_agent.carriers import WhileAway
-from jupyter_agent.conversations.attachments import MOST_PDF_CHARACTERS, PDF, Attachment
+from jupyter_agent.carriers.registry import WhileAway
+from jupyter_agent.choices import Mode, Share
+from jupyter_agent.conversations.attachments import MOST_PDF_CHARACTERS, PDF, Attachment, is_pdf
 from jupyter_agent.conversations.live import TOGETHER, LiveTurn
-from jupyter_agent.conversations.request import TurnRequest, new_id
+from jupyter_agent.conversations.request import TurnRequest, choices_of, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.models.base import Effort
 from jupyter_agent.server import wire
-from jupyter_agent.server.base import MEBIBYTE, Authorizer, operation, page_of
+from jupyter_agent.server.answers import OutcomeAnswer, RetryAnswer, TurnStateAnswer
+from jupyter_agent.server.base import MEBIBYTE, STREAM, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.server.sse import StreamHandler
-from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Services
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -154,7 +154,7 @@ class ChatHandler(TurnAnswers):
     joins_repeated = True
     max_body_bytes = 32 * MEBIBYTE  # pictures, and all of the conversation from a stock client
 
-    @operation("write", body=ChatBody)
+    @operation("write", body=ChatBody, gives=OutcomeAnswer, media=(STREAM,))
     async def post(self, body: ChatBody) -> None:
         """Ask something: starts a turn and answers with its event stream."""
         key = self.idempotency_key
@@ -223,13 +223,7 @@ class ChatHandler(TurnAnswers):
         if not any(_at_limit(event) for _, event in await turns.events(turn_id)):
             message = "No limit ended that answer. Ask for what is missing instead."
             raise RequestError(409, "not_continuable", message)
-        as_there = {
-            name: earlier.request[name]
-            for name in ("model", "notebook", "mode", "allow", "share", "effort")
-            if name in earlier.request
-        }
-        if "fallback_model" in earlier.request:
-            as_there["fallback_model"] = earlier.request["fallback_model"] or ""  # nobody
+        as_there = {**choices_of(earlier.request), "allow": earlier.request.get("allow", [])}
         kept = {
             name: value for name, value in as_there.items() if name not in body.model_fields_set
         }
@@ -243,7 +237,7 @@ class ChatHandler(TurnAnswers):
         question, replaces = await self._question(body, conversation_id)
         notebook, attachments = _about(body, question)
         return TurnRequest(
-            owner=self.owner,
+            person=self.person,
             authorize=Authorizer(self),
             conversation_id=conversation_id,
             question=question,
@@ -315,7 +309,7 @@ class ChatHandler(TurnAnswers):
 class ChatStreamHandler(TurnAnswers):
     """`GET chat/{id}/stream`"""
 
-    @operation("read")
+    @operation("read", also=(204,), media=(STREAM,))
     async def get(self, conversation_id: str) -> None:
         """The running turn's stream, from its start or after `Last-Event-ID`; 204: none runs."""
         last = self.request.headers.get("Last-Event-ID", "0")
@@ -333,7 +327,7 @@ class ChatStreamHandler(TurnAnswers):
 class ChatStopHandler(TurnAnswers):
     """`POST chat/{id}/stop`"""
 
-    @operation("write")
+    @operation("write", gives=TurnStateAnswer)
     async def post(self, conversation_id: str) -> None:
         """Stops the running turn; answers when it has stopped."""
         store = self.runner.stores.conversations
@@ -349,7 +343,7 @@ class ChatStopHandler(TurnAnswers):
 class ChatRetryHandler(TurnAnswers):
     """`POST chat/{id}/retry`"""
 
-    @operation("write")
+    @operation("write", gives=RetryAnswer)
     async def post(self, conversation_id: str) -> None:
         """Repeats a failed request to the model now, where the running turn waits to do so."""
         turn = self.live_in(conversation_id)
@@ -363,7 +357,7 @@ class ChatRetryHandler(TurnAnswers):
 class ChatApprovalsHandler(TurnAnswers):
     """`POST chat/{id}/approvals`"""
 
-    @operation("write", body=ApprovalsBody)
+    @operation("write", body=ApprovalsBody, gives=TurnStateAnswer)
     async def post(self, conversation_id: str, body: ApprovalsBody) -> None:
         """Answers questions of the waiting turn, all that are sent or none; some may be answered
         first."""
@@ -446,13 +440,12 @@ def _part(part: Any) -> dict[str, str] | None:
 
 def _check_file(media_type: str, data: str) -> None:
     """Raises RequestError for what is too large, or is not what it says."""
-    is_pdf = media_type == PDF
-    if len(data) > (MOST_PDF_CHARACTERS if is_pdf else MAX_TEXT_CHARS):
-        most = "10 MB for a PDF" if is_pdf else "5 MB for a file of text"
+    expected = media_type == PDF
+    if len(data) > (MOST_PDF_CHARACTERS if expected else MAX_TEXT_CHARS):
+        most = "10 MB for a PDF" if expected else "5 MB for a file of text"
         message = f"The file is too large: at most {most}. Upload it and read it in a cell."
         raise RequestError(413, "too_large", message)
-    raw = base64.b64decode(data)
-    if is_pdf != raw.startswith(b"%PDF-") or (not is_pdf and b"\0" in raw):
+    if expected != is_pdf(data) or (not expected and b"\0" in base64.b64decode(data)):
         message = f"The file is no {media_type}. Say what it is in `mediaType`."
         raise RequestError(400, "invalid_body", message)
 

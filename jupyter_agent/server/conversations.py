@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Usage
 from jupyter_agent.server import wire
+from jupyter_agent.server.answers import (
+    CompactedAnswer,
+    ConversationAnswer,
+    ConversationListAnswer,
+    RulesAnswer,
+)
 from jupyter_agent.server.base import AgentHandler, operation
 from jupyter_agent.workspace.workspace import Services
 
@@ -49,7 +57,9 @@ class ConversationHandlerBase(AgentHandler):
         for turn in turns:
             live = self.runner.live(turn.id)
             events = live.events if live else [e for _, e in await self.store.events(turn.id)]
-            messages += [dict(turn.question), wire.message(turn.answer_id, events)]
+            answer = wire.message(turn.answer_id, events)
+            answer["metadata"] |= _duration(turn)
+            messages += [dict(turn.question), answer]
         return {
             "id": row["id"],
             "title": row["title"],
@@ -68,7 +78,7 @@ class ConversationHandlerBase(AgentHandler):
 class ConversationsHandler(ConversationHandlerBase):
     """`GET conversations`"""
 
-    @operation("read", query=("notebook", "q", "page"))
+    @operation("read", query={"notebook": str, "q": str, "page": int}, gives=ConversationListAnswer)
     async def get(self) -> None:
         """A page of the user's conversations, newest first."""
         notebook = self.get_query_argument("notebook", None)
@@ -84,12 +94,12 @@ class ConversationsHandler(ConversationHandlerBase):
 class ConversationHandler(ConversationHandlerBase):
     """`conversations/{id}`"""
 
-    @operation("read")
+    @operation("read", gives=ConversationAnswer)
     async def get(self, conversation_id: str) -> None:
         """The whole conversation; `messages` are what `useChat` takes as initial messages."""
         self.answer(await self.whole(conversation_id))
 
-    @operation("write", body=RenameBody)
+    @operation("write", body=RenameBody, gives=ConversationAnswer)
     async def patch(self, conversation_id: str, body: RenameBody) -> None:
         """A new title."""
         await self.known(conversation_id)
@@ -113,19 +123,21 @@ class ConversationHandler(ConversationHandlerBase):
 class CompactHandler(ConversationHandlerBase):
     """`POST conversations/{id}/compact`"""
 
-    @operation("write")
+    @operation("write", gives=CompactedAnswer)
     async def post(self, conversation_id: str) -> None:
         """Summarises now: the model goes on from the summary, the transcript stays."""
         row = await self.known(conversation_id)
         turns = await self.store.turns(self.owner, conversation_id)
-        used = await self.runner.compact(turns[-1], row["model"]) if turns else None
+        used = None
+        if turns:
+            used = await self.runner.compact(turns[-1], self.person, row["model"])
         self.answer({"compacted": used is not None, "usage": asdict(used or Usage())})
 
 
 class RulesHandler(ConversationHandlerBase):
     """`conversations/{id}/rules`"""
 
-    @operation("read")
+    @operation("read", gives=RulesAnswer)
     async def get(self, conversation_id: str) -> None:
         """What was answered with "always allow here": tools, each in a notebook."""
         await self.known(conversation_id)
@@ -148,7 +160,9 @@ class RulesHandler(ConversationHandlerBase):
 class ExportHandler(ConversationHandlerBase):
     """`GET conversations/{id}/export`"""
 
-    @operation("read", query=("format",))
+    @operation(
+        "read", query={"format": ("json", "md")}, gives=ConversationAnswer, media=("text/markdown",)
+    )
     async def get(self, conversation_id: str) -> None:
         """Everything: `json` can be replayed, `md` can be read."""
         if self.choice("format", ("json", "md")) == "md":
@@ -167,6 +181,14 @@ class ExportHandler(ConversationHandlerBase):
             ]
             turn["audit"] = await self.runner.stores.audit.of_turn(turn["id"])
         self.answer(whole)
+
+
+def _duration(turn: TurnRecord) -> dict[str, float]:
+    """How long a turn took, once it is over."""
+    if turn.ended is None:
+        return {}
+    took = datetime.fromisoformat(turn.ended) - datetime.fromisoformat(turn.started)
+    return {"seconds": round(took.total_seconds(), 1)}
 
 
 def markdown(title: str, messages: Iterable[Mapping[str, Any]]) -> str:
@@ -190,7 +212,8 @@ def _part(part: Mapping[str, Any]) -> str:
             said = output.get("text") or part.get("errorText") or part["state"]
             return _folded(part["toolName"], f"{_fenced(given)}\n\n{_fenced(str(said))}")
         case "data-notice":
-            return f"*{part['data']['text']}*"
+            said = part["data"]["text"] or part["data"].get("error", "")
+            return f"*{said}*" if said else ""
         case _:
             return ""
 

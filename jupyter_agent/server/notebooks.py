@@ -4,83 +4,76 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import posixpath
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Literal, get_args
+from urllib.parse import quote
 
+import nbformat
 from pydantic import BaseModel, ConfigDict, Field
 
-from jupyter_agent.agent.limits import Limits
-from jupyter_agent.carriers import WhileAway
+from jupyter_agent.carriers.nbformat_file import as_stored
+from jupyter_agent.carriers.registry import WhileAway
+from jupyter_agent.conversations.clients import Caller, Clients, shown_name
 from jupyter_agent.conversations.recovery import RecoveryCopies
-from jupyter_agent.conversations.wakes import Wakes
+from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
-from jupyter_agent.errors import Conflict, InvalidInput, RequestError, ToolError
-from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
+from jupyter_agent.errors import InvalidInput, NotConfirmed, RequestError
+from jupyter_agent.server.answers import (
+    CopiesAnswer,
+    FileAnswer,
+    KernelAnswer,
+    MetadataAnswer,
+    NewNotebookAnswer,
+    NotebookAnswer,
+    RecordedAnswer,
+    VerificationAnswer,
+)
+from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, QueryValues, operation
 from jupyter_agent.text.notebook import BUDGET, output_text, render
-from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.verify import Verification, record, unrecord, update, verify
-from jupyter_agent.workspace.workspace import READ, WRITE, Services, Workspace
+from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Services, Workspace
 
-GRACE = 10.0
-"""Seconds that an interrupted run may take to end before it is answered as it is."""
+OUTPUTS = ("full", "none", "text")
+YES_OR_NO = ("false", "true")
+EDITS: Mapping[str, QueryValues] = {
+    "while_away": get_args(WhileAway),
+    "by": str,
+    "new_turn": YES_OR_NO,
+}
+"""What the queries of all routes that edit cells may have."""
 
 
 class Body(BaseModel):
-    """A body whose unknown fields are an error: a typo must not be a change that did not happen."""
+    """A body whose unknown fields are an error: a typo must not be a change that did not happen.
+    Values are of the described types, not texts that could be read as such.
+    """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class GivenCell(BaseModel):
+    """A cell of a notebook to make. Its other fields, such as those of a CELL, are left out."""
+
+    source: str
+    type: CellType = "code"
+    metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class NewNotebook(Body):
     """A notebook to make."""
 
     kernel_name: str | None = None
-    cells: list[dict[str, Any]] = Field(default_factory=list)
+    cells: list[GivenCell] = Field(default_factory=list)
 
 
-class NewCell(Body):
-    """A cell to insert; at the end where no place is given."""
+class MetadataBody(Body):
+    """Keys of metadata and their new values; null takes a key out."""
 
-    source: str = ""
-    type: CellType = "code"
-    after: str | None = None
-    before: str | None = None
-    index: int | None = Field(default=None, ge=0)
-
-
-class CellEdit(Body):
-    """A cell's new text (whole, or one string for another) or type."""
-
-    source: str | None = None
-    old_string: str | None = None
-    new_string: str | None = None
-    type: CellType | None = None
-
-
-class CellPlace(Body):
-    """Where a cell goes."""
-
-    after: str | None = None
-    before: str | None = None
-    index: int | None = Field(default=None, ge=0)
-
-
-class RunBody(Body):
-    """How long to wait for a run, and when to interrupt it (seconds); whether the answer waits
-    until its outputs are saved.
-    """
-
-    timeout: float | None = Field(default=None, gt=0)
-    wait: float | None = Field(default=None, ge=0)
-    save: bool = True
-
-
-class RunAllBody(Body):
-    """Which cells to run; all code cells where left out."""
-
-    cells: list[str] | None = None
-    stop_on_error: bool = True
+    metadata: dict[str, Any]
 
 
 class VerifyBody(Body):
@@ -104,9 +97,11 @@ class DocumentHandler(AgentHandler):
     """What all routes of notebooks and runs share."""
 
     max_body_bytes = 16 * MEBIBYTE
+    _turn_id: str | None = None
 
-    def initialize(self, services: Services) -> None:
+    def initialize(self, services: Services, clients: Clients) -> None:
         self.services = services
+        self.clients = clients
 
     @property
     def work(self) -> Workspace:
@@ -118,6 +113,43 @@ class DocumentHandler(AgentHandler):
             while_away=self.choice("while_away", get_args(WhileAway)),
             approved={},
         )
+
+    @asynccontextmanager
+    async def writing(self, path: str, does: str, asked: Mapping[str, Any]) -> AsyncIterator[Lease]:
+        """The notebook, for an edit that `does` what a tool of that name does; journalled in a turn
+        where the caller says in `by` who they are. Answers then have its `turn_id`.
+        """
+        work, by = self.work, shown_name(self.get_query_argument("by", ""))
+        if not by:
+            async with work.lease(path, WRITE) as nb:
+                yield nb
+            return
+        await work.need(WRITE, ("write", "agent"))
+        home = await self.services.identities.path(path)
+        caller = Caller(
+            person=self.person,
+            name=by,
+            session="rest",
+            notebook=home,
+            while_away=work.while_away,
+            entry="tools",
+        )
+        if self.choice("new_turn", YES_OR_NO) == "true":
+            await self.clients.begin_turn(caller, "")
+        async with self.clients.acting(caller, work, path, does, asked) as act:
+            self._turn_id = act.turn_id
+            async with replace(work, turn_id=act.turn_id).lease(path, WRITE) as nb:
+                try:
+                    yield nb
+                except NotConfirmed as error:
+                    act.changes = [*nb.changes, *error.changes]
+                    raise
+                finally:
+                    act.changes = act.changes or nb.changes
+
+    def of_turn(self) -> dict[str, str]:
+        """The turn in which the edit is journalled, for the answer; nothing where it is not."""
+        return {"turn_id": self._turn_id} if self._turn_id else {}
 
     def expected(self) -> str | None:
         """The version that `If-Match` asks for; None where any will do."""
@@ -133,7 +165,7 @@ class DocumentHandler(AgentHandler):
         saved: dict[str, Any] = {"saved": edit.saved.saved}
         if edit.saved.note:
             saved["note"] = edit.saved.note
-        self.answer({**described(edit.cell), **saved}, status)
+        self.answer({**described(edit.cell), **saved, **self.of_turn()}, status)
 
     def compute_etag(self) -> str | None:
         """Tornado's own would be a hash of the body; ours is the cell's version."""
@@ -143,16 +175,30 @@ class DocumentHandler(AgentHandler):
 class NotebookHandler(DocumentHandler):
     """`notebooks/{path}`"""
 
-    @operation("read", "contents", query=("outputs", "format", "focus", "budget"))
+    @operation(
+        "read",
+        "contents",
+        query={
+            "outputs": OUTPUTS,
+            "format": ("json", "text", "ipynb"),
+            "focus": str,
+            "budget": int,
+        },
+        gives=NotebookAnswer,
+        media=("text/plain", "application/x-ipynb+json"),
+    )
     async def get(self, path: str) -> None:
         """The notebook as it is now, unsaved typing included."""
-        outputs = self.choice("outputs", ("full", "none", "text"))
+        outputs = self.choice("outputs", OUTPUTS)
+        form = self.choice("format", ("json", "text", "ipynb"))
+        budget = self.number("budget", BUDGET)
+        if form == "ipynb":
+            return await self._download(path)
         async with self.work.lease(path, READ) as nb:
             cells, stale = await nb.read(), await nb.stale()
-        if self.choice("format", ("json", "text")) == "text":
+        if form == "text":
             focus = self.get_query_argument("focus", None)
             cells = nb.view.cells(cells)
-            budget = self.number("budget", BUDGET)
             shown = await asyncio.to_thread(render, cells, stale=stale, focus=focus, budget=budget)
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
@@ -162,182 +208,56 @@ class NotebookHandler(DocumentHandler):
             "carrier": nb.notebook.carrier,
             "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
             "verified": self.services.verified.of(nb.path, nb.notebook.known_metadata, cells),
+            "metadata": dict(nb.notebook.known_metadata),
         }
         text = await asyncio.to_thread(_json, facts, cells, stale, outputs)
         await self.finish(text, set_content_type="application/json")
 
-    @operation("write", "contents", body=NewNotebook, answers=201)
-    async def post(self, path: str, body: NewNotebook) -> None:
-        """Makes a notebook; 409 if there is one."""
-        notebook = await self.work.create(path, body.kernel_name, body.cells)
-        cells = [described(cell) for cell in await notebook.read()]
-        self.answer({"path": notebook.path, "carrier": notebook.carrier, "cells": cells}, 201)
-
-
-class CellsHandler(DocumentHandler):
-    """`notebooks/{path}/cells`"""
-
-    @operation("write", "contents", body=NewCell, query=("while_away",), answers=201)
-    async def post(self, path: str, body: NewCell) -> None:
-        """Inserts a cell."""
-        async with self.work.lease(path, WRITE) as nb:
-            edit = await nb.insert(**body.model_dump())
-        self.changed(edit, 201)
-
-
-class CellHandler(DocumentHandler):
-    """`notebooks/{path}/cells/{id}`"""
-
-    @operation("read", "contents")
-    async def get(self, path: str, cell_id: str) -> None:
-        """One cell with its full outputs."""
+    async def _download(self, path: str) -> None:
         async with self.work.lease(path, READ) as nb:
-            cell, stale = await nb.cell(cell_id), await nb.stale()
-        self.set_header("ETag", f'"{cell.version}"')
-        self.answer(described(cell, stale=stale.get(cell.id)))
+            await nb.read()
+            content = await nb.notebook.content()
+        text = await asyncio.to_thread(_file_text, content)
+        name = quote(posixpath.basename(nb.path))
+        self.set_header("Content-Disposition", f"attachment; filename*=utf-8''{name}")
+        await self.finish(text, set_content_type="application/x-ipynb+json")
 
-    @operation("write", "contents", body=CellEdit, query=("while_away",))
-    async def patch(self, path: str, cell_id: str, body: CellEdit) -> None:
-        """Changes a cell's text or type; with `If-Match`, only if it is still that version."""
-        if body.model_dump(exclude_none=True) == {}:
-            message = "Give `source`, or `old_string` and `new_string`, or `type`."
-            raise RequestError(400, "invalid_body", message)
-        expect = self.expected()
+    @operation(
+        "write",
+        "contents",
+        body=MetadataBody,
+        query={"while_away": get_args(WhileAway)},
+        gives=MetadataAnswer,
+    )
+    async def patch(self, path: str, body: MetadataBody) -> None:
+        """Gives keys of the notebook's own metadata other values; `null` takes a key out."""
+        if not body.metadata:
+            raise InvalidInput("Say in `metadata` which keys get which values.")
         async with self.work.lease(path, WRITE) as nb:
             await nb.take()
-            # Whoever calls this route means the text that is there now, or what `If-Match` says.
-            base = None if body.source is None else (await nb.cell(cell_id)).source
-            try:
-                edit = await nb.update(cell_id, base=base, expect=expect, **body.model_dump())
-            except Conflict as conflict:
-                raise precondition(conflict, expect) from None
-        self.changed(edit)
+            _refuse_invalid(with_items(nb.notebook.known_metadata, body.metadata))
+            nb.notebook.write_metadata(body.metadata)
+            saved = await nb.notebook.save()
+        metadata = dict(nb.notebook.known_metadata)
+        self.answer({"path": nb.path, "metadata": metadata, "saved": saved.saved})
 
-    @operation("write", "contents", query=("while_away",), answers=204)
-    async def delete(self, path: str, cell_id: str) -> None:
-        """Deletes a cell; with `If-Match`, only if it is still that version."""
-        expect = self.expected()
-        try:
-            async with self.work.lease(path, WRITE) as nb:
-                await nb.delete(cell_id, expect=expect)
-        except Conflict as conflict:
-            raise precondition(conflict, expect) from None
-        self.answer_nothing()
-
-
-class MoveHandler(DocumentHandler):
-    """`POST notebooks/{path}/cells/{id}/move`"""
-
-    @operation("write", "contents", body=CellPlace, query=("while_away",))
-    async def post(self, path: str, cell_id: str, body: CellPlace) -> None:
-        """Puts the cell elsewhere."""
-        expect = self.expected()
-        try:
-            async with self.work.lease(path, WRITE) as nb:
-                edit = await nb.move(cell_id, expect=expect, **body.model_dump())
-        except Conflict as conflict:
-            raise precondition(conflict, expect) from None
-        self.changed(edit)
-
-
-class RunCellHandler(DocumentHandler):
-    """`POST notebooks/{path}/cells/{id}/run`"""
-
-    @operation("execute", "kernels", body=RunBody)
-    async def post(self, path: str, cell_id: str, body: RunBody) -> None:
-        """Runs a cell; past `wait` seconds 202 with the outputs so far and a `run_id`."""
-        async with self.work.lease(path, WRITE) as nb:
-            run = await nb.run(cell_id, timeout=body.timeout)
-        ended = await run.wait(body.wait, saved=body.save)
-        self.answer(run.describe(), 200 if ended else 202)
-
-
-class RunCellsHandler(DocumentHandler):
-    """`POST notebooks/{path}/run`"""
-
-    @operation("execute", "kernels", body=RunAllBody)
-    async def post(self, path: str, body: RunAllBody) -> None:
-        """Runs cells in order; a result each. One save at the end, and some on the way."""
-        runs: list[Run] = []
-        async with self.work.lease(path, WRITE) as nb:
-            for cell in await nb.code_cells(body.cells):
-                runs.append(run := await nb.run(cell.id))
-                await run.wait(saved=False)
-                if body.stop_on_error and run.status != "ok":
-                    break
-        for run in runs:
-            await run.wait()
-        self.answer({"cells": [run.describe() for run in runs]})
-
-
-class RunsHandler(DocumentHandler):
-    """What the routes of runs share."""
-
-    async def known(self, run_id: str) -> Run:
-        """The run. Raises RequestError 404 for one that is not the user's."""
-        run = await self.services.runs.find(run_id, self.owner)
-        if run is None:
-            raise RequestError(404, "not_found", f"No run `{run_id}`.")
-        return run
-
-
-class TurnRunsHandler(RunsHandler):
-    """What the routes of runs share that know their conversations."""
-
-    def initialize(  # type: ignore[override]
-        self, services: Services, wakes: Wakes, limits: Limits
-    ) -> None:
-        super().initialize(services)
-        self.wakes = wakes
-        self.limits = limits
-
-
-class RunHandler(TurnRunsHandler):
-    """`GET runs/{id}`"""
-
-    @operation("read", "contents", query=("save",))
-    async def get(self, run_id: str) -> None:
-        """A run, also after it ended: then its outputs are saved, unless `save=false`."""
-        run = await self.known(run_id)
-        if run.ended is not None and self.choice("save", ("true", "false")) == "true":
-            await run.wait()
-        self.answer({**run.describe(), "wake": await self.wakes.wanted(run)})
-
-
-class WakeHandler(TurnRunsHandler):
-    """`runs/{id}/wake`"""
-
-    @operation("write", answers=204)
-    async def put(self, run_id: str) -> None:
-        """Has the end of a run start a turn of its conversation, once; again after a restart."""
-        await self.wakes.want(await self.known(run_id), Authorizer(self), self.limits)
-        self.answer_nothing()
-
-    @operation("write", answers=204)
-    async def delete(self, run_id: str) -> None:
-        """Has its end start nothing."""
-        await self.wakes.drop(await self.known(run_id))
-        self.answer_nothing()
-
-
-class InterruptRunHandler(RunsHandler):
-    """`POST runs/{id}/interrupt`"""
-
-    @operation("write", "kernels")
-    async def post(self, run_id: str) -> None:
-        """Interrupts a run and answers when it has ended."""
-        run = await self.known(run_id)
-        await run.interrupt()
-        await run.wait(GRACE)
-        self.answer(run.describe())
+    @operation("write", "contents", body=NewNotebook, answers=201, gives=NewNotebookAnswer)
+    async def post(self, path: str, body: NewNotebook) -> None:
+        """Makes a notebook; 409 if there is one."""
+        given = [cell.model_dump() for cell in body.cells]
+        notebook = await self.work.create(path, body.kernel_name, given)
+        cells = [described(cell) for cell in await notebook.read()]
+        self.answer({"path": notebook.path, "carrier": notebook.carrier, "cells": cells}, 201)
 
 
 class KernelHandler(DocumentHandler):
     """`POST notebooks/{path}/kernel`"""
 
-    @operation("write", "kernels", body=KernelBody)
+    @operation("write", "kernels", body=KernelBody, gives=KernelAnswer)
     async def post(self, path: str, body: KernelBody) -> None:
         """Starts, interrupts, restarts or shuts down the notebook's own kernel."""
+        if body.name is not None and body.action != "start":
+            raise InvalidInput("`name` says which kernel to start: leave it out here.")
         if body.action in ("start", "shutdown"):
             await self.require("write", "sessions")
         async with self.work.lease(path, ("write", "kernels")) as nb:
@@ -352,6 +272,20 @@ class KernelHandler(DocumentHandler):
             elif body.action == "shutdown":
                 await self.services.kernels.shutdown(nb.path)
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
+
+
+def _refuse_invalid(metadata: Mapping[str, Any]) -> None:
+    """Raises InvalidInput for metadata that no program could read."""
+    bare = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    try:
+        nbformat.validate(bare)
+    except nbformat.ValidationError as error:
+        why = str(error).splitlines()[0]
+        raise InvalidInput(f"The notebook would no longer be valid: {why}") from None
+
+
+def _file_text(content: Mapping[str, Any]) -> str:
+    return json.dumps(as_stored(content), ensure_ascii=False, indent=1) + "\n"
 
 
 def _json(
@@ -376,20 +310,13 @@ def described(cell: Cell, *, stale: str | None = None, outputs: str = "full") ->
     return value
 
 
-def precondition(conflict: Conflict, expect: str | None) -> ToolError | RequestError:
-    """412 where the caller named a version, else the conflict as it is."""
-    if expect is None:
-        return conflict
-    return RequestError(412, conflict.reason, conflict.message, **conflict.facts)
-
-
 class VerifyHandler(DocumentHandler):
     """`POST notebooks/{path}/verify`"""
 
     _verifying: asyncio.Task[Verification] | None = None
     _left = False
 
-    @operation("execute", "kernels", body=VerifyBody)
+    @operation("execute", "kernels", body=VerifyBody, gives=VerificationAnswer)
     async def post(self, path: str, body: VerifyBody) -> None:
         """Runs a copy of the notebook from the top in a fresh kernel and compares the outputs.
 
@@ -428,7 +355,7 @@ class VerifyHandler(DocumentHandler):
 class VerifiedHandler(DocumentHandler):
     """`notebooks/{path}/verified`"""
 
-    @operation("write", "contents")
+    @operation("write", "contents", gives=RecordedAnswer)
     async def put(self, path: str) -> None:
         """Has the notebook itself say that it was verified, as this server last did."""
         async with self.work.lease(path, WRITE) as nb:
@@ -457,7 +384,7 @@ class RecoveryHandler(AgentHandler):
 class CopiesHandler(RecoveryHandler):
     """`notebooks/{path}/recovery`"""
 
-    @operation("read", "contents")
+    @operation("read", "contents", gives=CopiesAnswer)
     async def get(self, path: str) -> None:
         """The copies that are kept of a notebook, the newest first; also of one that is gone."""
         notebook = await self.identities.path(path)
@@ -467,7 +394,7 @@ class CopiesHandler(RecoveryHandler):
 class CopyHandler(RecoveryHandler):
     """`notebooks/{path}/recovery/{copy_id}`"""
 
-    @operation("read", "contents")
+    @operation("read", "contents", gives=FileAnswer)
     async def get(self, path: str, copy_id: str) -> None:
         """A copy as a notebook's JSON: saved as a file it can be opened."""
         number = int(copy_id) if copy_id.isdecimal() and len(copy_id) < 19 else -1

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from typing import Any
 
 from jupyter_server.base.handlers import JupyterHandler
+from pydantic import BaseModel, TypeAdapter
 
 from jupyter_agent import __version__
-from jupyter_agent.server.base import METHODS, RouteOperation
+from jupyter_agent.server.base import METHODS, STREAM, QueryValues, RouteOperation
+
+JSON = "application/json"
+_REFERENCE = "#/components/schemas/{model}"
+_TYPES: Mapping[type, Mapping[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer", "minimum": 1},
+    date: {"anyOf": [{"type": "string", "format": "date"}, {"const": ""}]},
+}
+_TEXT = {"type": "string"}
+_MEDIA: Mapping[str, Mapping[str, Any]] = {
+    STREAM: {
+        "type": "object",
+        "description": "Each event; `data` is JSON, or `[DONE]` at the end.",
+        "properties": {"id": {"type": "string"}, "data": {"type": "string"}},
+    },
+    "application/x-ipynb+json": {"type": "object", "required": ["cells", "metadata", "nbformat"]},
+}
+_LINKS = {
+    "turn_id": (("get", "turns/{turn_id}"), ("post", "turns/{turn_id}/undo")),
+    "run_id": (("get", "runs/{run_id}"), ("post", "runs/{run_id}/interrupt")),
+    "conversation_id": (("get", "conversations/{conversation_id}"),),
+}
+"""What can be done with an id that an answer has."""
 
 
 def describe(routes: Iterable[tuple[str, type[JupyterHandler]]]) -> dict[str, Any]:
@@ -18,7 +43,7 @@ def describe(routes: Iterable[tuple[str, type[JupyterHandler]]]) -> dict[str, An
     schemas: dict[str, Any] = {"Error": _ERROR}
     for template, handler in routes:
         operations = {
-            name: _operation(template, method, method.operation, schemas)
+            name: _operation(template, name, method, schemas)
             for name in METHODS
             if hasattr(method := getattr(handler, name), "operation")
         }
@@ -41,34 +66,81 @@ def describe(routes: Iterable[tuple[str, type[JupyterHandler]]]) -> dict[str, An
 
 _ERROR: dict[str, Any] = {
     "type": "object",
-    "properties": {"message": {"type": "string"}, "reason": {"type": "string"}},
+    "properties": {"message": {"type": "string"}, "reason": {"type": ["string", "null"]}},
     "required": ["message"],
 }
 
 
-def _operation(
-    template: str, method: Any, operation: RouteOperation, schemas: dict[str, Any]
-) -> dict[str, Any]:
+def _operation(template: str, name: str, method: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+    operation: RouteOperation = method.operation
     described: dict[str, Any] = {
+        "operationId": _id(name, template),
         "summary": " ".join((method.__doc__ or "").split()),
         "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-            for name in re.findall(r"\{(\w+)\}", template)
+            {"name": each, "in": "path", "required": True, "schema": {"type": "string"}}
+            for each in re.findall(r"\{(\w+)\}", template)
         ]
-        + [{"name": name, "in": "query", "schema": {"type": "string"}} for name in operation.query],
-        "responses": {
-            str(operation.answers): {"description": "Done"},
-            "default": {
-                "description": "An error",
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-            },
-        },
+        + [
+            {"name": each, "in": "query", "schema": _of_query(values)}
+            for each, values in operation.query.items()
+        ],
+        "responses": dict(_responses(operation, schemas)),
         "x-authorization": f"{operation.resource}:{operation.action}",
     }
     if operation.body is not None:
-        schema = operation.body.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas.update(schema.pop("$defs", {}))
-        schemas[operation.body.__name__] = schema
-        reference = {"$ref": f"#/components/schemas/{operation.body.__name__}"}
-        described["requestBody"] = {"content": {"application/json": {"schema": reference}}}
+        schema = _schema(operation.body, schemas, mode="validation")
+        described["requestBody"] = {"content": {JSON: {"schema": schema}}}
+    if operation.speaks is not None:
+        schema = _schema(operation.speaks, schemas, mode="validation")
+        described["requestBody"] = {"content": {JSON: {"schema": schema}}, "required": True}
     return described
+
+
+def _responses(
+    operation: RouteOperation, schemas: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    given = _schema(operation.gives, schemas) if operation.gives is not None else None
+    for status in (operation.answers, *operation.also):
+        response: dict[str, Any] = {"description": "Done"}
+        content: dict[str, Any] = {}
+        if given is not None and status != 204:
+            content[JSON] = {"schema": given}
+            if links := dict(_links(operation.gives)):
+                response["links"] = links
+        if status == operation.answers:
+            content |= {media: {"schema": _MEDIA.get(media, _TEXT)} for media in operation.media}
+        yield str(status), {**response, **({"content": content} if content else {})}
+    error: dict[str, Any] = {"$ref": _REFERENCE.format(model="Error")}
+    if operation.speaks is not None:
+        error = {"anyOf": [error, _schema(operation.speaks, schemas)]}
+    yield "default", {"description": "An error", "content": {JSON: {"schema": error}}}
+
+
+def _links(gives: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    fields = gives.model_fields if isinstance(gives, type) and issubclass(gives, BaseModel) else {}
+    for field, targets in _LINKS.items():
+        for method, template in targets if field in fields else ():
+            parameters = {field: f"$response.body#/{field}"}
+            name = _id(method, template)
+            yield name, {"operationId": name, "parameters": parameters}
+
+
+def _schema(of: Any, schemas: dict[str, Any], *, mode: Any = "serialization") -> dict[str, Any]:
+    """A reference to the schema, or the schema of what has no name; `schemas` gets the named."""
+    schema = TypeAdapter(of).json_schema(ref_template=_REFERENCE, mode=mode)
+    schemas.update(schema.pop("$defs", {}))
+    if not (isinstance(of, type) and issubclass(of, BaseModel)):
+        return schema
+    schemas[of.__name__] = schema
+    return {"$ref": _REFERENCE.format(model=of.__name__)}
+
+
+def _of_query(values: QueryValues) -> dict[str, Any]:
+    if isinstance(values, tuple):
+        return {"type": "string", "enum": list(values)}
+    return dict(_TYPES[values])
+
+
+def _id(method: str, template: str) -> str:
+    """Such as `getTurnsTurnId`."""
+    return method + "".join(part.title() for part in re.findall(r"[A-Za-z]+", template))

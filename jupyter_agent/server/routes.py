@@ -5,22 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from jupyter_server.base.handlers import JupyterHandler
 
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.wakes import Wakes
 from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.mcp_server.server import McpServer
+from jupyter_agent.mcp_server.sessions import Sessions
 from jupyter_agent.models.registry import Models
 from jupyter_agent.server import (
     chat,
     conversations,
+    edits,
+    events,
+    mcp,
     notebooks,
+    runs,
     status,
     tab,
     tools,
@@ -31,6 +38,8 @@ from jupyter_agent.server.openapi import describe
 from jupyter_agent.workspace.workspace import Services
 
 ROOT = "api/agent"
+Given: TypeAlias = Mapping[str, Any]
+"""What a handler is handed (`initialize`)."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +48,7 @@ class Route:
 
     template: str
     handler: type[JupyterHandler]
-    given: Mapping[str, Any] = field(default_factory=dict)
-    """What the handler is handed (`initialize`)."""
+    given: Given = field(default_factory=dict)
 
     def spec(self) -> tuple[str, type[JupyterHandler], dict[str, Any]]:
         """The route as Jupyter takes it, which puts its base URL before it."""
@@ -62,18 +70,33 @@ def routes(
     dispatcher: Dispatcher,
     tabs: Tabs,
     copies: RecoveryCopies,
-    mcp: Servers,
+    servers: Servers,
     wakes: Wakes,
+    mcp_server: McpServer,
+    clients: Clients,
 ) -> Sequence[Route]:
     """The table; where two match, the earlier one is meant."""
     talk = {"runner": runner, "services": services, "limits": limits, "ceiling": ceiling}
-    kept = done = {"runner": runner, "services": services}
-    known = {**done, "mcp": mcp}
-    document = {"services": services}
-    woken = {"services": services, "wakes": wakes, "limits": limits}
-    kept_copies = {"recovery": copies, "services": services}
-    calls = {"dispatcher": dispatcher, "services": services, "runner": runner}
+    kept = {"runner": runner, "services": services}
+    done = {**kept, "clients": clients}
+    document = {"services": services, "clients": clients}
     table = [
+        *_chat(talk, kept, done),
+        *_notebooks(document, done, {"recovery": copies, "services": services}),
+        *_runs(document, {**document, "wakes": wakes, "limits": limits}),
+        *_tools({**kept, "dispatcher": dispatcher}, mcp_server),
+        *_server({"models": models, "allowances": runner.allowances}, {**kept, "mcp": servers}),
+        Route("usage", usage.UsageHandler, {"runner": runner}),
+        Route("tab", tab.TabHandler, {"tabs": tabs}),
+    ]
+    description: dict[str, Any] = {}
+    table.append(Route("openapi.json", status.OpenApiHandler, {"description": description}))
+    description.update(describe([(route.template, route.handler) for route in table]))
+    return table
+
+
+def _chat(talk: Given, kept: Given, done: Given) -> list[Route]:
+    return [
         Route("chat", chat.ChatHandler, talk),
         Route("chat/{conversation_id}/stream", chat.ChatStreamHandler, talk),
         Route("chat/{conversation_id}/stop", chat.ChatStopHandler, talk),
@@ -84,38 +107,62 @@ def routes(
         Route("conversations/{conversation_id}/compact", conversations.CompactHandler, kept),
         Route("conversations/{conversation_id}/rules", conversations.RulesHandler, kept),
         Route("conversations/{conversation_id}/export", conversations.ExportHandler, kept),
+        Route("turns", turns.TurnListHandler, done),
         Route("turns/{turn_id}", turns.TurnHandler, done),
         Route("turns/{turn_id}/changes", turns.ChangesHandler, done),
         Route("turns/{turn_id}/requests", turns.RequestsHandler, done),
+        Route("turns/{turn_id}/stop", turns.StopHandler, done),
         Route("turns/{turn_id}/undo", turns.UndoHandler, done),
         Route("turns/{turn_id}/accept", turns.AcceptHandler, done),
-        Route("notebooks/{path}/cells/{cell_id}/move", notebooks.MoveHandler, document),
-        Route("notebooks/{path}/cells/{cell_id}/run", notebooks.RunCellHandler, document),
-        Route("notebooks/{path}/cells/{cell_id}", notebooks.CellHandler, document),
-        Route("notebooks/{path}/cells", notebooks.CellsHandler, document),
-        Route("notebooks/{path}/run", notebooks.RunCellsHandler, document),
+    ]
+
+
+def _notebooks(document: Given, done: Given, copies: Given) -> list[Route]:
+    return [
+        Route("notebooks/{path}/cells/{cell_id}/move", edits.MoveHandler, document),
+        Route("notebooks/{path}/cells/{cell_id}/run", runs.RunCellHandler, document),
+        Route("notebooks/{path}/cells/{cell_id}", edits.CellHandler, document),
+        Route("notebooks/{path}/cells", edits.CellsHandler, document),
+        Route("notebooks/{path}/edits", edits.EditsHandler, document),
+        Route("notebooks/{path}/clear", edits.ClearHandler, document),
+        Route("notebooks/{path}/events", events.EventsHandler, document),
+        Route("notebooks/{path}/kernel/code", runs.CodeHandler, document),
+        Route("notebooks/{path}/kernel/variables", runs.VariablesHandler, document),
+        Route("notebooks/{path}/run", runs.RunCellsHandler, document),
         Route("notebooks/{path}/verify", notebooks.VerifyHandler, document),
         Route("notebooks/{path}/verified", notebooks.VerifiedHandler, document),
         Route("notebooks/{path}/changes", turns.PendingHandler, done),
         Route("notebooks/{path}/blame", turns.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
-        Route("notebooks/{path}/recovery/{copy_id}", notebooks.CopyHandler, kept_copies),
-        Route("notebooks/{path}/recovery", notebooks.CopiesHandler, kept_copies),
+        Route("notebooks/{path}/recovery/{copy_id}", notebooks.CopyHandler, copies),
+        Route("notebooks/{path}/recovery", notebooks.CopiesHandler, copies),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),
-        Route("runs/{run_id}", notebooks.RunHandler, woken),
-        Route("runs/{run_id}/wake", notebooks.WakeHandler, woken),
-        Route("runs/{run_id}/interrupt", notebooks.InterruptRunHandler, document),
+    ]
+
+
+def _runs(document: Given, woken: Given) -> list[Route]:
+    return [
+        Route("runs", runs.RunListHandler, document),
+        Route("runs/{run_id}", runs.RunHandler, woken),
+        Route("runs/{run_id}/stream", runs.RunStreamHandler, document),
+        Route("runs/{run_id}/wake", runs.WakeHandler, woken),
+        Route("runs/{run_id}/interrupt", runs.InterruptRunHandler, document),
+    ]
+
+
+def _tools(calls: Given, mcp_server: McpServer) -> list[Route]:
+    return [
         Route("tools", tools.ToolsHandler, calls),
         Route("tools/{name}", tools.ToolHandler, calls),
-        Route("models", status.ModelsHandler, {"models": models}),
-        Route("providers/{provider}/models", status.OfferedHandler, {"models": models}),
-        Route("providers/{provider}/key", status.KeyHandler, {"models": models}),
-        Route("usage", usage.UsageHandler, {"runner": runner}),
+        Route("mcp", mcp.McpHandler, {"server": mcp_server, "sessions": Sessions()}),
+    ]
+
+
+def _server(offered: Given, known: Given) -> list[Route]:
+    return [
+        Route("models", status.ModelsHandler, offered),
+        Route("providers/{provider}/models", status.OfferedHandler, offered),
+        Route("providers/{provider}/key", status.KeyHandler, offered),
         Route("status", status.StatusHandler, known),
         Route("instructions", status.InstructionsHandler, known),
-        Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]
-    description: dict[str, Any] = {}
-    table.append(Route("openapi.json", status.OpenApiHandler, {"description": description}))
-    description.update(describe([(route.template, route.handler) for route in table]))
-    return table

@@ -1,10 +1,11 @@
-"""The event stream of a turn over HTTP."""
+"""Event streams over HTTP: of a turn, of runs, of a notebook."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from tornado.iostream import StreamClosedError
 
@@ -13,6 +14,8 @@ from jupyter_agent.events import Event
 from jupyter_agent.server.base import AgentHandler
 from jupyter_agent.server.wire import chunk
 
+Frames: TypeAlias = Sequence[tuple[int, Mapping[str, Any]]]
+"""Events with their numbers, as JSON."""
 HEARTBEAT = 15.0
 """Seconds of silence after which a comment line keeps proxies from closing the connection."""
 
@@ -30,22 +33,28 @@ class StreamHandler(AgentHandler):
 
     async def send(self, events: AsyncIterator[Sequence[tuple[int, Event]]]) -> None:
         """Sends numbered events as frames, those that come together in one write; then `[DONE]`."""
+        self.set_header("x-vercel-ai-ui-message-stream", "v1")
+        await self.send_data(
+            [(seq, chunk(event)) for seq, event in ready] async for ready in events
+        )
+
+    async def send_data(self, values: AsyncIterator[Frames]) -> None:
+        """As `send`, for any JSON with its numbers."""
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-cache, no-transform")
         self.set_header("X-Accel-Buffering", "no")
-        self.set_header("x-vercel-ai-ui-message-stream", "v1")
         self.request.connection.stream.set_nodelay(True)  # type: ignore[union-attr]
         try:
-            await self._send_all(events)
+            await self._send_all(values)
             self.write("data: [DONE]\n\n")
             await self.finish()
         except StreamClosedError:
             return
 
-    async def _send_all(self, events: AsyncIterator[Sequence[tuple[int, Event]]]) -> None:
+    async def _send_all(self, values: AsyncIterator[Frames]) -> None:
         await self.flush()
         gone = asyncio.ensure_future(self._gone().wait())
-        pending = asyncio.ensure_future(anext(events, None))
+        pending = asyncio.ensure_future(anext(values, None))
         try:
             while True:
                 done, _ = await asyncio.wait(
@@ -60,9 +69,9 @@ class StreamHandler(AgentHandler):
                 ready = pending.result()
                 if ready is None:
                     return
-                self.write("".join(_frame(seq, event) for seq, event in ready))
+                self.write("".join(_frame(seq, value) for seq, value in ready))
                 await self.flush()
-                pending = asyncio.ensure_future(anext(events, None))
+                pending = asyncio.ensure_future(anext(values, None))
         finally:
             gone.cancel()
             pending.cancel()
@@ -73,5 +82,13 @@ class StreamHandler(AgentHandler):
         return self._closed_event
 
 
-def _frame(seq: int, event: Event) -> str:
-    return f"id: {seq}\ndata: {json.dumps(chunk(event))}\n\n"
+def _frame(seq: int, value: Mapping[str, Any]) -> str:
+    return f"id: {seq}\ndata: {json.dumps(value)}\n\n"
+
+
+async def numbered(values: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[Frames]:
+    """Each with its number from 1."""
+    number = 0
+    async for value in values:
+        number += 1
+        yield [(number, value)]

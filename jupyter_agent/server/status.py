@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from jupyter_agent import __version__
 from jupyter_agent.carriers.ydoc import collaboration
+from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.instructions import ProjectInstructions, describe
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy, RequestError
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.registry import Models
+from jupyter_agent.packages import namesake, no_openai, outdated
+from jupyter_agent.server.answers import (
+    DescriptionAnswer,
+    InstructionsAnswer,
+    KeyAnswer,
+    ModelsAnswer,
+    OfferedAnswer,
+    StatusAnswer,
+)
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Services, Workspace
 
@@ -31,32 +41,56 @@ class KeyBody(BaseModel):
 class ProvidersHandler(AgentHandler):
     """What the routes of models and their keys share."""
 
-    def initialize(self, models: Models) -> None:
+    def initialize(self, models: Models, allowances: Allowances) -> None:
         self.models = models
+        self.allowances = allowances
 
 
 class ModelsHandler(ProvidersHandler):
     """`GET models`"""
 
-    @operation("read")
+    @operation("read", gives=ModelsAnswer)
     async def get(self) -> None:
-        """The default model, and the providers with their models and whether they have a key."""
-        self.answer(self.models.describe())
+        """The user's default model, and the providers with their models and whether they have a
+        key: those that the user may ask."""
+        mine = self.allowances.of(self.person)
+        all_models = self.models.describe()
+        providers = [
+            {**each, "models": [one for one in each["models"] if mine.permits(_id(each, one))]}
+            for each in all_models["providers"]
+            if mine.offers(each["name"])
+        ]
+        fallback = all_models["fallback"]
+        self.answer(
+            {
+                **all_models,
+                "default": mine.default(all_models["default"]),
+                "fallback": fallback if fallback and mine.permits(fallback) else None,
+                "providers": providers,
+            }
+        )
+
+
+def _id(provider: Mapping[str, Any], model: str) -> str:
+    return f"{provider['name']}:{model}"
 
 
 class OfferedHandler(ProvidersHandler):
     """`POST providers/{name}/models`: no GET, because the provider's key is sent out for it."""
 
-    @operation("write")
+    @operation("write", gives=OfferedAnswer)
     async def post(self, provider: str) -> None:
-        """The models that the provider itself says it has; it is asked now, and only now."""
-        self.answer({"models": await self.models.offered(provider)})
+        """The models that the provider itself says it has, of those that the user may ask; it is
+        asked now, and only now."""
+        mine = self.allowances.of(self.person)
+        names = await self.models.offered(provider)
+        self.answer({"models": [name for name in names if mine.permits(f"{provider}:{name}")]})
 
 
 class KeyHandler(ProvidersHandler):
     """`providers/{name}/key`"""
 
-    @operation("write", body=KeyBody, answers=204)
+    @operation("write", body=KeyBody, answers=204, also=(200,), gives=KeyAnswer)
     async def put(self, provider: str, body: KeyBody) -> None:
         """Stores a key; it works at once. With `check` the answer is 200 with the number of
         `models` that the provider lists for it, null where it does not say."""
@@ -99,16 +133,17 @@ class ProjectHandler(AgentHandler):
 class StatusHandler(ProjectHandler):
     """`GET status`"""
 
-    @operation("read", query=("notebook",))
+    @operation("read", query=("notebook",), gives=StatusAnswer)
     async def get(self) -> None:
         """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
-        of the store, how much models may see at most, MCP servers, and the files of instructions
-        that a turn on `notebook` would follow."""
+        of the store, how much models may see and do at most, MCP servers, and the files of
+        instructions that a turn on `notebook` would follow."""
         may_read = await Authorizer(self)("read", "contents")
         database = self.runner.stores.conversations.database
         project = await self.project(self.get_query_argument("notebook", ""))
         carriers, no_rooms = _carriers(self.settings)
         mended = self.services.notebooks.mended if may_read else []
+        notes = [no_rooms, no_openai(), namesake(), *outdated(), *mended]
         turns = [
             {
                 "id": turn.record.id,
@@ -122,15 +157,29 @@ class StatusHandler(ProjectHandler):
             {
                 "version": __version__,
                 "carriers": carriers,
-                "notes": [note for note in (no_rooms, _no_openai(), *mended) if note],
+                "notes": [note for note in notes if note],
                 "notebooks": self.services.notebooks.open() if may_read else [],
                 "turns": turns,
                 "share": self.runner.share("all"),
+                "policy": self._policy(),
                 "instructions": describe(project.followed),
                 "mcp_servers": self.mcp.describe(),
                 "store": {"ok": database.note is None, "note": database.note},
             }
         )
+
+    def _policy(self) -> dict[str, Any]:
+        """What the administrator decided for the user's turns, and as whom they count for it."""
+        person = self.person
+        policy = self.runner.policy(person, "auto", frozenset())
+        return {
+            "user": person.name,
+            "groups": sorted(person.groups),
+            "models": list(self.runner.allowances.of(person).models),
+            "max_mode": policy.max_mode,
+            "rules": [asdict(rule) for rule in policy.rules],
+            "allow_remote_content": policy.allow_remote_content,
+        }
 
 
 class TrustBody(BaseModel):
@@ -144,7 +193,7 @@ class TrustBody(BaseModel):
 class InstructionsHandler(ProjectHandler):
     """`instructions`"""
 
-    @operation("read", query=("notebook",))
+    @operation("read", query=("notebook",), gives=InstructionsAnswer)
     async def get(self) -> None:
         """The files of instructions that apply to `notebook`, with their texts and whether this
         user trusts them."""
@@ -180,19 +229,13 @@ def _carriers(settings: Mapping[str, Any]) -> tuple[list[CarrierName], str]:
     return ["tab", "file"], why
 
 
-def _no_openai() -> str:
-    if find_spec("openai") is not None:
-        return ""
-    return "OpenAI's and compatible models need `pip install 'jupyter_agent[openai]'`."
-
-
 class OpenApiHandler(AgentHandler):
     """`GET openapi.json`"""
 
     def initialize(self, description: dict[str, Any]) -> None:
         self.description = description
 
-    @operation("read")
+    @operation("read", gives=DescriptionAnswer)
     async def get(self) -> None:
         """OpenAPI 3.1 of all routes, made from the code."""
         self.answer(self.description)

@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.permissions import Mode
-from jupyter_agent.carriers import WhileAway
+from jupyter_agent.carriers.registry import WhileAway
+from jupyter_agent.choices import Mode, Share
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
+from jupyter_agent.server.answers import ListedTool, ToolAnswer
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
 from jupyter_agent.tools.base import did_you_mean
-from jupyter_agent.workspace.visibility import Share
 from jupyter_agent.workspace.workspace import Services, Workspace
 
 
@@ -48,7 +48,7 @@ class CallHandler(AgentHandler):
 class ToolsHandler(CallHandler):
     """`GET tools`"""
 
-    @operation("read")
+    @operation("read", gives=list[ListedTool])
     async def get(self) -> None:
         """Names, descriptions, input schemas and effects."""
         self.answer((await self.dispatcher.with_others(ask=False)).toolbox.describe())
@@ -57,7 +57,7 @@ class ToolsHandler(CallHandler):
 class ToolHandler(CallHandler):
     """`POST tools/{name}`"""
 
-    @operation("write", body=ToolBody)
+    @operation("write", body=ToolBody, gives=ToolAnswer)
     async def post(self, name: str, body: ToolBody) -> None:
         """Calls a tool; what would ask is refused, unless `allow` names it."""
         dispatcher = self.dispatcher
@@ -77,7 +77,7 @@ class ToolHandler(CallHandler):
             share=self.runner.share(body.share),
             while_away=body.while_away,
         )
-        policy = self.runner.policy(body.mode, frozenset(body.allow))
+        policy = self.runner.policy(self.person, body.mode, frozenset(body.allow))
         try:
             result = await dispatcher.call(name, body.input, work, policy)
         except ToolError as error:

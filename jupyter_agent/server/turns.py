@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from jupyter_agent.conversations.audit import AuditEntry
-from jupyter_agent.conversations.changes import CellText
+from jupyter_agent.conversations.changes import CellText, JournalEntry
+from jupyter_agent.conversations.clients import Clients
+from jupyter_agent.conversations.log import TurnState
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
-from jupyter_agent.conversations.undo import CellName, undo_turn
+from jupyter_agent.conversations.undo import CellKey, undo_turn
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import UsageUpdated
+from jupyter_agent.server.answers import (
+    BlameAnswer,
+    ChangeAnswer,
+    RequestAnswer,
+    ReviewedAnswer,
+    TurnAnswer,
+    TurnListAnswer,
+    TurnStateAnswer,
+    UndoneAnswer,
+)
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.workspace import READ, Services, Workspace
 
+OUTPUTS = ("full", "none")
 _UNDONE = (
     "Cells are as before. What ran in a kernel is not undone: variables and files keep what the "
     "turn did to them."
@@ -27,16 +41,20 @@ _UNDONE = (
 class NamedCell(BaseModel):
     """A cell of a notebook."""
 
+    model_config = ConfigDict(extra="forbid")
+
     notebook: str
     cell_id: str
 
 
 class CellsBody(BaseModel):
-    """Some cells; all of the turn where left out."""
+    """Some cells; all of the turn where left out: a typo must not mean all."""
+
+    model_config = ConfigDict(extra="forbid")
 
     cells: list[NamedCell] | None = None
 
-    async def names(self, identities: Identities) -> set[CellName] | None:
+    async def names(self, identities: Identities) -> set[CellKey] | None:
         if self.cells is None:
             return None
         return {(await identities.path(cell.notebook), cell.cell_id) for cell in self.cells}
@@ -45,8 +63,9 @@ class CellsBody(BaseModel):
 class TurnHandlerBase(AgentHandler):
     """What all routes of turns share."""
 
-    def initialize(self, runner: TurnRunner, services: Services) -> None:
+    def initialize(self, runner: TurnRunner, services: Services, clients: Clients) -> None:
         self.runner = runner
+        self.clients = clients
         self.services = services
         self.stores = runner.stores
 
@@ -60,11 +79,56 @@ class TurnHandlerBase(AgentHandler):
             raise RequestError(404, "not_found", f"No turn `{turn_id}`.")
         return turn
 
+    def shown(self, entries: Sequence[JournalEntry]) -> list[dict[str, Any]]:
+        """Changes as the query wants them: outputs may be large."""
+        whole = self.choice("outputs", OUTPUTS) == "full"
+        changes = [entry.change.to_json() for entry in entries]
+        for change in changes if not whole else ():
+            for side in ("before", "after"):
+                if change[side] is not None:
+                    change[side]["outputs"] = []
+        return changes
+
+
+class TurnListHandler(TurnHandlerBase):
+    """`GET turns`"""
+
+    @operation(
+        "read",
+        query={"notebook": str, "conversation": str, "state": get_args(TurnState), "page": int},
+        gives=TurnListAnswer,
+    )
+    async def get(self) -> None:
+        """A page of the user's turns, newest first, without what was said and changed."""
+        notebook = self.get_query_argument("notebook", None)
+        found, next_page = await self.stores.conversations.turn_list(
+            self.owner,
+            notebook=notebook and await self.services.identities.path(notebook),
+            conversation_id=self.get_query_argument("conversation", None),
+            state=self.choice("state", ("", *get_args(TurnState))) or None,
+            page=self.number("page", 1),
+        )
+        self.answer({"turns": found, "next_page": next_page})
+
+
+class StopHandler(TurnHandlerBase):
+    """`POST turns/{id}/stop`"""
+
+    @operation("write", gives=TurnStateAnswer)
+    async def post(self, turn_id: str) -> None:
+        """Stops the turn where it runs, and its run; answers when it has stopped."""
+        await self.known(turn_id)
+        live = self.runner.live(turn_id)
+        if live is not None:
+            await self.runner.stop(live)
+        turn = await self.known(turn_id)
+        self.answer({"turn_id": turn.id, "state": turn.state})
+
 
 class TurnHandler(TurnHandlerBase):
     """`GET turns/{id}`"""
 
-    @operation("read")
+    @operation("read", query={"outputs": OUTPUTS}, gives=TurnAnswer)
     async def get(self, turn_id: str) -> None:
         """State, steps, usage, calls, changes, open questions and the audit of a turn."""
         turn = await self.known(turn_id)
@@ -82,7 +146,7 @@ class TurnHandler(TurnHandlerBase):
                 "ended": turn.ended,
                 **turn.request,
                 "calls": await self.stores.conversations.calls(turn_id),
-                "changes": [entry.change.to_json() for entry in changes],
+                "changes": self.shown(changes),
                 "approvals": await self.stores.approvals.pending(turn_id),
                 "audit": await self.stores.audit.of_turn(turn_id),
             }
@@ -100,19 +164,17 @@ class TurnHandler(TurnHandlerBase):
 class ChangesHandler(TurnHandlerBase):
     """`GET turns/{id}/changes`"""
 
-    @operation("read")
+    @operation("read", query={"outputs": OUTPUTS}, gives=list[ChangeAnswer])
     async def get(self, turn_id: str) -> None:
         """Every change of the turn with before and after, in the order in which they were made."""
         await self.known(turn_id)
-        self.answer(
-            [entry.change.to_json() for entry in await self.stores.journal.of_turn(turn_id)]
-        )
+        self.answer(self.shown(await self.stores.journal.of_turn(turn_id)))
 
 
 class PendingHandler(TurnHandlerBase):
     """`GET notebooks/{path}/changes`"""
 
-    @operation("read", "contents")
+    @operation("read", "contents", gives=list[ChangeAnswer])
     async def get(self, path: str) -> None:
         """What the user's turns changed in a notebook and nobody has kept or taken back, in the
         order in which it was made; each with its `turn_id`, none with outputs."""
@@ -124,7 +186,7 @@ class PendingHandler(TurnHandlerBase):
 class RequestsHandler(TurnHandlerBase):
     """`GET turns/{id}/requests`"""
 
-    @operation("read")
+    @operation("read", gives=list[RequestAnswer])
     async def get(self, turn_id: str) -> None:
         """What was sent to the model, request by request: host, size, time and every word."""
         await self.known(turn_id)
@@ -134,11 +196,12 @@ class RequestsHandler(TurnHandlerBase):
 class UndoHandler(TurnHandlerBase):
     """`POST turns/{id}/undo`"""
 
-    @operation("write", body=CellsBody)
+    @operation("write", body=CellsBody, gives=UndoneAnswer)
     async def post(self, turn_id: str, body: CellsBody) -> None:
         """Takes the turn's changes back; what people did since stays and is listed."""
         turn = await self.known(turn_id)
         await self.require("write", "contents")
+        await self.clients.end_if_idle(turn_id)
         if self.runner.live(turn_id) is not None:
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
@@ -156,7 +219,7 @@ class UndoHandler(TurnHandlerBase):
 class AcceptHandler(TurnHandlerBase):
     """`POST turns/{id}/accept`"""
 
-    @operation("write", body=CellsBody)
+    @operation("write", body=CellsBody, gives=ReviewedAnswer)
     async def post(self, turn_id: str, body: CellsBody) -> None:
         """Marks the turn's changes as reviewed."""
         turn = await self.known(turn_id)
@@ -188,7 +251,7 @@ class AcceptHandler(TurnHandlerBase):
 class BlameHandler(TurnHandlerBase):
     """`GET notebooks/{path}/blame`"""
 
-    @operation("read", "contents")
+    @operation("read", "contents", gives=BlameAnswer)
     async def get(self, path: str) -> None:
         """Per cell: turn, model, time, request, whether it was reviewed and changed since."""
         await self.require("read", "agent")

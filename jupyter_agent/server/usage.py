@@ -7,6 +7,7 @@ from datetime import date
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.usage import GROUPINGS
 from jupyter_agent.errors import RequestError
+from jupyter_agent.server.answers import UsageAnswer
 from jupyter_agent.server.base import AgentHandler, operation
 
 
@@ -19,7 +20,7 @@ class UsageHandler(AgentHandler):
     async def ready(self) -> None:
         await self.runner.recover()
 
-    @operation("read", query=("by", "from", "to"))
+    @operation("read", query={"by": GROUPINGS, "from": date, "to": date}, gives=UsageAnswer)
     async def get(self) -> None:
         """Tokens, costs, steps and time of the user's turns by day, model or notebook, with
         averages; days are those of UTC on which turns began. And this month's budget."""
@@ -28,7 +29,7 @@ class UsageHandler(AgentHandler):
         if first and last and first > last:
             raise RequestError(400, "invalid_query", "`from` has to be no later than `to`.")
         report = await self.runner.stores.usage.report(self.owner, by, first, last)
-        month = await self.runner.budgets.month(self.owner)
+        month = await self.runner.budgets.month(self.person)
         self.answer({**report, "month": month.to_json()})
 
     def _day(self, name: str) -> date | None:

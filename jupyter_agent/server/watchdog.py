@@ -36,6 +36,8 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._closed.wait(self._seconds):
             self._answered.clear()
+            if self._closed.is_set():  # before that: the loop waits for this thread, and is silent
+                return
             knocked = time.monotonic()
             self._loop.call_soon_threadsafe(self._answered.set)
             if self._answered.wait(self._seconds):

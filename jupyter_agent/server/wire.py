@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from jupyter_agent.events import Event, Usage
+from jupyter_agent.events import Event, Usage, from_json
 
 Chunk = dict[str, Any]
 
@@ -38,6 +38,7 @@ _UNSENT = ("approval",)
 """The question itself, which a notice tells."""
 _DYNAMIC = ("input-start", "input-available", "input-error", "output-available", "output-error")
 """Chunks of calls that say that clients know no schema of the tool."""
+_OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 
 def chunk(event: Event) -> Chunk:
@@ -56,6 +57,28 @@ def chunk(event: Event) -> Chunk:
         return named
     beside = {name: named.pop(name) for name in _BESIDE if name in named}
     return {**beside, within: {**named, **facts}}
+
+
+def event(piece: Chunk) -> Event:
+    """The event that a chunk of our own stream stands for, but for the unsent: the question of a
+    `tool-approval-request` is empty.
+
+    Raises KeyError for a type this version does not know.
+    """
+    beside = dict(piece)
+    within = beside.pop(_WITHIN.get(piece["type"], ""), {})
+    beside.pop("dynamic", None)
+    named = {_snake(name): value for name, value in {**beside, **within}.items()}
+    if piece["type"] == "data-notice":
+        named = {"type": piece["type"], "kind": within["kind"], "text": within["text"]}
+        named["facts"] = {key: within[key] for key in within if key not in named}
+    for name in _UNSENT if piece["type"] == "tool-approval-request" else ():
+        named[name] = {}
+    return from_json(named)
+
+
+def _snake(name: str) -> str:
+    return _OURS.get(name) or "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
 
 
 def _plain(value: Any) -> Any:

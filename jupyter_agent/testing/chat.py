@@ -10,11 +10,11 @@ from typing import Any, Literal, TypeAlias
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from jupyter_agent.testing.dialects import DIALECTS, Dialect, written_as_documented
+from jupyter_agent.testing.dialects import DIALECTS, FakeDialect, written_as_documented
 from jupyter_agent.testing.script import FakeReply, Scripted
 from jupyter_agent.testing.service import FakeService, served
 
-Limit: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
+LimitName: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 _FIELDS = {
     "model", "messages", "stream", "stream_options", "tools", "tool_choice", "max_tokens",
     "max_completion_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort",
@@ -32,7 +32,7 @@ class ChatCompletions(FakeService):
         self,
         replies: Iterable[FakeReply],
         *,
-        limit: Limit | None = None,
+        limit: LimitName | None = None,
         more_fields: Collection[str] = (),
         dialect: str | None = None,
         efforts: Sequence[str] | None = None,
@@ -43,7 +43,7 @@ class ChatCompletions(FakeService):
         one that cannot think; all where none are given.
         """
         super().__init__(replies)
-        self.dialect = DIALECTS[dialect] if dialect else Dialect(writes=written_as_documented)
+        self.dialect = DIALECTS[dialect] if dialect else FakeDialect(writes=written_as_documented)
         self.limit = limit
         self.fields = _FIELDS.union(more_fields, self.dialect.fields)
         self.url = ""
@@ -78,6 +78,7 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
                 self.fail(status, "", "", body=json.dumps(said).encode())
                 return
             api.requests.append(body)
+            api.headers.append(dict(self.request.headers))
             api.asked.set()
             reply = api.script.next()
             assert reply is not None, "The script is over."

@@ -29,7 +29,7 @@ def _nothing(body: Json) -> Refusal | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dialect:
+class FakeDialect:
     """One service."""
 
     refuses: Callable[[Json], Refusal | None] = _nothing
@@ -293,19 +293,19 @@ def _whole(reply: Scripted) -> Iterator[Any]:
     yield json.dumps({"object": "chat.completion", "choices": [choice], "usage": _usage(reply)})
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    "openai": Dialect(refuses=_reasoning_model, writes=written_as_documented),
-    "azure": Dialect(refuses=_reasoning_model, writes=_azure),
-    "deepseek": Dialect(
+DIALECTS: Mapping[str, FakeDialect] = {
+    "openai": FakeDialect(refuses=_reasoning_model, writes=written_as_documented),
+    "azure": FakeDialect(refuses=_reasoning_model, writes=_azure),
+    "deepseek": FakeDialect(
         refuses=_deepseek_refuses, fields=("thinking",), writes=written_as_documented
     ),
-    "kimi": Dialect(refuses=_kimi_refuses, fields=("thinking",), writes=written_as_documented),
-    "mistral": Dialect(refuses=_mistral_refuses, writes=_mistral),
-    "groq": Dialect(refuses=_groq_refuses, writes=_groq),
-    "ollama": Dialect(writes=_ollama),
-    "gemini": Dialect(refuses=_gemini_refuses, writes=_gemini),
-    "openrouter": Dialect(fields=("reasoning",), writes=_openrouter),
-    "not-streaming": Dialect(writes=_whole),
-    "portal": Dialect(writes=lambda _: iter((PORTAL.decode(),))),
+    "kimi": FakeDialect(refuses=_kimi_refuses, fields=("thinking",), writes=written_as_documented),
+    "mistral": FakeDialect(refuses=_mistral_refuses, writes=_mistral),
+    "groq": FakeDialect(refuses=_groq_refuses, writes=_groq),
+    "ollama": FakeDialect(writes=_ollama),
+    "gemini": FakeDialect(refuses=_gemini_refuses, writes=_gemini),
+    "openrouter": FakeDialect(fields=("reasoning",), writes=_openrouter),
+    "not-streaming": FakeDialect(writes=_whole),
+    "portal": FakeDialect(writes=lambda _: iter((PORTAL.decode(),))),
 }
 """By the service's name."""

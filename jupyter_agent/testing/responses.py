@@ -28,6 +28,8 @@ class Responses(FakeService):
         super().__init__(replies)
         self.fields = _FIELDS.difference(without)
         self.url = ""
+        self.expired: set[str] = set()
+        """Containers that are gone."""
 
 
 @asynccontextmanager
@@ -37,12 +39,13 @@ async def serving(api: Responses) -> AsyncIterator[Responses]:
     class Create(RequestHandler):
         async def post(self) -> None:
             body = json.loads(self.request.body)
-            if wrong := _wrong(body, api.fields):
+            if wrong := _wrong(body, api.fields) or _lost(body, api.expired):
                 api.refusals.append(wrong)
                 self.set_status(400)
                 self.finish({"error": {"message": wrong, "type": "invalid_request_error"}})
                 return
             api.requests.append(body)
+            api.headers.append(dict(self.request.headers))
             api.asked.set()
             reply = api.script.next()
             assert reply is not None, "The script is over."
@@ -61,6 +64,12 @@ async def serving(api: Responses) -> AsyncIterator[Responses]:
 
 def _sealed(id: str, thought: str) -> str:
     return hashlib.sha256(f"{id} {thought}".encode()).hexdigest()
+
+
+def _lost(body: Mapping[str, Any], expired: Collection[str]) -> str | None:
+    """Source: https://github.com/pydantic/pydantic-ai/issues/7461."""
+    named = (item.get("container_id") for item in body["input"])
+    return next((f"Expected container_id: {id}" for id in named if id in expired), None)
 
 
 _SERVED = {"web_search_call": "web_search", "code_interpreter_call": "code_interpreter"}

@@ -45,6 +45,8 @@ class Scripted:
     stop_reason: str | None = None
     """By default what the blocks mean."""
     stop_details: Mapping[str, Any] | None = None
+    container: Mapping[str, str] | None = None
+    """Where the service ran code: its `id`, and when it `expires_at`."""
     usage: Mapping[str, int] = field(
         default_factory=lambda: {"input_tokens": 100, "output_tokens": 10}
     )
@@ -63,12 +65,16 @@ class Scripted:
     """Sent in place of the events, whatever it is."""
     piece: int | None = None
     """Bytes of each write; None for one write an event."""
+    pause_s: float = 0
+    """Seconds before each event, as of a model that takes its time. Only `FakeAnthropic` waits."""
 
     def events(self) -> Iterator[ModelEvent]:
         """The events of the whole reply."""
         for event in replay(self.blocks, stop_reason=self.stop_reason, usage=self.usage):
-            if event["type"] == "message_delta" and self.stop_details is not None:
-                event = {**event, "delta": {**event["delta"], "stop_details": self.stop_details}}
+            if event["type"] == "message_delta":
+                more = {"stop_details": self.stop_details, "container": self.container}
+                told = {name: value for name, value in more.items() if value is not None}
+                event = {**event, "delta": {**event["delta"], **told}}
             yield event
 
 

@@ -188,6 +188,7 @@ class _Messages(_Handler):
             message = "stream: this fake only streams; send true"
             raise _Refusal(400, "invalid_request_error", message)
         self._api.requests.append(body)
+        self._api.headers.append(dict(self.request.headers))
 
     async def _stream(self, reply: Scripted) -> None:
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
@@ -201,6 +202,8 @@ class _Messages(_Handler):
             for position, event in enumerate(reply.events()):
                 if position == reply.stop_after and not await self._goes_on(reply):
                     return
+                if reply.pause_s:
+                    await asyncio.sleep(reply.pause_s)
                 await self._send(_frame(event), reply.piece)
         except StreamClosedError:
             pass  # the client went away, which `left` tells

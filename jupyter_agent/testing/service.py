@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,6 +21,8 @@ class FakeService:
         self.script = Script(replies)
         self.requests: list[dict[str, Any]] = []
         """The bodies of all valid requests."""
+        self.headers: list[Mapping[str, str]] = []
+        """Their headers."""
         self.refusals: list[str] = []
         """What was wrong with the others."""
         self.asked = asyncio.Event()

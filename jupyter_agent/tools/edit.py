@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.document.cell import Cell, CellType, version_of
-from jupyter_agent.document.notebook import Edit, NewCell
+from jupyter_agent.document.notebook import CellDraft, Edit
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.text.notebook import whole
@@ -143,7 +143,7 @@ class CreateCells(BatchEdit):
         await nb.take()
         await nb.stale()
         edits = await nb.insert_all(
-            [NewCell(source=cell.source, type=cell.type) for cell in self.cells],
+            [CellDraft(source=cell.source, type=cell.type) for cell in self.cells],
             after=self.after,
             before=self.before,
         )

@@ -19,16 +19,16 @@ from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, R
 from jupyter_agent.workspace.workspace import Lease
 
 MOST_CHARACTERS = 20_000
-"""Of a result that a model is told."""
+"""Characters of a result for the model."""
 _MOST_OF_A_REASON = 4_000
-"""Of what a server says of a call that failed."""
+"""Characters of an error that a server gives for a call."""
 _MOST_PICTURES = 5
 _CUT = "\n[... {left} characters left out ...]\n"
 _MOST_KEPT = 50_000
 """Characters of structured content that are kept for programs."""
 
 
-class ServerTool(Tool):
+class McpTool(Tool):
     """A call of a tool that a server offers; each such tool is a class below this one."""
 
     name: ClassVar[str] = "mcp"
@@ -108,12 +108,12 @@ class ServerTool(Tool):
         return ToolError(f"The MCP server `{self.offer.server}` did not do it:\n{why}")
 
 
-class ServerTools:
+class McpTools:
     """The tools that servers offer, each made once for what it is."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
-        self._made: dict[str, type[ServerTool]] = {}
+        self._made: dict[str, type[McpTool]] = {}
 
     async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
         """Those that are offered now; those that were offered last, if the servers are not to be
@@ -129,8 +129,8 @@ class ServerTools:
         return list(self._made.values())
 
 
-def _tool(servers: Servers, offer: Offer) -> type[ServerTool]:
-    class Offered(ServerTool):
+def _tool(servers: Servers, offer: Offer) -> type[McpTool]:
+    class Offered(McpTool):
         name: ClassVar[str] = offer.name
         effect: ClassVar[Effect] = "read" if offer.reads else "run"
 

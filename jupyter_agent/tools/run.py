@@ -259,10 +259,17 @@ async def question_to_run(nb: Lease, cells: Sequence[Cell]) -> Question:
         notebook=nb.path,
         cell_id=cells[0].id if len(cells) == 1 else None,
         code="\n\n".join(cell.source for cell in cells),
+        codes=_by_cell(cells),
         cells={cell.id: cell.version for cell in cells},
         kernel=kernel.life if kernel else "",
         clusters=await nb.clusters(cell.source for cell in cells),
     )
+
+
+def _by_cell(cells: Sequence[Cell]) -> dict[str, str]:
+    """Their code by id; empty for one cell alone, or if one would run twice."""
+    codes = {cell.id: cell.source for cell in cells}
+    return codes if len(codes) == len(cells) > 1 else {}
 
 
 async def follow(

@@ -11,7 +11,7 @@ from jupyter_server.services.contents.manager import ContentsManager
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.contents import hides
+from jupyter_agent.carriers.managers import hides
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted, ToolError
 
 MOST_ENTRIES = 500
@@ -66,7 +66,10 @@ class Files:
         except HTTPError as error:
             said = error.log_message or error.reason or "refused"
             if error.status_code == 404:
-                raise NotebookNotFound(f"There is nothing at `{path}`: {said}") from None
+                raise NotebookNotFound(
+                    f"There is nothing at `{path}`. Paths start at Jupyter's root, also for a "
+                    "notebook in a folder."
+                ) from None
             if error.status_code == 403:
                 raise NotPermitted(f"`{path}` cannot be read, permission denied: {said}") from None
             raise ToolError(f"`{path}` cannot be read: {said}") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
 
-from jupyter_agent.carriers.contents import hides
+from jupyter_agent.carriers.managers import hides
 from jupyter_agent.errors import InvalidInput
 
 _SYSTEM = (Path("/proc"), Path("/sys"))

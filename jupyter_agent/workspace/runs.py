@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -179,7 +179,7 @@ class Run:
         """Have `callback` called once it has ended, however that was."""
         self._task.add_done_callback(lambda _: callback())
 
-    async def news(self, seconds: float) -> AsyncIterator[None]:
+    async def news(self, seconds: float) -> AsyncGenerator[None, None]:
         """Yields when there is something new, until the end of the run or of the seconds.
 
         The longer it takes, the rarer: what follows a run is stored as often as it is told.
@@ -289,7 +289,7 @@ class Run:
             await self.wait(saved=False)
         await self._cell.close()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, *, outputs: bool = True) -> dict[str, Any]:
         """docs/api.md's run; a queued one says what it waits for."""
         value: dict[str, Any] = {
             "run_id": self.id,
@@ -297,7 +297,7 @@ class Run:
             "cell_id": self.cell_id,
             "status": self.status,
             "execution_count": self.execution_count,
-            "outputs": self.outputs(),
+            **({"outputs": self.outputs()} if outputs else {}),
             "seconds": round(self.seconds, 3),
         }
         if self.cell_id is not None:
@@ -473,10 +473,11 @@ class Runs:
         *,
         owner: str,
         turn_id: str | None = None,
+        timeout: float | None = None,
     ) -> Run:
         """Queue code that is in no cell; nothing of it is in the notebook afterwards."""
         return self._start(
-            notebook, kernel, code, owner=owner, turn_id=turn_id, timeout=None, trust=False
+            notebook, kernel, code, owner=owner, turn_id=turn_id, timeout=timeout, trust=False
         )
 
     def _start(
@@ -560,6 +561,16 @@ class Runs:
         """The run of that id, None if there is none or it is somebody else's."""
         run = self._runs.get(run_id)
         return run if run is not None and run.owner == owner else None
+
+    def of(self, owner: str, notebook: str | None = None) -> list[Run]:
+        """The owner's runs that can still be asked for, newest first; of one notebook where it is
+        named.
+        """
+        return [
+            run
+            for run in reversed(self._runs.values())
+            if run.owner == owner and notebook in (None, run.notebook_path)
+        ]
 
     def of_turn(self, turn_id: str) -> list[Run]:
         """The runs that a turn started, ended or not."""

@@ -169,7 +169,7 @@ async def verify(
     is not what a person has seen and allowed.
     """
     work, planned = nb.work, await plan(nb)
-    assignments = _assignments(parameters or {}, planned.language)
+    setting = assignments_of(parameters or {}, planned.language)
     if work.approved and dict(work.approved) != planned.versions:
         raise Conflict(
             "Cells changed since this was allowed, so nothing was run. Call again "
@@ -178,7 +178,7 @@ async def verify(
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began, at = time.monotonic(), datetime.now(UTC)
     seconds = work.services.verify_seconds
-    first = await _rerun(work.services, planned, planned.runs, assignments, seconds, begins)
+    first = await _rerun(work.services, planned, planned.runs, setting, seconds, begins)
     cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
     doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
     if doubtful:
@@ -189,7 +189,7 @@ async def verify(
                 work.services,
                 planned,
                 planned.runs[:until],
-                assignments,
+                setting,
                 seconds - first.spent,
                 begins,
             )
@@ -375,7 +375,7 @@ class _Rerun:
         return reply.note or f"The code ended as {reply.status}."
 
 
-def _assignments(parameters: Mapping[str, Any], language: str) -> str:
+def assignments_of(parameters: Mapping[str, Any], language: str) -> str:
     """Code that sets them. Raises InvalidInput for names that are none, and other languages."""
     if parameters and language != "python":
         raise InvalidInput(f"Parameters are set in Python, and this notebook is in {language}.")

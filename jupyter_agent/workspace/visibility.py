@@ -20,10 +20,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.carriers.renames import moved
+from jupyter_agent.choices import SHARES, Share
 from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.kernel.kernel import Kernel
@@ -32,10 +33,6 @@ from jupyter_agent.legible import legible
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.text.outputs import joined, plain
-
-Share: TypeAlias = Literal["all", "no-outputs", "code-only"]
-SHARES: tuple[Share, ...] = get_args(Share)
-"""From the freest to the strictest."""
 
 KEPT_BACK: Mapping[Share, str] = {
     "all": "",

@@ -16,9 +16,19 @@ from typing import Any, TypeAlias
 from jupyter_agent.analysis.jobs import clusters
 from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks, WhileAway
+from jupyter_agent.choices import SHARES, Share
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellType, Change, metadata_text
-from jupyter_agent.document.notebook import Edit, NewCell, Notebook, Rewrite
+from jupyter_agent.document.notebook import (
+    CellDraft,
+    Edit,
+    Insert,
+    Move,
+    Notebook,
+    Rewrite,
+    Step,
+    Update,
+)
 from jupyter_agent.errors import (
     CellNotFound,
     Conflict,
@@ -31,6 +41,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.kernel.variables import variables
 from jupyter_agent.legible import is_cell_id, quoted, quoted_id, with_names_quoted
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
@@ -40,10 +51,8 @@ from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.runs import Run, Runs
 from jupyter_agent.workspace.verified import Verified
 from jupyter_agent.workspace.visibility import (
-    SHARES,
     HiddenCells,
     Redactor,
-    Share,
     View,
     shared_by,
     strictest,
@@ -433,12 +442,12 @@ class Lease:
     async def stale(self) -> Mapping[str, str]:
         """Ids of the cells whose outputs no longer follow from the code above, each with why."""
         cells = await self.read()
-        return await self.work.services.executions.stale(self.path, cells, await self._language())
+        return await self.work.services.executions.stale(self.path, cells, await self.language())
 
     async def became_stale(self) -> list[str]:
         """Ids of the cells that are stale and were not when `stale` was called before the act."""
         executions, cells = self.work.services.executions, self.notebook.cells()
-        return await executions.news(self.path, cells, await self._language())
+        return await executions.news(self.path, cells, await self.language())
 
     # -- what a person is shown before they allow something
 
@@ -493,7 +502,7 @@ class Lease:
 
     async def clusters(self, code: Iterable[str]) -> tuple[str, ...]:
         """Systems such as Dask or Spark on which this code may start work, as its text shows."""
-        if await self._language() != "python":
+        if await self.language() != "python":
             return ()
         sources = [cell.source for cell in await self.read() if cell.type == "code"]
         code = list(code)
@@ -521,13 +530,13 @@ class Lease:
         index: int | None = None,
     ) -> Edit:
         """A new cell (Notebook.insert)."""
-        new = NewCell(source=source, type=type)
+        new = CellDraft(source=source, type=type)
         (edit,) = await self.insert_all([new], after=after, before=before, index=index)
         return edit
 
     async def insert_all(
         self,
-        new: Sequence[NewCell],
+        new: Sequence[CellDraft],
         *,
         after: str | None = None,
         before: str | None = None,
@@ -643,6 +652,20 @@ class Lease:
         self._acted(edit)
         return edit
 
+    async def make(self, steps: Sequence[Step]) -> list[Edit]:
+        """Several edits, all or none (Notebook.make), for somebody who knows the cells as they are:
+        a whole `source` without base and version is for the text that is there now.
+        """
+        for step in steps:
+            if isinstance(step, Insert | Move):
+                refuse_odd_ids(step.after, step.before)
+            if not isinstance(step, Insert):
+                refuse_odd_ids(step.cell_id)
+        now = {cell.id: cell.source for cell in await self.take()}
+        edits = await self.notebook.make([_based_on(now, step) for step in steps])
+        self._acted(*edits)
+        return edits
+
     # -- running
 
     def approve(self, cells: Mapping[str, str]) -> None:
@@ -688,7 +711,7 @@ class Lease:
         self._forget()
         return run
 
-    async def run_code(self, code: str) -> Run:
+    async def run_code(self, code: str, *, timeout: float | None = None) -> Run:
         """Starts code that is in no cell in the notebook's own kernel."""
         await self.read()
         kernel = await self.kernel()
@@ -698,7 +721,12 @@ class Lease:
         await self.work.meet(self.path, kernel)
         self.work.reads.kernels.setdefault(self.path, kernel.life)
         run = self.work.services.runs.start_code(
-            self.notebook, kernel, code, owner=self.work.user, turn_id=self.work.turn_id
+            self.notebook,
+            kernel,
+            code,
+            owner=self.work.user,
+            turn_id=self.work.turn_id,
+            timeout=timeout,
         )
         self._forget()
         return run
@@ -740,6 +768,11 @@ class Lease:
                 "its own back or cannot be read."
             )
         return await view.variables(kernel, names)
+
+    async def all_variables(self, names: Sequence[str] | None) -> str:
+        """As `variables`, for somebody who may see all of the notebook."""
+        await self.read()
+        return await variables(await self.running_kernel(), names)
 
     # -- how
 
@@ -783,7 +816,8 @@ class Lease:
             )
         return self.work.approved[cell_id]
 
-    async def _language(self) -> str:
+    async def language(self) -> str:
+        """The language of the notebook's code."""
         kernel = await self.kernel()
         if kernel is not None:
             return kernel.language
@@ -791,6 +825,12 @@ class Lease:
             if language := metadata_text(self.notebook.known_metadata, key, name):
                 return language
         return "python"
+
+
+def _based_on(sources: Mapping[str, str], step: Step) -> Step:
+    if not isinstance(step, Update) or step.source is None or step.base or step.expect:
+        return step
+    return replace(step, base=sources.get(step.cell_id))
 
 
 def _named(cells: Sequence[Cell], cell_id: str) -> Cell:

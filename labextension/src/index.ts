@@ -1,6 +1,6 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
@@ -11,6 +11,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
 import { UUID } from '@lumino/coreutils';
 import { Announcements } from './api/announcements';
 import { AgentClient } from './api/client';
@@ -23,6 +24,7 @@ import { Instructions } from './chat/instructions';
 import { Listing } from './chat/listing';
 import { Models } from './chat/models';
 import { RunWatch } from './chat/longRuns';
+import { Denial } from './chat/denial';
 import { ModeOffer } from './chat/modeOffer';
 import { Obstacle } from './chat/obstacle';
 import { Sharing } from './chat/sharing';
@@ -35,14 +37,22 @@ import { Slash } from './composer/slash';
 import type { OwnCommand } from './composer/slash';
 import { CommandIDs, addCommands } from './panel/commands';
 import { ErrorButtons } from './panel/errorButtons';
+import { introduce } from './panel/firstStart';
 import { News } from './panel/news';
+import { OtherAgents } from './panel/otherAgents';
+import { keepNotificationsBeside } from './panel/notificationPlace';
 import { AssistantPanel } from './panel/panel';
 import { widenPanel } from './panel/panelWidth';
+import { addReviewCommands } from './panel/reviewCommands';
 import { untrusting } from './panel/sanitizer';
 import { actions } from './panel/slashActions';
 import { StatusItem } from './panel/statusItem';
+import { addToolbarButton } from './panel/toolbarButton';
+import { CellPrompts } from './prompt/cellPrompts';
+import { ChangeWalk } from './review/changeWalk';
 import { FileConflicts } from './review/fileConflicts';
 import { Marks } from './review/marks/marks';
+import { ReviewActions } from './review/reviewActions';
 import { Reviews } from './review/reviews';
 import { Staleness } from './review/staleness';
 import { Verifications } from './review/verifications';
@@ -72,7 +82,15 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
   description: 'The side panel in which one talks to the assistant.',
   autoStart: true,
   requires: [INotebookTracker, IRenderMimeRegistry, IEditorLanguageRegistry, ITabBridge],
-  optional: [ITranslator, ICommandPalette, ILayoutRestorer, ISettingRegistry, IStateDB, IStatusBar],
+  optional: [
+    ITranslator,
+    ICommandPalette,
+    ILayoutRestorer,
+    ISettingRegistry,
+    IStateDB,
+    IStatusBar,
+    IToolbarWidgetRegistry
+  ],
   provides: IAssistant,
   activate: (
     app: JupyterFrontEnd,
@@ -85,7 +103,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     restorer: ILayoutRestorer | null,
     settingRegistry: ISettingRegistry | null,
     stateDB: IStateDB | null,
-    statusBar: IStatusBar | null
+    statusBar: IStatusBar | null,
+    toolbars: IToolbarWidgetRegistry | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_agent');
     const activate = (notebook: NotebookPanel): void => app.shell.activateById(notebook.id);
@@ -110,7 +129,18 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const slash = new Slash(actions(assistant, usage, trans), trans);
     const mentions = new Mentions(draft, notebooks, contents, client, trans);
     const reviews = new Reviews(client, notebooks, assistant, announcements);
-    new Marks({ tracker, notebooks, assistant, reviews, languages, trans });
+    const code = new NotebookCode(tracker);
+    const walk = new ChangeWalk(reviews, notebooks, code, path => openNotebook(app, path));
+    const review = new ReviewActions(reviews, walk, notebooks, trans);
+    const marks = new Marks({
+      tracker,
+      assistant,
+      reviews,
+      walk,
+      actions: review,
+      languages,
+      trans
+    });
     const sharing = new Sharing(client, notebooks, assistant);
     const widget = new AssistantPanel({
       assistant,
@@ -119,9 +149,11 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       usage,
       longRuns: new RunWatch(client, assistant),
       staleness: new Staleness(client, notebooks, assistant),
-      verifications: new Verifications(client, new NotebookCode(tracker), assistant),
+      verifications: new Verifications(client, code, assistant),
       offer: new ModeOffer(stateDB),
+      denial: new Denial(assistant),
       reviews,
+      walk,
       sharing,
       conflicts,
       obstacle: new Obstacle(client),
@@ -132,6 +164,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       languages,
       trans,
       openFile: path => void app.commands.execute('docmanager:open', { path }),
+      keysOf: name => keysOf(app.commands, `jupyter-agent:${name}`),
       openSettings: () =>
         void app.commands.execute('settingeditor:open', { query: trans.__('Assistant') }),
       focusMessage: () => void widget.focusMessage(),
@@ -143,9 +176,20 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     });
     app.shell.add(widget, 'right', { rank: 500, type: 'Assistant' });
     restorer?.add(widget, widget.id);
-    new News(assistant, conflicts, widget, () => app.shell.activateById(widget.id), trans);
+    keepNotificationsBeside(widget.node);
+    const show = (): void => app.shell.activateById(widget.id);
+    new News(assistant, conflicts, widget, show, trans);
+    new OtherAgents(client, assistant, announcements, show, trans);
     void app.restored.then(() => widenPanelOnce(widget, stateDB));
-    addCommands({ app, assistant, panel: widget, palette, trans });
+    const prompts = new CellPrompts({
+      tracker,
+      assistant,
+      notebooks,
+      showPanel: () => void app.commands.execute(CommandIDs.open),
+      trans
+    });
+    addCommands({ app, assistant, panel: widget, prompts, palette, trans });
+    addReviewCommands({ commands: app.commands, walk, actions: review, palette, trans });
     const errors = new ErrorButtons(
       tracker,
       ({ notebook, cell_id }) =>
@@ -156,22 +200,39 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
         }),
       trans
     );
+    const open = (): void => void app.commands.execute(CommandIDs.open);
+    if (toolbars) {
+      addToolbarButton(toolbars, app.shell, widget, open, trans);
+    }
     if (statusBar) {
-      const item = new StatusItem(
-        assistant,
-        () => void app.commands.execute(CommandIDs.open),
-        trans
-      );
+      const item = new StatusItem(assistant, open, trans);
       statusBar.registerStatusItem('jupyter-agent:status', item.placed);
     }
     void app.restored.then(() => assistant.restore());
-    void followSettings(settingRegistry, assistant, slash, errors, sharing);
+    const followed = followSettings(settingRegistry, assistant, slash, errors, marks, sharing);
     if (PageConfig.getOption('jupyterAgentOpen') === 'true') {
       void app.restored.then(() => app.shell.activateById(widget.id));
+    } else {
+      void Promise.all([followed, app.restored]).then(
+        ([settings]) => settings && introduce(settings, widget, open, trans)
+      );
     }
     return assistant;
   }
 };
+
+/** How the shortcut of a command is written on this machine; empty if it has none. */
+function keysOf({ keyBindings }: CommandRegistry, command: string): string {
+  const binding = keyBindings.find(one => one.command === command);
+  return binding ? CommandRegistry.formatKeystroke(binding.keys) : '';
+}
+
+/** Open a notebook in the main area; resolves when its cells are there. */
+async function openNotebook(app: JupyterFrontEnd, path: string): Promise<void> {
+  const opened = (await app.commands.execute('docmanager:open', { path })) as
+    NotebookPanel | undefined;
+  await opened?.context.ready;
+}
 
 /** Widen the panel when it is first shown in this workspace; from then on its width is the user's. */
 async function widenPanelOnce(widget: AssistantPanel, stateDB: IStateDB | null): Promise<void> {
@@ -195,13 +256,15 @@ async function followSettings(
   assistant: Assistant,
   slash: Slash,
   errors: ErrorButtons,
+  marks: Marks,
   sharing: Sharing
-): Promise<void> {
+): Promise<ISettingRegistry.ISettings | undefined> {
   const settings = await registry?.load(panel.id);
   const apply = (): void => {
     assistant.defaultMode = (settings?.composite.mode as Mode | undefined) ?? 'ask';
     assistant.instructions.own = (settings?.composite.instructions as string | undefined) ?? '';
     slash.own = (settings?.composite.commands as unknown as OwnCommand[] | undefined) ?? [];
+    marks.open = settings?.composite.changes !== 'bar';
     errors.shown = settings?.composite.errorButton !== false;
   };
   settings?.changed.connect(apply);
@@ -209,6 +272,7 @@ async function followSettings(
   if (settings) {
     sharing.follow(settings);
   }
+  return settings;
 }
 
 export * from './tokens';

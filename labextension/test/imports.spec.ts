@@ -14,8 +14,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   composer: ['store', 'api', 'bridge'],
   chat: ['store', 'api', 'tokens', 'bridge', 'composer'],
   review: ['store', 'api', 'tokens', 'bridge', 'wording', 'chat'],
+  prompt: ['store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
   components: ['store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
-  panel: ['api', 'wording', 'composer', 'chat', 'review', 'components']
+  panel: ['api', 'wording', 'composer', 'chat', 'review', 'prompt', 'components']
 };
 
 /** Each source file with those it imports, for types too, at once or later. */

@@ -1,7 +1,7 @@
 import type { Event } from '@jupyterlab/services';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
-import { Announcements } from '../src/api/announcements';
+import { Announcements, SCHEMA } from '../src/api/announcements';
 import { AgentClient } from '../src/api/client';
 import type { AgentChunk } from '../src/api/protocol';
 
@@ -16,7 +16,7 @@ export class Server {
 
   /** What Jupyter's event stream brings. */
   announce(conversation_id: string, turn_id: string | null): void {
-    this._stream.emit({ schema_id: 'urn:jupyter-agent:news:v1', conversation_id, turn_id });
+    this._stream.emit({ schema_id: SCHEMA, conversation_id, turn_id });
   }
 
   get settings(): ServerConnection.ISettings {

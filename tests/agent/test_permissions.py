@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_agent.agent.permissions import MODES, Act, Policy, Rule, decide
+from jupyter_agent.agent.permissions import Act, Policy, Rule, decide
+from jupyter_agent.choices import MODES
 from jupyter_agent.tools.base import Action
 
 TABLE: dict[Action, str] = {

@@ -16,7 +16,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.ui.conftest import FLAGS, new_file
 from tests.ui.lab import Lab, Replies, running_lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
+from tests.waiting import eventually
 
 LINES = 40
 PRINTING = f"""\

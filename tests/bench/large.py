@@ -29,8 +29,8 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, writes
 
 from jupyter_agent.analysis.stale import Executions
-from jupyter_agent.carriers import Notebooks, TabLink, Tabs
-from jupyter_agent.carriers.tab_link import PROTOCOL
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.text.notebook import render
 from jupyter_agent.text.search import search

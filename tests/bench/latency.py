@@ -8,7 +8,6 @@ notebook.
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import sys
 import tempfile
@@ -17,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
-from tests.ui.conftest import FLAGS, new_file
+from tests.ui.conftest import launched, new_file
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 
@@ -107,9 +106,7 @@ def measure(floor: Floor, lab: Lab, carrier: str, path: str, pages: Sequence[Ope
 
 
 def main() -> None:
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+    with launched() as browser:
         with served(rooms=False) as lab:
             floor = Floor(lab)
             # Who reads a file sees an edit when it is on disk, which it is when it is answered.
@@ -133,7 +130,6 @@ def main() -> None:
             first, second = (opened(browser, lab, path) for _ in range(2))
             first.wait_for_kernel()
             measure(floor, lab, "room", path, [first, second])
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How fast the panel is in Chromium: `python -m tests.bench.panel [DELTAS]`. Asserts nothing.
+"""How smooth the panel is in Chromium: `python -m tests.bench.panel [ROUNDS]`. Asserts nothing.
 
-A turn whose text comes in so many deltas: how long each frame takes meanwhile, and all of it. A
-conversation of 200 messages, and a notebook of 500 cells with a change in each tenth: how long
-until they are there. The JavaScript of the extension, gzipped.
+Each row is one thing that a long or large conversation makes expensive, beside a control of the
+same round: the longest task of the page's main thread, and frames a second while it lasts. Medians
+of all rounds. At the end, the JavaScript of the extension, gzipped.
 """
 
 # ruff: noqa: T201
@@ -10,141 +10,214 @@ until they are there. The JavaScript of the extension, gzipped.
 from __future__ import annotations
 
 import gzip
-import shutil
-import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
 import jupyter_agent
 from jupyter_agent.testing import Scripted, calls, says
-from tests.ui.conftest import FLAGS, new_file
+from jupyter_agent.testing.script import FakeReply
+from tests.ui.conftest import launched, new_file
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
 
 WATCH = """() => {
-  window.agentFrames = [];
-  let last = performance.now();
-  const look = now => {
-    agentFrames.push(now - last);
-    last = now;
-    requestAnimationFrame(look);
+  const seen = {frames: 0, longest: 0, start: performance.now(), over: false};
+  new PerformanceObserver(list => {
+    for (const {duration} of list.getEntries()) {
+      seen.longest = Math.max(seen.longest, duration);
+    }
+  }).observe({type: 'longtask'});
+  const frame = () => {
+    seen.frames += 1;
+    if (!seen.over) requestAnimationFrame(frame);
   };
-  requestAnimationFrame(look);
+  requestAnimationFrame(frame);
+  window.agentSeen = seen;
 }"""
-SHOWN = """async text => {
-  while (!document.querySelector('.jp-Agent-log')?.textContent.includes(text)) {
+SEEN = """() => {
+  agentSeen.over = true;
+  return [agentSeen.longest, agentSeen.frames * 1000 / (performance.now() - agentSeen.start)];
+}"""
+SHOWN = """async ([selector, text]) => {
+  while (!document.querySelector(selector)?.textContent.includes(text)) {
     await new Promise(resolve => setTimeout(resolve, 20));
   }
 }"""
 """Playwright's own waiting reads the names of all elements, which takes longer than all else."""
+EDIT = """async ([path, edits]) => {
+  for (const [id, text] of edits) {
+    const cell = agentTest.notebook(path).widgets.find(({model}) => model.id === id);
+    cell.model.sharedModel.setSource(text);
+    await new Promise(resolve => setTimeout(resolve, 200));
+  }
+}"""
+"""Six edits by the page itself."""
+LOG = ".jp-Agent-log"
 PARAGRAPH = "Revenue **grows** until June, then it falls; see `df` and $x_{n}$ for more of it. "
+PACE_S = 0.02
+"""Between two events of the model: 50 a second."""
+EDITS = [(f"c{n}", "\n".join(f"y{n}_{line} = {line}" for line in range(20))) for n in range(6)]
+PLOT = """\
+import matplotlib.pyplot as plt
+plt.figure(figsize=(3, 2))
+plt.plot([1, {n}, 2])
+plt.show()"""
 
 
-def opened(page: Page, lab: Lab, name: str, cells: int) -> tuple[OpenNotebook, Panel]:
-    path = new_file(lab, name, [f"x{n} = {n}" for n in range(cells)])
-    notebook = OpenNotebook(page, lab, path).open()
-    return notebook, Panel(page).open("auto")
+@dataclass
+class Watched:
+    """What a page went through while something happened."""
+
+    longest_ms: float = 0
+    """0 where no task took 50 ms or more, from which on Chromium reports them."""
+    frames_per_s: float = 0
 
 
-def shown(frames: list[float]) -> str:
-    slow = frames[int(len(frames) * 0.95)]
-    middle = statistics.median(frames)
-    found = f"median {middle:.0f} ms, 95 % {slow:.0f} ms, most {frames[-1]:.0f} ms"
-    return f"{len(frames)} frames: {found}"
-
-
-def streaming(page: Page, lab: Lab, replies: Replies, deltas: int) -> None:
-    """The fake sends a word at a time."""
-    _, panel = opened(page, lab, "streaming", 3)
-    words = len(PARAGRAPH.split()) + 1
-    text = "".join(
-        f"{PARAGRAPH}{n}.{chr(10) * 2 if n % 4 == 3 else ' '}" for n in range(deltas // words)
-    )
-    replies.append(Scripted(blocks=[says(text + "\n\nThe end.")]))
+@contextmanager
+def watched(page: Page) -> Iterator[Watched]:
+    result = Watched()
     page.evaluate(WATCH)
-    start = time.perf_counter()
-    panel.ask("Write a lot.")
-    page.evaluate(SHOWN, "The end.")
-    total = time.perf_counter() - start
-    frames = sorted(page.evaluate("() => agentFrames"))
-    print(f"{len(text.split())} deltas, {len(text)} characters: {total:.1f} s; {shown(frames)}")
+    yield result
+    page.wait_for_timeout(200)  # the observer is called after the task
+    result.longest_ms, result.frames_per_s = page.evaluate(SEEN)
 
 
-def long_conversation(page: Page, lab: Lab, replies: Replies) -> None:
-    path = new_file(lab, "long", ["x = 1"])
+@dataclass
+class Bench:
+    browser: Browser
+    lab: Lab
+    bare: Lab
+    """A server whose pages load nothing of ours."""
+    replies: Replies
+    opened: int = 0
+
+    @contextmanager
+    def notebook(self, *cells: str, lab: Lab | None = None) -> Iterator[OpenNotebook]:
+        """A new one, in a browser in which nothing is stored."""
+        lab = lab or self.lab
+        self.opened += 1
+        context = self.browser.new_context(viewport={"width": 1280, "height": 900})
+        page = context.new_page()
+        path = new_file(lab, f"n{self.opened}", cells)
+        notebook = OpenNotebook(page, lab, path).open()
+        page.wait_for_function(
+            "path => agentTest.notebook(path).widgets.every(cell => cell.editor)",
+            arg=notebook.path,
+            timeout=120_000,
+        )
+        yield notebook
+        context.close()
+        lab.shut_down_kernels()
+
+    def stream(self, notebook: OpenNotebook, text: str, pause_s: float = PACE_S) -> Watched:
+        answer = Scripted(blocks=[says(f"{text}\n\nThe end.")], pause_s=pause_s)
+        return self.turn(notebook, answer, until="The end.")
+
+    def turn(self, notebook: OpenNotebook, *answers: FakeReply, until: str) -> Watched:
+        """A turn in mode auto, until the conversation shows that text."""
+        panel = Panel(notebook.page).open("auto")
+        for answer in answers:
+            self.replies.append(answer)
+        with watched(notebook.page) as result:
+            panel.ask("Do it.")
+            notebook.page.evaluate(SHOWN, [LOG, until])
+        return result
+
+
+def empty(bench: Bench) -> Watched:
+    """An answer of 400 words in an empty conversation: what all else is held against."""
+    with bench.notebook("x = 1") as notebook:
+        return bench.stream(notebook, PARAGRAPH * 25)
+
+
+def conversation_of_200(bench: Bench, notebook: OpenNotebook) -> Locator:
+    """The entry of the panel's list that opens it."""
     for n in range(100):
-        replies.append([says(f"Answer {n}.\n\n" + PARAGRAPH * 3 + "\n\n```python\nx = 1\n```\n")])
-        body = {
-            "id": "long",
-            "messages": [{"role": "user", "content": f"Question {n}"}],
-            "notebook": path,
-            "stream": False,
-        }
-        assert lab.call("POST", "chat", body).status == 200
-    start = time.perf_counter()
-    lab.call("GET", "conversations/long")
-    print(f"200 messages: read from the server in {(time.perf_counter() - start) * 1000:.0f} ms")
-    OpenNotebook(page, lab, path).open()
-    panel = Panel(page).open()
+        bench.replies.append([says(f"Answer {n}.\n\n{PARAGRAPH * 3}\n\n```python\nx = 1\n```")])
+        question = {"role": "user", "content": f"Question {n}"}
+        body = {"id": notebook.path, "messages": [question], "notebook": notebook.path}
+        assert bench.lab.call("POST", "chat", {**body, "stream": False}).status == 200
+    panel = Panel(notebook.page).open()
     panel.button("Conversations").click()
     entry = panel.region.get_by_role("button", name="Question 0").first
     expect(entry).to_be_visible()
-    took = page.evaluate(
-        """async entry => {
-            const start = performance.now();
-            entry.click();
-            const there = () => document.querySelector('.jp-Agent-log')
-                ?.textContent.includes('Answer 99.');
-            while (!there()) await new Promise(requestAnimationFrame);
-            const shown = performance.now() - start;
-            await new Promise(requestAnimationFrame);
-            await new Promise(resolve => setTimeout(resolve));
-            return [shown, performance.now() - start];
-        }""",
-        entry.element_handle(),
-    )
-    print(f"200 messages: there after {took[0]:.0f} ms, painted after {took[1]:.0f} ms")
+    return entry
 
 
-def many_cells(page: Page, lab: Lab, replies: Replies) -> None:
-    notebook, panel = opened(page, lab, "many", 500)
-    edits = [
-        calls("update_cell", cell_id=f"c{n}", old_string=f"x{n}", new_string=f"y{n}")
-        for n in range(0, 500, 10)
-    ]
-    replies.append(edits)
-    replies.append([says("Done.")])
-    start = time.perf_counter()
-    page.wait_for_function(
-        "path => agentTest.notebook(path).widgets.every(cell => cell.editor)",
-        arg=notebook.path,
-        timeout=120_000,
-    )
-    print(f"500 cells: JupyterLab is done {time.perf_counter() - start:.1f} s after it shows them")
-    page.evaluate(WATCH)
-    start = time.perf_counter()
-    panel.ask("Rename.")
-    page.evaluate(SHOWN, "50 cells changed")
-    frames = sorted(page.evaluate("() => agentFrames"))
-    print(f"50 edits in 500 cells: {time.perf_counter() - start:.1f} s; {shown(frames)}")
-    bar = page.locator(".jp-Agent-bar").first
-    took = page.evaluate(
-        """async bar => {
-            const start = performance.now();
-            bar.click();
-            while (!document.querySelector('.cm-deletedChunk'))
-                await new Promise(requestAnimationFrame);
-            return performance.now() - start;
-        }""",
-        bar.element_handle(),
-    )
-    print(f"a difference opened after {took:.0f} ms, the merge view's code loaded with it")
-    assert notebook.sources()["c0"] == "y0 = 0"
+def long_conversation(bench: Bench) -> Watched:
+    """The same answer below 200 messages."""
+    with bench.notebook("x = 1") as notebook:
+        entry = conversation_of_200(bench, notebook)
+        entry.click()
+        for text in ("Answer 99.", "Answer 0."):  # the oldest are added last
+            notebook.page.evaluate(SHOWN, [LOG, text])
+        return bench.stream(notebook, PARAGRAPH * 25)
+
+
+def open_conversation(bench: Bench) -> Watched:
+    """A conversation of 200 messages is opened, until the first of them is there."""
+    with bench.notebook("x = 1") as notebook:
+        entry = conversation_of_200(bench, notebook)
+        with watched(notebook.page) as result:
+            entry.click()
+            for text in ("Answer 99.", "Answer 0."):
+                notebook.page.evaluate(SHOWN, [LOG, text])
+        return result
+
+
+def long_answer(bench: Bench) -> Watched:
+    """An answer of 5,000 lines, as fast as it comes."""
+    lines = "".join(f"- June {n}\n" if n % 10 else f"\n## Year {n}\n\n" for n in range(5000))
+    with bench.notebook("x = 1") as notebook:
+        return bench.stream(notebook, lines, pause_s=0)
+
+
+def many_cells(bench: Bench) -> Watched:
+    """Six edits of 20 lines in a notebook of 500 cells, each shown as a diff."""
+    with bench.notebook(*[f"x{n} = {n}" for n in range(500)]) as notebook:
+        edits = [[calls("update_cell", cell_id=cell, source=text)] for cell, text in EDITS]
+        return bench.turn(notebook, *edits, [says("Done.")], until="6 cells changed")
+
+
+def many_cells_without_us(bench: Bench) -> Watched:
+    with bench.notebook(*[f"x{n} = {n}" for n in range(500)], lab=bench.bare) as notebook:
+        with watched(notebook.page) as result:
+            notebook.page.evaluate(EDIT, [notebook.path, EDITS])
+        return result
+
+
+def forty_plots(bench: Bench) -> Watched:
+    """A notebook of 40 plots is run by the assistant."""
+    with bench.notebook(*[PLOT.format(n=n) for n in range(40)]) as notebook:
+        return bench.turn(notebook, [calls("run_cells")], [says("Done.")], until="ran 1–40")
+
+
+def forty_plots_without_us(bench: Bench) -> Watched:
+    with bench.notebook(*[PLOT.format(n=n) for n in range(40)], lab=bench.bare) as notebook:
+        notebook.wait_for_kernel()
+        with watched(notebook.page) as result:
+            notebook.page.evaluate("() => jupyterapp.commands.execute('notebook:run-all-cells')")
+        return result
+
+
+Scene = Callable[[Bench], Watched]
+ROWS: list[tuple[str, Scene, str, Scene]] = [
+    ("200 messages, an answer of 400 words", long_conversation, "empty conversation", empty),
+    ("200 messages are opened", open_conversation, "empty conversation", empty),
+    ("an answer of 5,000 lines", long_answer, "empty conversation", empty),
+    ("500 cells, six edits", many_cells, "JupyterLab alone", many_cells_without_us),
+    ("40 plots", forty_plots, "JupyterLab alone", forty_plots_without_us),
+]
 
 
 def weight() -> None:
@@ -153,21 +226,34 @@ def weight() -> None:
     print(f"JavaScript, gzipped: {sum(sizes.values()) / 1000:.0f} kB in {len(sizes)} files")
 
 
-def main(deltas: int) -> None:
+def shown(results: list[Watched]) -> str:
+    longest = [result.longest_ms for result in results]
+    frames = median(result.frames_per_s for result in results)
+    spread = f"{min(longest):.0f}-{max(longest):.0f}"
+    return f"longest task {median(longest):4.0f} ms ({spread}), {frames:3.0f} frames/s"
+
+
+def main(rounds: int) -> None:
     replies = Replies()
-    weight()
+    seen: dict[Scene, list[Watched]] = defaultdict(list)
+    scenes = dict.fromkeys(scene for _, ours, _, control in ROWS for scene in (ours, control))
+    start = time.perf_counter()
     with (
         tempfile.TemporaryDirectory() as folder,
         running_lab(Path(folder) / "lab", replies) as lab,
-        sync_playwright() as playwright,
+        running_lab(Path(folder) / "bare", Replies(), panel=False) as bare,
+        launched() as browser,
     ):
-        chromium = shutil.which("chromium")
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        streaming(browser.new_page(), lab, replies, deltas)
-        many_cells(browser.new_page(), lab, replies)
-        long_conversation(browser.new_page(), lab, replies)
-        browser.close()
+        bench = Bench(browser, lab, bare, replies)
+        for number in range(rounds):
+            for scene in scenes:
+                seen[scene].append(scene(bench))
+                taken = time.perf_counter() - start
+                print(f"round {number + 1}, {scene.__name__}: {taken:.0f} s", file=sys.stderr)
+    for name, ours, control_name, control in ROWS:
+        print(f"{name}: {shown(seen[ours])}\n  {control_name}: {shown(seen[control])}")
+    weight()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)

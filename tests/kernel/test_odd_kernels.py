@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,68 @@ async def test_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: s
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
 
 
+async def test_a_request_that_the_kernel_leaves_where_it_is_still_runs(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    await kernel.execute("leave the next request", Shown())
+    shown = Shown()
+    reply = await asyncio.wait_for(kernel.execute("next", shown), 20)
+    assert (reply.status, shown.text) == ("ok", "ours")
+
+
+async def test_a_kernel_that_says_nothing_of_a_request_is_not_asked_for_ever(
+    kernels: Kernels, odd: str, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer would count as activity, and the kernel be never idle."""
+    kernel = await kernels.get("a.ipynb", name=odd)
+    connection = await kernel.connect()
+    person = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
+    person.start_channels()
+    await person.wait_for_ready(60)
+    monkeypatch.setattr("jupyter_agent.kernel.client._WAKE_S", 0.01)
+    monkeypatch.setattr("jupyter_agent.kernel.client._MAX_WAKE_S", 0.01)
+    with connection.request("comm_msg", {"comm_id": "none", "data": {}}):
+        for _ in range(2):  # half a second each; by the second one it has been asked
+            person.execute("outputs come late")
+            kinds: list[str] = []
+            async with asyncio.timeout(60):
+                while (message := await person.get_iopub_msg())["content"].get("text") != " late":
+                    kinds.append(message["parent_header"].get("msg_type", ""))
+    assert kinds.count("kernel_info_request") <= 1
+    person.stop_channels()
+
+
+async def test_a_reply_that_comes_as_something_is_sent_is_read_at_once(
+    kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    connection = await kernel.connect()
+    monkeypatch.setattr("jupyter_agent.kernel.client._WAKE_S", 60)
+    code = {"code": "leave the next request", "silent": False}
+    with connection.request("execute_request", code) as inbox:
+        time.sleep(0.5)  # the event loop is held up while the reply comes
+        with connection.request("kernel_info_request", {}):
+            async with asyncio.timeout(20):
+                while (message := await inbox.next(20)) is None or message.channel != "shell":
+                    pass
+
+
+async def test_a_cell_of_a_person_that_the_kernel_leaves_as_ours_ends_still_runs(
+    kernels: Kernels, odd: str, jp_serverapp: ServerApp
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    person = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
+    person.start_channels()
+    await person.wait_for_ready(60)
+    await kernel.execute("leave the next request", Shown())
+    request = person.execute("theirs")
+    async with asyncio.timeout(20):
+        while (await person.get_shell_msg())["parent_header"].get("msg_id") != request:
+            pass
+    person.stop_channels()
+
+
 async def test_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
@@ -84,17 +147,58 @@ async def test_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: str) 
 
 
 @pytest.mark.parametrize(
-    ("code", "status"), [("the reply is lost", "ok"), ("the reply of an error is lost", "error")]
+    ("code", "note"),
+    [
+        ("the reply is lost", "without saying how the code ended"),
+        ("the reply of an error is lost", "reply was lost"),
+    ],
 )
 async def test_a_lost_reply_does_not_keep_a_run_for_ever(
-    kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch, code: str, status: str
+    kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch, code: str, note: str
 ) -> None:
     monkeypatch.setattr("jupyter_agent.kernel.execution._LOST_S", 0.5)
     kernel = await kernels.get("a.ipynb", name=odd)
     reply = await asyncio.wait_for(kernel.execute(code, Shown()), 20)
-    assert reply.status == status
-    assert "reply was lost" in reply.note
+    assert reply.status == "error"
+    assert note in reply.note
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
+
+
+async def test_an_interrupt_as_the_code_begins_is_never_told_as_a_success(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)  # as ipykernel, it says nothing of such an end
+    execution = kernel.execute("wait", shown := Shown())
+    await shown.begun.wait()
+    await execution.interrupt()
+    reply = await asyncio.wait_for(execution, 20)
+    assert reply.status == "interrupted"
+    assert "maybe it never began" in reply.note
+    assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
+
+
+@pytest.mark.parametrize("silent", [False, True])
+async def test_an_interrupt_before_the_kernel_accepts_the_code_is_not_lost(
+    kernels: Kernels, odd: str, silent: bool
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    await kernel.execute("be slow to accept", Shown())
+    execution = kernel.execute("wait", shown := Shown(), silent=silent)
+    await shown.begun.wait()
+    await execution.interrupt()
+    assert (await asyncio.wait_for(execution, 20)).status == "interrupted"
+
+
+async def test_an_interrupt_by_somebody_else_as_the_code_begins_is_no_success(
+    kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.kernel.execution._LOST_S", 0.5)
+    kernel = await kernels.get("a.ipynb", name=odd)
+    execution = kernel.execute("wait", shown := Shown())
+    await shown.printed.wait()
+    await kernel.interrupt_process()  # as JupyterLab's own button does
+    reply = await asyncio.wait_for(execution, 20)
+    assert (reply.status, "interrupted it" in reply.note) == ("error", True)
 
 
 async def test_messages_that_are_unknown_or_bare_harm_nothing(kernels: Kernels, odd: str) -> None:
@@ -238,7 +342,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 
     async def receive(channel: Any) -> list[KernelMessage]:
         messages = await from_socket(channel)
-        if event.is_set() and messages[0]["msg_type"] == "stream":
+        if event.is_set() and any(each["msg_type"] == "stream" for each in messages):
             event.clear()
             raise zmq.ZMQError(zmq.ENOTSOCK)
         return messages
@@ -384,6 +488,36 @@ async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_bu
     assert (await execution).status == "ok"
     assert (await other).status == "ok"
     assert kernel.state == "idle"
+
+
+@pytest.mark.parametrize("after", [0, 1])
+async def test_code_waits_for_another_process_where_the_first_dies_before_it_answers(
+    kernels: Kernels, install: Install, jp_root_dir: Path, after: int
+) -> None:
+    """As where another program takes one of its ports: Jupyter then starts it with others."""
+    begin = (
+        "import os, runpy, sys, time\n"
+        f"if not os.path.exists(once := {str(jp_root_dir / 'once')!r}):\n"
+        f"    open(once, 'w').close(); time.sleep({after}); sys.exit(1)\n"
+        "runpy.run_module('ipykernel_launcher', run_name='__main__')"
+    )
+    install("unlucky", sys.executable, "-c", begin, "-f", "{connection_file}")
+    kernel = await kernels.get("a.ipynb", name="unlucky")
+    life, first, second = kernel.life, Shown(), Shown()
+    ours, other = kernel.execute("x = 1; print(x)", first), kernel.execute("print(x)", second)
+    assert [(await asyncio.wait_for(each, 60)).status for each in (ours, other)] == ["ok", "ok"]
+    assert (first.text, second.text) == ("1\n", "1\n")
+    assert kernel.life == life  # nothing was lost that anybody had
+    assert (jp_root_dir / "once").exists()
+
+
+async def test_a_kernel_that_dies_at_each_start_is_told_with_its_cause(
+    kernels: Kernels, install: Install
+) -> None:
+    install("dies", sys.executable, "-c", "raise SystemExit(3)")
+    kernel = await kernels.get("a.ipynb", name="dies")
+    with pytest.raises(KernelUnavailable, match="dies at its start: .* exited with code 3"):
+        await asyncio.wait_for(kernel.execute("1", Shown()), 50)
 
 
 async def test_a_kernel_that_never_answers_is_given_up(

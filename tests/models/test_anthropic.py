@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelRequest
+from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.server import API_KEY
 
@@ -101,6 +103,27 @@ async def test_only_the_last_two_user_messages_are_marked_for_the_cache() -> Non
         if "cache_control" in block
     ]
     assert marked == ["Question 3.", "Question 4."]
+
+
+async def test_tools_and_system_prompt_stay_in_the_cache_for_an_hour_where_that_is_wanted(
+    tmp_path: Path,
+) -> None:
+    async with FakeAnthropic([[says("Hi.")], [says("Hi.")]]) as api:
+        for ttl, expected in (("1h", {"ttl": "1h"}), ("5m", {})):
+            models = Models(
+                default=None,
+                key_file=tmp_path / "keys.json",
+                providers={"anthropic": {"base_url": api.url, "api_key": api.api_key}},
+                cache_ttl=ttl,
+                environment={},
+            )
+            await read(models.get("anthropic:claude-sonnet-5-5"), request())
+            await models.close()
+            sent = api.requests[-1]
+            for block in (sent["tools"][-1], sent["system"][0]):
+                assert block["cache_control"] == {"type": "ephemeral", **expected}
+            assert "ttl" not in str(sent["messages"])
+    assert api.refusals == []
 
 
 async def test_a_forced_answer_keeps_the_tools() -> None:

@@ -49,7 +49,9 @@ async def test_vertex_is_asked_in_its_own_way(tmp_path: Path) -> None:
     async with vertex(asked) as url:
         known = models(tmp_path, kind="vertex", base_url=url, account=account)
         assert {"name": "cloud", "models": [], "credentials": True} in known.describe()["providers"]
-        reply = await read(known.get("cloud:claude-sonnet-5-5"))
+        model = known.get("cloud:claude-sonnet-5-5")
+        await known.look_up(model.id)  # as each turn does
+        reply = await read(model)
         await known.close()
     assert reply.text == [says("Hello.")]
     ((address, headers, body),) = asked
@@ -65,4 +67,30 @@ async def test_a_package_of_the_cloud_that_is_missing_is_named(tmp_path: Path) -
     with pytest.raises(ModelError) as caught:
         await read(known.get("cloud:claude"))
     assert caught.value.kind in ("not_installed", "network")  # with boto3 it gets further
+    await known.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "host"),
+    [("bedrock", "bedrock-runtime.amazonaws.com"), ("vertex", "aiplatform.googleapis.com")],
+)
+async def test_a_cloud_is_named_as_who_is_sent_what_and_lists_no_models(
+    kind: str, host: str, tmp_path: Path
+) -> None:
+    known = models(tmp_path, kind=kind, account={})
+    assert known.get("cloud:claude").host == host
+    with pytest.raises(ModelError, match="does not list its models"):
+        await known.offered("cloud")
+    await known.close()
+
+
+@pytest.mark.parametrize("account", [{}, {"aws_regoin": "eu-west-1"}])
+async def test_an_account_that_cannot_be_used_is_a_fault_of_the_configuration(
+    account: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    known = models(tmp_path, kind="bedrock", account=account)
+    with pytest.raises(ModelError, match="The account of `cloud:claude` cannot be used"):
+        await read(known.get("cloud:claude"))
     await known.close()

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_agent.models.base import Block, Message
 from jupyter_agent.models.demo import DemoModel
-from jupyter_agent.models.tour import MENU, PANEL, SCRIPTED, UNDO
+from jupyter_agent.models.tour import COMMANDS, MENU, PANEL, SCRIPTED, UNDO
 from jupyter_agent.testing import check_messages, says
 
 from .conftest import read, request
@@ -62,11 +62,8 @@ async def take(talk: Talk) -> str:
     return await talk.ask(
         "Show me.",
         STATE,
-        "Inserted cell `c3` at position 2.",
-        "Inserted cell `c4` at position 3.",
-        WRONG,
+        f"Inserted cell `c3` and cell `c4`.\n{WRONG}",
         "Edited cell `c4` (+1 -1).",
-        RIGHT,
     )
 
 
@@ -76,32 +73,44 @@ async def test_the_tour_writes_runs_corrects_and_explains() -> None:
     tools = [name for name, _ in talk.calls]
     assert tools == [
         "get_notebook_state",
-        "create_cell",
-        "create_cell",
-        "run_cell",
+        "create_cells",
         "update_cell",
-        "run_cell",
-    ]
-    assert talk.calls[1][1]["type"] == "markdown"
-    assert talk.calls[2][1]["after"] == "c3"
-    assert talk.calls[3][1] == {"cell_id": "c4"}
-    correction = talk.calls[4][1]
-    code = talk.calls[2][1]["source"]
+    ], "in the mode of the demo only the first of these asks: it runs code"
+    title, written = talk.calls[1][1]["cells"]
+    assert title["type"] == "markdown"
+    assert talk.calls[1][1]["run"] is True
+    correction = talk.calls[2][1]
+    assert correction["cell_id"] == "c4"
+    code = written["source"]
     assert code.count(correction["old_string"]) == 1
     assert said.startswith(SCRIPTED)
     assert "2 cells" in said
     assert "NameError: name 'number' is not defined" in said
-    assert "The mean of 8 numbers is 3.88" in said
+    assert "Running code needs your approval" in said
     assert said.endswith(PANEL)
+
+
+async def test_the_tour_of_the_command_line_runs_the_correction_too() -> None:
+    talk = Talk()
+    said = await talk.ask(
+        "Show me, from the command line.",
+        STATE,
+        f"Inserted cell `c3` and cell `c4`.\n{WRONG}",
+        "Edited cell `c4` (+1 -1).",
+        RIGHT,
+    )
+    assert talk.calls[-1] == ("run_cell", {"cell_id": "c4"})
+    assert "The mean of 8 numbers is 3.88" in said
+    assert said.endswith(COMMANDS)
 
 
 async def test_the_planted_mistake_is_one_and_its_correction_runs() -> None:
     talk = Talk()
     await take(talk)
-    code = talk.calls[2][1]["source"]
+    code = talk.calls[1][1]["cells"][1]["source"]
     with pytest.raises(NameError):
         exec(code, {})
-    correction = talk.calls[4][1]
+    correction = talk.calls[2][1]
     exec(code.replace(correction["old_string"], correction["new_string"]), {})
 
 
@@ -145,10 +154,8 @@ async def test_after_the_tour_it_tells_what_it_understands() -> None:
     talk = Talk()
     await take(talk)
     assert await talk.ask("Thanks!") == f"{SCRIPTED} {MENU}"
-    await talk.ask(
-        "The tour again", STATE, "Cell `d1`", "Cell `d2`", WRONG, "Edited cell `d2`.", RIGHT
-    )
-    assert len(talk.calls) == 6
+    await talk.ask("The tour again", STATE, f"Cell `d1`\n{WRONG}", "Edited cell `c4`.")
+    assert len(talk.calls) == 3
 
 
 async def test_it_stops_where_a_call_is_refused() -> None:

@@ -17,7 +17,7 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import FakeAnthropic, Scripted, says
 from jupyter_agent.workspace.visibility import Redactor
 
-from .conftest import Chat, read, recording, serving
+from .conftest import Chat, read, recording, request, serving
 from .corporate import Authority, make_authority, proxy
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -145,6 +145,26 @@ async def test_headers_and_query_go_with_each_request(tmp_path: Path) -> None:
     assert (headers["Api-Key"], headers["X-Team"]) == ("azure-secret", "atlas-secret")
     assert headers["X-Plain"] == "yes"
     assert chat.addresses == ["/v1/chat/completions?api-version=2026-10-01"]
+
+
+async def test_who_asks_goes_with_chat_completions_beside_headers_of_options(
+    tmp_path: Path,
+) -> None:
+    async with serving(Chat(recording("openai/text.txt"))) as chat:
+        models = known(
+            tmp_path,
+            kind="openai",
+            base_url=chat.url,
+            headers={"X-Asked-By": {"user": "name"}},
+            options={"extra_headers": {"X-Course": "statistics"}},
+        )
+        await read(models.get("lab:gpt"), request(user="ada.lovelace"))
+        await read(models.get("lab:gpt"), request())
+        await models.close()
+    first, second = chat.received
+    assert (first["X-Asked-By"], first["X-Course"]) == ("ada.lovelace", "statistics")
+    assert "X-Asked-By" not in second
+    assert Redactor(models.secrets).text("ada.lovelace") == "ada.lovelace"
 
 
 async def test_several_endpoints_are_told_apart_by_name(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from jupyter_agent.models.dialect import Dialect
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import Scripted, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions, Limit
+from jupyter_agent.testing.chat import ChatCompletions, LimitName
 from jupyter_agent.testing.chat import serving as strictly
 
 from .conftest import Chat, read, recording, request, serving
@@ -252,7 +252,7 @@ async def test_a_forced_answer_has_no_tools_where_the_server_does_not() -> None:
 # -- the name of the limit
 
 
-LIMITS: tuple[Limit, ...] = ("max_tokens", "max_completion_tokens")
+LIMITS: tuple[LimitName, ...] = ("max_tokens", "max_completion_tokens")
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ async def test_the_limit_has_the_name_that_the_service_knows(provider: str, fiel
 @pytest.mark.parametrize("provider", ["openai", "azure"])
 @pytest.mark.parametrize("wanted", LIMITS)
 async def test_the_name_that_a_service_takes_is_learned_once(
-    tmp_path: Path, provider: str, wanted: Limit
+    tmp_path: Path, provider: str, wanted: LimitName
 ) -> None:
     async with strictly(ChatCompletions([[says("Hi.")]] * 5, limit=wanted)) as api:
         endpoint = {"kind": "openai", "base_url": api.url, "needs_key": False}
@@ -442,7 +442,7 @@ async def test_a_configured_limit_is_the_only_one(provider: str, wrapped: bool, 
 
 @pytest.mark.parametrize(("name", "wanted"), [LIMITS, LIMITS[::-1]])
 async def test_a_configured_limit_goes_by_the_name_that_the_service_takes(
-    name: str, wanted: Limit
+    name: str, wanted: LimitName
 ) -> None:
     _, sent = await asked_with({name: 4000}, limit=wanted)
     assert {each: sent[each] for each in LIMITS if each in sent} == {wanted: 4000}

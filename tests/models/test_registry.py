@@ -6,20 +6,23 @@ import json
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
+from jupyter_agent.packages import OPENAI, brought_by, no_openai
 from jupyter_agent.workspace.visibility import Redactor
 
-from .conftest import Chat, serving
+from .conftest import Chat, read, serving
 
 
 def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any) -> Models:
@@ -304,6 +307,51 @@ def test_the_sdk_is_imported_beforehand_where_there_is_a_key(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == str(imported)
+
+
+@pytest.fixture
+def older_openai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The SDK that somebody else's assistant needs by way of litellm, as notebook-intelligence."""
+    for name, number, requirement in (
+        ("openai", "2.54.0", "anyio"),
+        ("litellm", "1.106.2", "openai<3.0.0,>=2.20.0"),
+        ("some_assistant", "6.2.0", "litellm>=1.84.0"),
+    ):
+        folder = tmp_path / "packages" / f"{name}-{number}.dist-info"
+        folder.mkdir(parents=True)
+        lines = (f"Name: {name}", f"Version: {number}", f"Requires-Dist: {requirement}", "")
+        (folder / "METADATA").write_text("\n".join(("Metadata-Version: 2.1", *lines)))
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    brought_by.cache_clear()
+    yield
+    brought_by.cache_clear()
+
+
+async def test_an_sdk_that_a_neighbour_keeps_older_is_named_with_the_neighbour(
+    tmp_path: Path, older_openai: None
+) -> None:
+    async with serving(Chat(b"")) as chat:
+        lab = {"kind": "openai", "base_url": chat.url, "needs_key": False}
+        known = models(tmp_path, providers={"lab": lab})
+        with pytest.raises(ModelError) as caught:
+            await read(known.get("lab:llama"))
+        await known.close()
+    assert caught.value.kind == "not_installed"
+    assert "openai 2.54.0 is installed, brought by" in str(caught.value)
+    assert "some-assistant" in str(caught.value)
+    assert str(caught.value) == no_openai()
+    assert chat.addresses == []
+
+
+def test_the_extra_installs_an_sdk_that_can_be_used() -> None:
+    (extra,) = (
+        one
+        for one in map(Requirement, requires("jupyter-live-agent") or ())
+        if one.name == "openai" and one.marker and one.marker.evaluate({"extra": "openai"})
+    )
+    assert extra.specifier.contains(f"{OPENAI}.0")
+    assert not extra.specifier.contains(f"{OPENAI - 1}.99")
+    assert no_openai() is None
 
 
 @pytest.mark.parametrize(

@@ -193,3 +193,23 @@ async def test_what_the_service_does_itself_goes_back_by_its_item() -> None:
     ]  # fmt: skip
     assert api.requests[1]["input"][2]["action"] == {"type": "search", "query": "pandas"}
     assert api.refusals == []
+
+
+async def test_code_whose_container_has_expired_is_left_out_from_then_on() -> None:
+    code = {"type": "server_tool_use", "id": "c", "name": "code_execution"}
+    replies: list[FakeReply] = [
+        [{**code, "input": {"code": "6 * 7"}}, says("It is 42.")], [says("Again.")], [says("Yes.")]
+    ]  # fmt: skip
+    async with strictly(Responses(replies)) as api:
+        model = ResponsesModel("o9", api_key="k", base_url=api.url)
+        asked = request(server_tools=("code_execution",))
+        reply = await read(model, asked)
+        follow_up = {"role": "user", "content": [says("Sure?")]}
+        history = [*asked.messages, {"role": "assistant", "content": reply.content}, follow_up]
+        api.expired.add("cntr_1")
+        for _ in range(2):
+            await read(model, replace(asked, messages=history))
+        await model.close()
+    assert len(api.refusals) == 1
+    assert [item["type"] for item in api.requests[-1]["input"]] == ["message"] * 3
+    assert api.requests[-1]["tools"][0]["type"] == "code_interpreter"

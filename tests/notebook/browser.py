@@ -102,6 +102,12 @@ class Tab(Page):
         self._tabs.add(self._link)
         return self._link
 
+    def leave(self) -> None:
+        """The person closes the notebook or the page."""
+        assert self._link is not None
+        self._link.left = True
+        self.cut()
+
     def cut(self) -> None:
         """The socket is lost, with all that is under way in it."""
         if self._link is not None:

@@ -16,7 +16,8 @@ from jupyter_server.services.contents.largefilemanager import (
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from tests.notebook import rooms
 
 

@@ -19,7 +19,8 @@ import pytest
 from jupyter_server.services.contents import largefilemanager
 from nbformat.v4 import new_code_cell, new_notebook, writes
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import ToolError
 
 

@@ -26,7 +26,8 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, writes
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS

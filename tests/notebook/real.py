@@ -20,7 +20,8 @@ from typing import Any
 
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.undo import undo
 
 MARK = " # 1"

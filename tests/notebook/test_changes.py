@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.document.undo import Undone, undo
@@ -96,7 +97,7 @@ async def test_changes_of_the_same_lines_are_listed_and_left_alone(
     await notebook.delete("c")
     result = await undo(notebook, journal.changes)
     whys = {conflict["cell_id"]: conflict["why"] for conflict in result.conflicts}
-    assert "same lines" in whys["a"]
+    assert "These lines" in whys["a"]
     assert "has been changed since" in whys[new.id]
     assert "deleted since" in whys["c"]
     assert {change.cell_id for change in result.undone} == {"d"}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jupyter_server.utils import ensure_async
 
-from jupyter_agent.carriers import Notebooks, Tabs
-from jupyter_agent.carriers.registry import Moves
+from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import NotebookNotFound
 
 from .browser import Tab

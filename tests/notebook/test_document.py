@@ -15,7 +15,7 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook
 from pycrdt import Array, Doc, Map, Text
 
-from jupyter_agent.carriers import Notebooks
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.crdt import SharedCells, shared_cell, shared_output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import (
@@ -221,7 +221,7 @@ async def test_there_is_no_notebook_at_an_unknown_path(notebooks: Notebooks, roo
 
 
 async def test_an_idle_document_is_let_go_and_opened_again(contents: Any, write: Write) -> None:
-    from jupyter_agent.carriers import Tabs
+    from jupyter_agent.carriers.tab_link import Tabs
 
     write("a.ipynb", [code("a", "1")])
     notebooks = Notebooks(contents, Tabs(), keep=0.01)

@@ -18,8 +18,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.carriers import Notebooks, Tabs
 from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Exists, InvalidInput, Locked, ToolError
 

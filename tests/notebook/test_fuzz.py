@@ -25,7 +25,8 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 from tornado.iostream import IOStream
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import Busy

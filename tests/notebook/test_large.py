@@ -15,9 +15,11 @@ import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_ydoc import YNotebook
 
-from jupyter_agent.carriers import Notebooks, TabLink, Tabs, file, nbformat_file, room
 from jupyter_agent.carriers import contents as contents_module
+from jupyter_agent.carriers import file, nbformat_file, room
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.room_shadow import Shadow
+from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.document import slices
 from jupyter_agent.document.slices import give_way
 from jupyter_agent.document.undo import undo

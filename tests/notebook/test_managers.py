@@ -12,8 +12,8 @@ import pytest
 from jupyter_server.utils import ensure_async
 from nbformat.v4 import new_notebook
 
-from jupyter_agent.carriers import Notebooks, Tabs
-from jupyter_agent.carriers.registry import Moves
+from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
 
 from .conftest import code, markdown

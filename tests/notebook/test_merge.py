@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from pycrdt import Doc, Text
+from pycrdt import Doc, Text, UndoManager
 
 from jupyter_agent.document.crdt import rewrite
 from jupyter_agent.document.merge import (
@@ -113,6 +113,70 @@ def test_unchanged_text_is_never_touched() -> None:
         "\n",
         "c = 3\n\n",
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "operation"),
+    [
+        ("f(x_max)", "f(x_mean, x_max)", (2, 2, "x_mean, ")),
+        ("f(x_mean, x_max)", "f(x_max)", (2, 10, "")),
+        ("x_max = 1\n", "x_min = 0\nx_max = 1\n", (0, 0, "x_min = 0\n")),
+        ("a\nreturn x\n", "a\nreturn\nreturn x\n", (2, 2, "return\n")),
+        ("if a:\n    b\n    c", "if a:\n    b\n    d\n    c", (12, 12, "    d\n")),
+        ("f(été)", "f(étage, été)", (2, 2, "étage, ")),
+        ("f(की)", "f(कीमत, की)", (2, 2, "कीमत, ")),
+        ("f(x_max)", "f(x_min)", (2, 7, "x_min")),
+        ("f(x_max)", "f(x_mean, y_max)", (2, 7, "x_mean, y_max")),
+        ("color", "colour", (4, 4, "u")),
+        ("v00 = 3Typed", "v00 = 4Typed", (6, 7, "4")),
+    ],
+    ids=[
+        "a-word",
+        "a-word-gone",
+        "a-line",
+        "a-line-that-begins-alike",
+        "indented",
+        "accents",
+        "vowel-signs",
+        "another-word",
+        "two-words-for-one",
+        "a-letter",
+        "a-number-with-a-word-behind-it",
+    ],
+)
+def test_what_is_added_or_taken_away_tears_no_word(
+    old: str, new: str, operation: tuple[int, int, str]
+) -> None:
+    assert list(text_operations(old, new)) == [operation]
+
+
+@pytest.mark.parametrize(
+    ("edited", "left"), [("f(x_mean, x_max)", "x_mean, "), ("f(x_mean)", "x_mean")]
+)
+def test_a_person_who_undoes_their_own_word_leaves_the_whole_word_of_an_agent(
+    edited: str, left: str
+) -> None:
+    person, agent = Doc[Text](client_id=1), Doc[Text](client_id=2)
+    theirs, ours = person.get("text", type=Text), agent.get("text", type=Text)
+    undo = UndoManager(scopes=[theirs])
+    undo.include_origin("person")
+    with person.transaction(origin="person"):
+        theirs += "f(x_max)"
+    agent.apply_update(person.get_update())
+    rewrite(ours, edited)
+    person.apply_update(agent.get_update())
+    undo.undo()
+    assert str(theirs) == left
+
+
+def test_of_a_long_line_only_the_words_that_changed_are_touched() -> None:
+    line = ", ".join(map(str, range(50_000)))
+    (operation,) = text_operations(line, line.replace(" 777,", " 888,"))
+    assert operation == (line.index(" 777,") + 1, line.index(" 777,") + 4, "888")
+    thousand = ", ".join(map(str, range(1000, 2000)))
+    other = thousand.replace("1", "3")
+    start, end, text = next(text_operations(f"a, {thousand}, b", f"a, {other}, b"))
+    assert (start >= 3, end <= 3 + len(thousand), text in other) == (True, True, True)
 
 
 def insert(random_: random.Random, text: str, word: str) -> tuple[str, int]:

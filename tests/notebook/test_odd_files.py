@@ -13,7 +13,8 @@ import nbformat
 import pytest
 
 from jupyter_agent.analysis.stale import stale_cells
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import ToolError, UnreadableNotebook
 from jupyter_agent.text.notebook import render

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pycrdt import ArrayEvent, TextEvent
 
-from jupyter_agent.carriers import Notebooks
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import INTERVAL, CellOutputs

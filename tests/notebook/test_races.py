@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
@@ -81,6 +83,39 @@ async def test_of_two_programs_that_save_at_once_the_later_one_is_in_the_file(
     assert writes == []
     assert path.read_text(encoding="utf-8") == later
     await notebooks.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who writes a file")
+async def test_what_another_program_writes_once_the_copy_is_made_is_told_of(
+    notebooks: Notebooks, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No date and no copy has a trace of it; a program that writes after our save loses nothing."""
+    path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
+    notebook = await notebooks.get("a.ipynb")
+    writes, copied = [THEIRS], shutil.copystat
+
+    def then_write(*names: Any, **options: Any) -> None:
+        copied(*names, **options)
+        if writes:
+            in_place(path, writes.pop())
+
+    monkeypatch.setattr(shutil, "copystat", then_write)
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert edit.saved.note == (
+        "Another program wrote `a.ipynb` at the very moment when it was saved: what that wrote may "
+        "not be in it."
+    )
+    assert [cell.source for cell in await notebook.read()] == ["x = 2", "y"]
+    assert not (await notebook.update("a", old_string="2", new_string="3")).saved.note
+
+
+async def test_a_hook_that_writes_the_file_after_each_save_is_no_other_program(
+    notebooks: Notebooks, contents: Any, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    contents.post_save_hook = lambda **_: in_place(path, path.read_text(encoding="utf-8"))
+    notebook = await notebooks.get("a.ipynb")
+    assert not (await notebook.update("a", old_string="1", new_string="2")).saved.note
 
 
 async def test_a_program_in_the_middle_of_writing_is_told_of(

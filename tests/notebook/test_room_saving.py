@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import Notebooks
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.room_saving import RoomSaver
 from tests.programs import Server, jupyter_server
 from tests.waiting import until

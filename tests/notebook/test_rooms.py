@@ -18,12 +18,15 @@ import nbformat
 import pytest
 from tornado.websocket import WebSocketHandler
 
-from jupyter_agent.carriers import Notebooks, Place, Tabs, room, room_cursors, ydoc
-from jupyter_agent.carriers.packages import brought_by
+from jupyter_agent.carriers import room, room_cursors, ydoc
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.ydoc import collaboration
+from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
+from jupyter_agent.packages import brought_by
 from tests.waiting import until
 
 from .browser import Tab

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.carriers import Notebooks, Place, TabLink, Tabs
-from jupyter_agent.carriers.tab_link import PROTOCOL
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed
@@ -254,6 +255,27 @@ async def test_an_edit_cut_off_twice_is_in_the_page_if_it_was_done_and_only_then
     assert [cell.id for cell in await notebook.read()] == tab.ids()
 
 
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("third", [1, 2, 3, 5])
+@pytest.mark.parametrize("second", [1, 2, 3, 5])
+@pytest.mark.parametrize("first", [1, 2, 3])
+async def test_also_where_the_next_call_is_cut_off_an_edit_is_in_the_page_only_if_it_was_done(
+    notebook: Notebook, tab: Tab, first: int, second: int, third: int, applied: bool
+) -> None:
+    await notebook.read()
+    expected = True
+    with cut_at_frames(tab, first, second, third, third, applied=applied):
+        try:
+            await notebook.update("a", old_string="1", new_string="2")
+        except Busy:
+            expected = False
+        for _ in range(3):
+            with suppress(Busy):
+                await notebook.read()
+    await notebook.read()
+    assert ("2" in tab.source("a")[:5]) is expected
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_arrived(
     notebook: Notebook, tab: Tab
@@ -281,10 +303,11 @@ async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_a
 async def test_an_edit_that_is_cancelled_while_its_page_comes_back_is_taken_back_there(
     notebook: Notebook, tab: Tab
 ) -> None:
-    cut_at(tab, applied=True)
+    cut_at(tab, applied=True, client=None)
     call = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
     await until(lambda: tab.source("a") == "x = 2\ny = 2")
     call.cancel()
+    tab.connect()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert tab.source("a") == "x = 1\ny = 2"
@@ -474,15 +497,16 @@ async def test_a_text_is_edited_also_where_somebody_retypes_its_cell_at_the_same
     )
 
 
-async def test_an_edit_that_somebody_splits_off_at_the_same_moment_is_found_in_the_cell_below(
-    notebook: Notebook, tab: Tab
+@pytest.mark.parametrize(("index", "beside"), [(1, "below"), (0, "above")])
+async def test_an_edit_that_somebody_splits_off_at_the_same_moment_is_found_in_the_cell_beside(
+    notebook: Notebook, tab: Tab, index: int, beside: str
 ) -> None:
     def split() -> None:
         tab.erase("a", "y = 2\nz = 3")
-        tab.insert_cell(1, "below", "y = 2\nz = 3")
+        tab.insert_cell(index, beside, "y = 2\nz = 3")
 
     tab.as_the_edit_arrives(split)
-    with pytest.raises(NotConfirmed, match="split it, and the edit is in cell `below`"):
+    with pytest.raises(NotConfirmed, match=f"split it, and the edit is in cell `{beside}`"):
         await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
 
 
@@ -514,6 +538,37 @@ async def test_an_edit_is_unknown_when_the_tab_is_gone_for_good(
     edit = await notebook.update("a", old_string="1", new_string="5")
     assert "unsaved work of that tab is not in it" in edit.saved.note
     assert cells_of(file)[0]["source"] == "x = 5\ny = 2"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("saved", [True, False])
+async def test_of_a_tab_that_was_closed_only_unsaved_work_is_told(
+    notebook: Notebook, tab: Tab, file: Path, saved: bool
+) -> None:
+    await notebook.update("a", old_string="1", new_string="2")
+    tab.unsaved = not saved
+    tab.cut()
+    tab = await tab.open()  # says whether it has unsaved work
+    await notebook.read()
+    tab.leave()
+    edit = await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    assert notebook.carrier == "file"
+    assert ("unsaved work of that tab" in edit.saved.note) is not saved
+    assert cells_of(file)[0]["source"] == "x = 3\ny = 2"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_edit_as_the_tab_closes_is_made_in_the_file(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
+    await notebook.read()
+    tab.freeze()
+    edit = asyncio.create_task(notebook.update("a", old_string="x = 1", new_string="x = 2"))
+    await until(lambda: not tab.at_rest)  # it is asked what was typed there
+    tab.leave()
+    assert (await edit).saved.saved
+    assert notebook.carrier == "file"
+    assert cells_of(file)[0]["source"] == "x = 2\ny = 2"
 
 
 async def test_a_turn_in_a_notebook_without_cell_ids_is_undone_in_a_page_that_opened_it_later(
@@ -738,6 +793,43 @@ async def test_the_tab_with_the_chat_is_preferred_then_the_last_active_one(
     await notebook.read()
     assert "attach" in other.requests
     assert tabs.find("a.ipynb") is other.link
+
+
+def act(tab: Tab) -> None:
+    """The person does something in that tab."""
+    tab.link.receive(json.dumps({"op": "active"}))
+
+
+async def test_without_a_chat_the_person_is_followed_from_tab_to_tab(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, tab: Tab
+) -> None:
+    other = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
+    notebook = await notebooks.get("a.ipynb")
+    for here, word in ((tab, "one"), (other, "two"), (tab, "three")):
+        act(here)
+        here.type("c", f" # {word}")
+        assert f"# {word}" in (await notebook.read())[2].source
+        await notebook.update("a", old_string="x", new_string=f"{word}.x")
+    for each in (tab, other):
+        assert each.source("a").startswith("one.two.three.x")
+        assert all(word in each.source("c") for word in ("one", "two", "three"))
+
+
+@pytest.mark.parametrize("why", ["unsaved work", "a run"])
+async def test_a_tab_is_not_left_while_something_is_only_there(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, tab: Tab, why: str
+) -> None:
+    other = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
+    act(tab)
+    notebook = await notebooks.get("a.ipynb")
+    if why == "unsaved work":
+        tab.link.unsaved = True
+    outputs = notebook.outputs("a") if why == "a run" else None
+    act(other)
+    await notebook.update("c", old_string="x", new_string="first")
+    assert "attach" not in other.requests
+    assert tab.source("c") == "print(first)"
+    assert outputs is None or not outputs.finished
 
 
 async def test_a_renamed_notebook_is_followed(

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
-from jupyter_agent.carriers import Notebooks, Tabs
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.document.undo import undo

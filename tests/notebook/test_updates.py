@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pycrdt import Array, Doc, Map, Text
 
-from jupyter_agent.carriers.room_updates import Update, brings_nothing, deletes_nothing, union
+from jupyter_agent.carriers.room_updates import RoomUpdate, brings_nothing, deletes_nothing, union
 from jupyter_agent.document.clocks import clocks
 
 OUTPUT = {"data": {"a": [1.0, 2.5, None, True, {"😀": -7}], "b": b"12", "c": 2**60}}
@@ -17,8 +17,8 @@ OUTPUT = {"data": {"a": [1.0, 2.5, None, True, {"😀": -7}], "b": b"12", "c": 2
 def test_updates_are_read_and_written_as_they_were() -> None:
     updates, document = _played()
     for update in [*updates, document.get_update()]:
-        read = Update.read(update)
-        assert Update.read(read.encode()) == read
+        read = RoomUpdate.read(update)
+        assert RoomUpdate.read(read.encode()) == read
         assert len(read.encode()) == len(update)
         assert deletes_nothing(update) == (read.deletes == {})
         assert brings_nothing(update) == (read.brings == {})
@@ -36,15 +36,17 @@ def test_a_deletion_that_is_left_out_leaves_what_it_deleted() -> None:
     one.observe(lambda event: updates.append(event.update))
     del cells[0]
     del cells[1]
-    spared, kept = map(Update.read, updates)
-    together = Update.read(one.get_update()).without(spared.deletes)
+    spared, kept = map(RoomUpdate.read, updates)
+    together = RoomUpdate.read(one.get_update()).without(spared.deletes)
     other.apply_update(together.encode())
     assert [str(cell["source"]) for cell in other.get("cells", type=Array)] == ["a", "b"]
-    assert Update.read(one.get_update()).without(union(spared.deletes, kept.deletes)).deletes == {}
+    assert (
+        RoomUpdate.read(one.get_update()).without(union(spared.deletes, kept.deletes)).deletes == {}
+    )
 
 
 def test_what_an_update_brings_and_deletes_is_dead_on_arrival() -> None:
-    update = Update(b"", {1: [(0, 9)], 2: [(3, 4)]}, {1: [(2, 4), (7, 12)], 3: [(0, 1)]})
+    update = RoomUpdate(b"", {1: [(0, 9)], 2: [(3, 4)]}, {1: [(2, 4), (7, 12)], 3: [(0, 1)]})
     assert update.dead_on_arrival == {1: [(2, 4), (7, 9)]}
     assert update.without({1: [(0, 3), (8, 10)], 3: [(0, 5)]}).deletes == {
         1: [(3, 4), (7, 8), (10, 12)]
@@ -54,7 +56,7 @@ def test_what_an_update_brings_and_deletes_is_dead_on_arrival() -> None:
 @pytest.mark.parametrize("garbage", [b"", b"\x01\x01", b"\x01\x01\x01\x00\x1f"])
 def test_garbage_is_a_value_error(garbage: bytes) -> None:
     with pytest.raises(ValueError, match="update"):
-        Update.read(garbage)
+        RoomUpdate.read(garbage)
 
 
 def _played() -> tuple[list[bytes], Doc[Any]]:

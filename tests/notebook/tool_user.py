@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jupyter_agent import tools
-from jupyter_agent.carriers import Notebooks
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo

@@ -21,13 +21,13 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyter_server.auth import IdentityProvider, User
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic
 from tests.server.conftest import Answer, Call
 
+from ..users import Named
 from .adversary import CORPUS, FIELDS, Adversary, ordered
 from .oracle import Oracle, Question, files_below
 
@@ -51,17 +51,6 @@ def kept(info, path={path!r}):
 get_ipython().events.register('pre_run_cell', kept)
 del kept
 """
-
-
-class Named(IdentityProvider):
-    """Users by a header, as a hub would name them."""
-
-    def get_user(self, handler: Any) -> User | None:
-        name = handler.request.headers.get("X-User")
-        return User(username=name) if name else None
-
-    def is_token_authenticated(self, handler: Any) -> bool:
-        return True
 
 
 class Listener:
@@ -279,7 +268,7 @@ class Person:
 @pytest.mark.parametrize("mode", MODES)
 async def test_nothing_happens_that_mode_rules_and_person_did_not_allow(
     call: Call,
-    agent: JupyterAgent,
+    agent: Assistant,
     fake: FakeAnthropic,
     replies: Adversary,
     listener: Listener,

@@ -14,9 +14,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from tornado.httpclient import HTTPResponse
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic
+from jupyter_agent.testing.chat import ChatCompletions, serving
 from jupyter_agent.testing.script import FakeReply
+
+from ..users import Named
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,27 @@ def fake(
 
 
 @pytest.fixture
-def jp_server_config(tmp_path: Path, fake: FakeAnthropic) -> dict[str, Any]:
+def chat(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[ChatCompletions]:
+    """Another service in the same loop."""
+    api = ChatCompletions([])
+    running = serving(api)
+    jp_asyncio_loop.run_until_complete(running.__aenter__())
+    yield api
+    jp_asyncio_loop.run_until_complete(running.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def named_users() -> None:
+    """Users have stable names, by a header."""
+
+
+@pytest.fixture
+def jp_server_config(
+    tmp_path: Path, fake: FakeAnthropic, request: pytest.FixtureRequest
+) -> dict[str, Any]:
+    users = {"identity_provider_class": Named} if "named_users" in request.fixturenames else {}
     return {
-        "ServerApp": {"jpserver_extensions": {"jupyter_agent": True}},
+        "ServerApp": {"jpserver_extensions": {"jupyter_agent": True}, **users},
         "JupyterAgent": {
             "store_dir": str(tmp_path / "store"),
             "default_model": "anthropic:claude-sonnet-5-5",
@@ -62,15 +84,15 @@ def jp_server_config(tmp_path: Path, fake: FakeAnthropic) -> dict[str, Any]:
 
 
 @pytest.fixture
-def agent(jp_serverapp: Any) -> JupyterAgent:
-    """The extension in the running server."""
+def agent(jp_serverapp: Any, jp_asyncio_loop: asyncio.AbstractEventLoop) -> Assistant:
+    """The assistant in the running server."""
     (app,) = jp_serverapp.extension_manager.extension_apps["jupyter_agent"]
     assert isinstance(app, JupyterAgent)
-    return app
+    return jp_asyncio_loop.run_until_complete(app.load())
 
 
 @pytest.fixture
-def call(jp_fetch: Any, agent: JupyterAgent) -> Call:
+def call(jp_fetch: Any, agent: Assistant) -> Call:
     """One request under `api/agent`; errors are answers too."""
 
     async def call(method: str, *path: str, body: Any = None, **more: Any) -> Answer:
@@ -86,6 +108,16 @@ def call(jp_fetch: Any, agent: JupyterAgent) -> Call:
         return Answer(response.code, parsed, response.headers, text)
 
     return call
+
+
+@pytest.fixture
+def users(call: Call, named_users: None) -> Any:
+    """Requests as somebody."""
+
+    async def as_user(name: str, method: str, *path: str, body: Any = None) -> Answer:
+        return await call(method, *path, body=body, headers={"X-User": name})
+
+    return as_user
 
 
 @pytest.fixture

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
+from jupyter_server.serverapp import ServerApp
 from tornado.websocket import WebSocketClientConnection
 
-from jupyter_agent.server.announce import SCHEMA
+from jupyter_agent.server.announce import NEWS, SCHEMA
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
+
+ROOT = Path(__file__).parents[2]
 
 
 async def news(page: WebSocketClientConnection) -> str | None:
@@ -48,3 +52,17 @@ async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
     await call("DELETE", "conversations", "talk")
     assert await news(page) is None
     page.close()
+
+
+async def test_events_of_ours_are_described_at_the_address_that_is_their_schemas_id(
+    jp_serverapp: ServerApp, call: Call
+) -> None:
+    assert (await call("GET", "status")).status == 200  # it is loaded
+    assert jp_serverapp.event_logger is not None
+    known = jp_serverapp.event_logger.schemas
+    ours = {one for one in known.schema_ids if not one.startswith("https://events.jupyter.org/")}
+    assert ours == {NEWS["$id"]}  # which .ci/docs/reference.py puts into the site
+    panel = ROOT / "labextension" / "src" / "api" / "announcements.ts"
+    assert f"'{SCHEMA}'" in panel.read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert SCHEMA.startswith(project["urls"]["Documentation"])

@@ -11,7 +11,7 @@ import pytest
 from jupyter_server.auth import Authorizer, IdentityProvider, User
 from tornado.httpclient import HTTPClientError
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -33,7 +33,7 @@ def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str
 
 
 async def test_no_route_answers_without_a_token(
-    agent: JupyterAgent, jp_fetch: Any, unauthenticated_access: bool
+    agent: Assistant, jp_fetch: Any, unauthenticated_access: bool
 ) -> None:
     for method, path in all_operations(agent):
         body = "{}" if method in ("post", "put", "patch") else None
@@ -154,7 +154,7 @@ async def by_tool(call: Call) -> list[bool]:
 
 @pytest.mark.parametrize("kind", list(ALLOWED))
 async def test_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
+    call: Call, agent: Assistant, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
     kind: type[Recording],
 ) -> None:  # fmt: skip
     authorizer = kind(parent=jp_serverapp)
@@ -197,7 +197,7 @@ CONTEXT: list[dict[str, str]] = [
 
 @pytest.mark.parametrize("may", [True, False])
 async def test_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, jp_root_dir: Path, replies: list[FakeReply],
+    call: Call, agent: Assistant, jp_serverapp: Any, jp_root_dir: Path, replies: list[FakeReply],
     fake: FakeAnthropic, notebook: Path, may: bool,
 ) -> None:  # fmt: skip
     notebook.write_text(notebook.read_text().replace("x = 1", "x = SECRET"))
@@ -219,7 +219,7 @@ async def test_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
 
 @pytest.mark.parametrize("kind", [Recording, NoKernels])
 async def test_an_attached_variable_is_looked_at_as_the_user(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply],
+    call: Call, agent: Assistant, jp_serverapp: Any, replies: list[FakeReply],
     fake: FakeAnthropic, notebook: Path, kind: type[Recording],
 ) -> None:  # fmt: skip
     notebook.write_text(notebook.read_text().replace("x = 1", "x = 'SEC' + 'RET'"))
@@ -235,7 +235,7 @@ async def test_an_attached_variable_is_looked_at_as_the_user(
 
 @pytest.mark.parametrize("may", [True, False])
 async def test_the_status_names_open_notebooks_to_those_who_may_read(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, notebook: Path, may: bool
+    call: Call, agent: Assistant, jp_serverapp: Any, notebook: Path, may: bool
 ) -> None:
     await call("GET", "notebooks", PATH)
     if not may:
@@ -248,7 +248,7 @@ async def test_the_status_names_open_notebooks_to_those_who_may_read(
 
 @pytest.mark.parametrize("may", [True, False])
 async def test_what_a_question_replaces_is_undone_as_the_user(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
+    call: Call, agent: Assistant, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
     may: bool,
 ) -> None:  # fmt: skip
     edit = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 'AGENT'")
@@ -267,7 +267,7 @@ async def test_what_a_question_replaces_is_undone_as_the_user(
 
 
 async def test_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path
+    call: Call, agent: Assistant, jp_serverapp: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
     """The client left; what is revoked meanwhile is revoked for the turn, too."""
     authorizer = Recording(parent=jp_serverapp)
@@ -321,7 +321,7 @@ KEY = ("providers", "openai", "key")
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("kind", [NoAdministration, Administration])
 async def test_keys_are_changed_by_administrators_or_the_only_user(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, kind: type[Recording], named: bool
+    call: Call, agent: Assistant, jp_serverapp: Any, kind: type[Recording], named: bool
 ) -> None:
     jp_serverapp.web_app.settings["authorizer"] = authorizer = kind(parent=jp_serverapp)
     if named:

@@ -54,6 +54,20 @@ def test_what_is_short_is_told_whole(wanted: list[int], given: list[int]) -> Non
     assert shares(wanted, 100) == given
 
 
+async def test_a_plot_that_is_left_out_of_an_event_is_called_one(
+    call: Call, notebook: Path, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_agent.conversations.log.EVENT_LIMIT", 4_000)
+    source = {"source": "display({'image/png': 'AAAA' * 3_000}, raw=True)"}
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    told = frames((await call("POST", "chat", body=ask("Plot it."))).text)[:-1]
+    output = next(each for each in told if each["type"] == "tool-output-available")["output"]
+    [note] = output["outputs"]
+    assert note["data"] == {"text/plain": "[Plot: see the cell.]"}
+    assert note["metadata"]["jupyter_agent"]["left_out"] == {"outputs": 1, "plots": 1}
+
+
 async def test_an_event_tells_no_more_than_a_client_can_take(
     call: Call, notebook: Path, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +80,8 @@ async def test_an_event_tells_no_more_than_a_client_can_take(
     assert {len(json.dumps(each)) < 5_000 for each in told} == {True}
     outputs = next(each for each in told if each["type"] == "tool-output-available")["output"]
     assert "see the cell" in str(outputs["outputs"][0])
+    left_out = outputs["outputs"][0]["metadata"]["jupyter_agent"]["left_out"]
+    assert left_out == {"outputs": 1, "plots": 0}
     assert "'short'" in str(outputs["outputs"][1])
     [changed] = (await call("GET", "turns", turn["id"], "changes")).body
     assert len(changed["after"]["outputs"][0]["text"]) > 12_000, "the journal has it whole"

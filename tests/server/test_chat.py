@@ -11,10 +11,10 @@ import nbformat
 import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.log import Batch
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import TextDelta
-from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server import sse
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
@@ -48,7 +48,7 @@ async def test_a_client_that_waits_is_told_that_the_stream_lives(
 @pytest.mark.parametrize("fails", [False, True])
 async def test_what_is_streamed_does_not_wait_for_a_slow_store(
     call: Call,
-    agent: JupyterAgent,
+    agent: Assistant,
     replies: list[FakeReply],
     notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -199,11 +199,12 @@ async def test_without_a_stream_the_answer_is_one_json(
     assert answer.body["usage"]["input_tokens"] == 100
     kept = await call("GET", "conversations", "talk")
     assert [message["role"] for message in kept.body["messages"]] == ["user", "assistant"]
+    assert kept.body["messages"][1]["metadata"].pop("seconds") >= 0
     assert kept.body["messages"][1] == answer.body["message"]
 
 
 async def test_a_lost_client_loses_nothing(
-    agent: JupyterAgent,
+    agent: Assistant,
     call: Call,
     jp_http_port: int,
     jp_auth_header: dict[str, str],
@@ -357,7 +358,7 @@ async def test_a_whole_rewrite_needs_a_look_first(
     assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
 
 
-async def waiting(agent: JupyterAgent) -> Any:
+async def waiting(agent: Assistant) -> Any:
     """The turn, once it waits for a person."""
     turn = None
     while turn is None:
@@ -368,7 +369,7 @@ async def waiting(agent: JupyterAgent) -> Any:
 
 
 async def test_in_mode_ask_a_run_waits_and_the_shown_code_runs(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -402,7 +403,7 @@ async def test_in_mode_ask_a_run_waits_and_the_shown_code_runs(
 
 
 async def test_what_was_approved_is_not_run_when_the_cell_changed(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("It changed.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -419,7 +420,7 @@ async def test_what_was_approved_is_not_run_when_the_cell_changed(
 
 
 async def test_denied_the_model_gets_the_reason(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("delete_cell", cell_id="b2")], [says("As you like.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("tidy up", mode="ask")))
@@ -435,7 +436,7 @@ async def test_denied_the_model_gets_the_reason(
 
 
 async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     first = frames(
@@ -465,7 +466,7 @@ async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
 
 
 async def test_what_was_always_allowed_here_does_not_ask_again(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]] * 2
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -494,7 +495,7 @@ async def test_where_nobody_can_be_asked_a_call_is_refused_with_a_reason(
 
 
 async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "while True: pass"})
     replies += [[calls("run_cell", cell_id="b2")], [says("Hello again.")]]
@@ -518,7 +519,7 @@ async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 13, 21])
 async def test_a_stop_at_the_very_start_ends_the_turn(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path, ticks: int
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path, ticks: int
 ) -> None:
     gate = asyncio.Event()
     late = Scripted(blocks=[says("Late.")], stop_after=0, then="wait", gate=gate)
@@ -536,7 +537,7 @@ async def test_a_stop_at_the_very_start_ends_the_turn(
 
 
 async def test_a_second_turn_of_a_running_conversation_is_refused(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     gate = asyncio.Event()
     replies += [Scripted(blocks=[says("One.")], stop_after=1, then="wait", gate=gate)]
@@ -576,7 +577,7 @@ async def test_a_question_asked_again_replaces_its_turn(
 
 
 async def test_undo_takes_a_turn_back_in_one_call(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     before = (await call("GET", "notebooks", PATH)).body["cells"]
     replies += [

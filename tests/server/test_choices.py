@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions, serving
+from jupyter_agent.testing.chat import ChatCompletions
 from jupyter_agent.testing.script import FakeReply, Script
 
 from .conftest import Call, ask, frames
@@ -59,16 +57,6 @@ REFUSES = Scripted(
         "explanation": "It looks like an attack.",
     },
 )
-
-
-@pytest.fixture
-def chat(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[ChatCompletions]:
-    """Another service."""
-    api = ChatCompletions([])
-    running = serving(api)
-    jp_asyncio_loop.run_until_complete(running.__aenter__())
-    yield api
-    jp_asyncio_loop.run_until_complete(running.__aexit__(None, None, None))
 
 
 @pytest.fixture

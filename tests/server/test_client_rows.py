@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.events import Notice
-from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -30,7 +30,7 @@ def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def running(agent: JupyterAgent) -> Running:
+def running(agent: Assistant) -> Running:
     """The turn of the conversation, once it runs and `ready` holds of it."""
 
     async def find(ready: Callable[[LiveTurn], bool] = lambda turn: True) -> LiveTurn:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -125,7 +125,7 @@ async def test_a_turn_of_another_conversation_is_not_continued(
 
 
 async def test_an_answer_of_an_earlier_version_is_continued_too(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply]
+    call: Call, agent: Assistant, replies: list[FakeReply]
 ) -> None:
     replies += [[LOOK], [says("So far.")], [says("The rest.")]]
     done = await limited(call, max_steps=2)

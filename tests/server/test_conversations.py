@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.log import Batch
 from jupyter_agent.conversations.runner import MAX_READS
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.events import CallOutput, CellsChanged
-from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.testing import calls, says
+from jupyter_agent.testing import Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
@@ -48,6 +48,62 @@ async def test_conversations_are_listed_newest_first_and_found(
     assert await found() == ["first", "second"]
 
 
+async def test_a_search_finds_the_words_of_answers_and_shows_them(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    long = f"{'First. ' * 30}There is no `cost` column in Größen.csv, only “price”. {'Last. ' * 30}"
+    replies += [
+        [says("I look."), calls("read_cells", cell_ids=["c0"])],
+        [says(long)],
+        [says("Costly.")],
+        [says("Nothing of that.")],
+    ]
+    await call("POST", "chat", body=ask("Why does it fail?", id="first"))
+    await call("POST", "chat", body=ask("What does naïve cost?", id="second"))
+    await call("POST", "chat", body=ask(f"{'Here. ' * 30}\nMore of the façade", id="third"))
+
+    async def found(q: str) -> dict[str, str | None]:
+        answer = await call("GET", "conversations", params={"q": q})
+        return {item["id"]: item["match"] for item in answer.body["conversations"]}
+
+    of_cost = await found("COST")
+    assert list(of_cost) == ["second", "first"]
+    assert of_cost["second"] is None, "the title says it"
+    assert of_cost["first"] is not None
+    assert "There is no `cost` column in Größen.csv" in of_cost["first"]
+    assert of_cost["first"].startswith("…")
+    assert of_cost["first"].endswith("…")
+    assert len(of_cost["first"]) < 150
+    assert list(await found("in Größen.csv, only “price”")) == ["first"]
+    of_question = (await found("of the façade"))["third"]
+    assert of_question is not None
+    assert of_question.endswith("Here. More of the façade")
+    for elsewhere in ("read_cells", "cell_ids", "tool_use", "text", "u00f6"):
+        assert await found(elsewhere) == {}, "only what people read is searched"
+    replies.append([says("Another answer.")])
+    again = (await call("GET", "conversations", "first")).body["messages"][0]["id"]
+    await call("POST", "chat", body=ask("Why?", id="first") | {"messageId": again})
+    assert list(await found("`cost` column")) == [], "an answer that was replaced is not shown"
+
+
+async def test_why_a_turn_failed_stays_in_its_answer(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [Scripted(status=401, error=("authentication_error", "No.")), [says("Here.")]]
+    told = frames((await call("POST", "chat", body=ask("Are you there?"))).text)[:-1]
+    assert [chunk["type"] for chunk in told[-2:]] == ["data-notice", "error"]
+    await call("POST", "chat", body=ask("And now?"))
+    whole = (await call("GET", "conversations", "talk")).body
+    failed, answered = whole["messages"][1], whole["messages"][3]
+    notice = failed["parts"][-1]["data"]
+    assert (notice["kind"], notice["reason"]) == ("failed", "authentication")
+    assert notice["error"] == told[-1]["errorText"]
+    assert failed["metadata"]["seconds"] >= 0
+    assert answered["metadata"]["seconds"] >= 0
+    readable = await call("GET", "conversations", "talk", "export", params={"format": "md"})
+    assert notice["error"] in readable.text
+
+
 async def test_a_conversation_is_renamed_exported_and_deleted(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -73,7 +129,7 @@ async def test_a_conversation_is_renamed_exported_and_deleted(
 
 
 async def test_a_running_turns_message_so_far_is_part_of_the_conversation(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[says("I ask."), calls("run_cell", cell_id="b2")], [says("Done.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
@@ -136,7 +192,7 @@ def test_only_its_owner_can_read_the_store(tmp_path: Path) -> None:
 
 
 async def test_what_a_conversation_has_read_is_forgotten_with_it(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [[calls("read_cells", cell_ids=["b2"])], [says("One is.")]]
     await call("POST", "chat", body=ask("What is x?"))
@@ -145,7 +201,7 @@ async def test_what_a_conversation_has_read_is_forgotten_with_it(
     assert agent.runner.reads("local", "talk").source(PATH, "b2") is None
 
 
-async def test_what_many_conversations_have_read_is_kept_of_the_latest(agent: JupyterAgent) -> None:
+async def test_what_many_conversations_have_read_is_kept_of_the_latest(agent: Assistant) -> None:
     first, second = (agent.runner.reads("local", each) for each in ("first", "second"))
     for number in range(MAX_READS - 1):
         agent.runner.reads("local", "second")
@@ -171,8 +227,9 @@ async def test_a_turn_is_written_a_moment_at_a_time(
         [says("Done.")],
     ]
     assert "Done." in (await call("POST", "chat", body=ask("Change it."))).text
-    begun, reply, done, results, answer, end = written
+    begun, asked, reply, done, results, answer, end = written
     assert [message["role"] for message in begun.messages] == ["user"]
+    assert (len(asked.requests), len(results.requests)) == (1, 1)
     assert [message["role"] for message in reply.messages] == ["assistant"]
     assert [type(event) for _, event in done.events] == [CallOutput, CellsChanged]
     assert [entry.outcome for entry in done.audit] == ["done"]

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 from pycrdt import UndoManager
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -138,7 +138,7 @@ async def test_two_agents_in_one_cell_merge_or_are_told_the_current_text(
 
 
 async def test_each_takes_back_their_own_steps_only(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply], notebook: Path, jp_serverapp: Any
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path, jp_serverapp: Any
 ) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\n\ny = 2"})
     tab = await Tab(agent.tabs, jp_serverapp.contents_manager, PATH).open()

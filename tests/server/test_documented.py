@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.server.chat import ChatBody
 from jupyter_agent.server.openapi import METHODS
 from jupyter_agent.workspace.runs import RunStatus
@@ -23,7 +23,7 @@ def named(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-def test_every_route_is_documented_and_there(agent: JupyterAgent) -> None:
+def test_every_route_is_documented_and_there(agent: Assistant) -> None:
     documented = {name for row in ROWS for name in named(row[0]) if re.match(r"[A-Z]+ ", name)}
     there = {
         f"{method.upper()} {route.template}"
@@ -41,7 +41,7 @@ def test_every_field_of_a_question_is_documented() -> None:
     assert set(ChatBody.model_fields) - {"undo"} <= documented  # that is said of `trigger`
 
 
-def test_every_tool_is_documented_with_its_input_and_effect(agent: JupyterAgent) -> None:
+def test_every_tool_is_documented_with_its_input_and_effect(agent: Assistant) -> None:
     documented = {}
     for row in ROWS:
         if len(row) == 3 and row[2] in ("read", "edit", "run"):

@@ -18,8 +18,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from pycrdt import Array, Doc, Map, Text
 from tornado.websocket import WebSocketClosedError
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.carriers.tab_link import PROTOCOL
-from jupyter_agent.extension import JupyterAgent
 
 from .conftest import Answer, Call
 
@@ -62,7 +62,7 @@ class Page:
 
 @pytest.fixture
 def opens(
-    agent: JupyterAgent, jp_ws_fetch: Any, jp_root_dir: Path
+    agent: Assistant, jp_ws_fetch: Any, jp_root_dir: Path
 ) -> Iterator[Callable[..., Awaitable[Page]]]:
     """A page with `n.ipynb`, which is there."""
     pages: list[Page] = []

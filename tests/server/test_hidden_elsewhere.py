@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.kernel.kernels import Kernels
 
 from .conftest import Call
@@ -96,7 +96,7 @@ async def test_variables_are_shared_as_little_as_the_strictest_notebook_of_the_k
 
 
 async def test_a_hidden_cell_stays_hidden_when_its_notebook_is_renamed(
-    call: Call, agent: JupyterAgent, jp_fetch: Any, jp_root_dir: Path
+    call: Call, agent: Assistant, jp_fetch: Any, jp_root_dir: Path
 ) -> None:
     """Also what it was before: its variables are still in the kernel."""
     folder = jp_root_dir / "old"

@@ -15,31 +15,24 @@ import pytest
 from jupyter_ydoc import YNotebook
 from tornado.httpclient import HTTPClientError
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.carriers.tab_link import PROTOCOL
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.conversations import runner
 from jupyter_agent.testing import Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Call, ask
-from .test_security import Named
-
-
-@pytest.fixture
-def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
-    if "named" in request.fixturenames:
-        jp_server_config["ServerApp"]["identity_provider_class"] = Named
-    return jp_server_config
-
-
-@pytest.fixture
-def named() -> None:
-    """Users have stable names, by a header."""
 
 
 async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
-    call: Call, agent: JupyterAgent, jp_serverapp: Any, replies: list[FakeReply], notebook: Path
+    call: Call,
+    agent: Assistant,
+    jp_serverapp: Any,
+    replies: list[FakeReply],
+    notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    began = datetime.now(UTC)
+    monkeypatch.setattr(runner, "BEAT", 0.01)
     assert not jp_serverapp.extension_manager.any_activity()
     gate = asyncio.Event()
     held = Scripted(blocks=[calls("run_cell", cell_id="b2")], stop_after=1, then="wait", gate=gate)
@@ -53,7 +46,9 @@ async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
     assert turn.state == "waiting"
     assert jp_serverapp.extension_manager.any_activity()  # for as long as a question is open
     times = jp_serverapp.web_app.settings["last_activity_times"]
-    assert times["jupyter_agent"] >= began  # which a hub is told
+    waits = datetime.now(UTC)
+    while times["jupyter_agent"] < waits:  # which a hub is told, though nothing happens
+        await asyncio.sleep(0)
     assert jp_serverapp.web_app.last_activity() >= times["jupyter_agent"]
     (approval,) = turn.questions
     body = {"approvals": [{"id": approval.id, "approved": False}]}
@@ -62,7 +57,7 @@ async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
     assert not jp_serverapp.extension_manager.any_activity()
 
 
-async def open_tab(jp_ws_fetch: Any, agent: JupyterAgent, user: str) -> Any:
+async def open_tab(jp_ws_fetch: Any, agent: Assistant, user: str) -> Any:
     """The connection of somebody's page called `page`, with `n.ipynb` open."""
     count = len(list(agent.tabs))
     socket = await jp_ws_fetch("api", "agent", "tab", headers={"X-User": user})
@@ -80,7 +75,7 @@ async def open_tab(jp_ws_fetch: Any, agent: JupyterAgent, user: str) -> Any:
 
 
 async def test_nobody_can_name_somebody_elses_page(
-    agent: JupyterAgent, jp_ws_fetch: Any, named: None
+    agent: Assistant, jp_ws_fetch: Any, named_users: None
 ) -> None:
     """Two users' pages that call themselves the same are two, and each user means their own."""
     sockets = [await open_tab(jp_ws_fetch, agent, user) for user in ("ann", "bob")]
@@ -92,7 +87,7 @@ async def test_nobody_can_name_somebody_elses_page(
         socket.close()
 
 
-async def test_a_tab_needs_a_user(agent: JupyterAgent, jp_ws_fetch: Any, named: None) -> None:
+async def test_a_tab_needs_a_user(agent: Assistant, jp_ws_fetch: Any, named_users: None) -> None:
     with pytest.raises(HTTPClientError) as refused:
         await jp_ws_fetch("api", "agent", "tab", headers={"X-User": ""})
     assert refused.value.code == 403

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -95,7 +95,7 @@ def replies() -> Any:
 
 @pytest.fixture
 def world(
-    jp_root_dir: Path, jp_serverapp: Any, agent: JupyterAgent, monkeypatch: pytest.MonkeyPatch
+    jp_root_dir: Path, jp_serverapp: Any, agent: Assistant, monkeypatch: pytest.MonkeyPatch
 ) -> World:
     """Orders everywhere."""
     ran = "x = 1; print(x, file=open('ran.txt', 'a'))"
@@ -176,7 +176,7 @@ async def test_orders_in_what_is_read_have_no_effect_beyond_the_mode(
     assert {Path(name).name for name in outside(tmp_path).keys() - settings} <= {"made.ipynb"}
 
 
-async def test_no_tool_changes_modes_rules_or_settings(call: Call, agent: JupyterAgent) -> None:
+async def test_no_tool_changes_modes_rules_or_settings(call: Call, agent: Assistant) -> None:
     tools = (await call("GET", "tools")).body
     fields = {name for tool in tools for name in tool["input_schema"]["properties"]}
     assert fields.isdisjoint({"mode", "allow", "rules", "share", "max_mode", "api_key", "base_url"})

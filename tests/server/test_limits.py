@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -169,7 +169,7 @@ async def test_json_that_is_too_deep_is_refused(call: Call, bomb: str) -> None:
 
 
 async def test_a_tab_cannot_send_a_frame_larger_than_a_notebook_can_be(
-    agent: JupyterAgent, jp_ws_fetch: Any
+    agent: Assistant, jp_ws_fetch: Any
 ) -> None:
     socket = await jp_ws_fetch("api", "agent", "tab")
     (handler,) = [route.handler for route in agent.routes if route.template == "tab"]

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
+from jupyter_agent.cli.exits import Exit
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from ..programs import jupyter_agent, jupyter_server
 from .conftest import Answer, Call, ask
-from .test_security import Named
 
 LOOK = calls("get_notebook_state")
 """A step has 100 tokens of input and 10 of output, and costs 0.2."""
@@ -23,22 +23,10 @@ LOOK = calls("get_notebook_state")
 
 @pytest.fixture
 def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
-    if "users" in request.fixturenames:
-        jp_server_config["ServerApp"]["identity_provider_class"] = Named
     price = {"input": 1000, "output": 10_000}
     limit = getattr(request, "param", {"monthly_token_budget": 150})
     jp_server_config["JupyterAgent"] |= {"model_facts": {"anthropic:*": {"price": price}}, **limit}
     return jp_server_config
-
-
-@pytest.fixture
-def users(call: Call) -> Any:
-    """Requests as somebody."""
-
-    async def as_user(name: str, method: str, *path: str, body: Any = None) -> Answer:
-        return await call(method, *path, body=body, headers={"X-User": name})
-
-    return as_user
 
 
 pytestmark = pytest.mark.usefixtures("notebook")
@@ -121,7 +109,7 @@ async def test_a_deleted_conversation_gives_nothing_back(
 
 
 async def test_a_new_month_begins_with_nothing_used(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply]
+    call: Call, agent: Assistant, replies: list[FakeReply]
 ) -> None:
     replies += [[LOOK], [says("One.")], [says("Two.")]]
     await asked(call)
@@ -177,5 +165,5 @@ def test_the_command_line_says_how_much_of_the_month_is_used(tmp_path: Path) -> 
 def test_a_command_that_asks_a_model_is_refused_like_the_panel(tmp_path: Path) -> None:
     configure(tmp_path, monthly_cost_budget=0)
     done = jupyter_agent(tmp_path, "demo", "--headless")
-    assert done.returncode == 1
+    assert done.returncode == Exit.LIMIT
     assert "Your budget for this month is used up: 0.00 of 0.00 in costs" in done.stderr

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.keyed import KeyStore
 from jupyter_agent.conversations.schema import MIGRATIONS
-from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.testing import FakeAnthropic, says
 from jupyter_agent.testing.script import FakeReply
@@ -102,12 +102,12 @@ async def test_what_was_refused_may_be_sent_again(
 
 
 async def test_what_a_crash_cut_off_is_not_done_again(
-    call: Call, agent: JupyterAgent, notebook: Path, keyed: dict[str, str], jp_base_url: str
+    call: Call, agent: Assistant, notebook: Path, keyed: dict[str, str], jp_base_url: str
 ) -> None:
-    assert agent.serverapp is not None
+    assert agent.server is not None
     address = f"{jp_base_url}api/agent/runs/r/interrupt"
     digest = digest_of("POST", address, "{}")
-    await agent.serverapp.web_app.settings[ONCE].store.begin("local", "k", digest)
+    await agent.server.web_app.settings[ONCE].store.begin("local", "k", digest)
     unknown = await call("POST", "runs", "r", "interrupt", body={}, headers=keyed)
     assert (unknown.status, unknown.body["reason"]) == (409, "outcome_unknown")
 

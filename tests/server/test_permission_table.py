@@ -17,7 +17,7 @@ import pytest
 from jupyter_server.auth import Authorizer
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -145,7 +145,7 @@ class World:
 
 @pytest.fixture
 def world(
-    jp_root_dir: Path, jp_serverapp: Any, agent: JupyterAgent, monkeypatch: pytest.MonkeyPatch
+    jp_root_dir: Path, jp_serverapp: Any, agent: Assistant, monkeypatch: pytest.MonkeyPatch
 ) -> World:
     world = World(jp_root_dir, jp_serverapp, monkeypatch)
     world.reset()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.testing import FakeAnthropic, calls, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions, serving
+from jupyter_agent.testing.chat import ChatCompletions
 from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
@@ -29,15 +27,6 @@ TASK: list[FakeReply] = [
     [calls("run_cells")],
     [says("It is 42.")],
 ]
-
-
-@pytest.fixture
-def chat(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[ChatCompletions]:
-    api = ChatCompletions([])
-    running = serving(api)
-    jp_asyncio_loop.run_until_complete(running.__aenter__())
-    yield api
-    jp_asyncio_loop.run_until_complete(running.__aexit__(None, None, None))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.tools.base import Progress
@@ -148,8 +148,21 @@ async def test_all_cells_with_one_more_are_asked_about_when_it_is_there(
     waiting = (await answer(call, {"id": create["id"], "approved": True})).body
     (run,) = waiting["approvals"]
     assert run["code"].endswith("y = x")
+    codes = [cell["code"] for cell in run["cells"]]
+    assert "\n\n".join(codes) == run["code"]
+    assert len(codes) == 3
     assert (await answer(call, {"id": run["id"], "approved": True})).body["state"] == "done"
     assert nbformat.read(notebook, as_version=4).cells[3].execution_count == 3
+
+
+async def test_of_a_cell_that_would_run_twice_all_code_is_in_one_piece(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [[calls("run_cells", cell_ids=["b2", "c3", "b2"])], [says("Done.")]]
+    (run,) = await asked(call)
+    assert run["code"].count("x = 1") == 2
+    assert "cells" not in run
+    await answer(call, {"id": run["id"], "approved": False})
 
 
 async def test_a_run_after_a_restart_is_asked_about_for_the_new_kernel(
@@ -189,7 +202,7 @@ async def endless(call: Call) -> None:
 
 
 async def test_a_turn_interrupts_its_own_run_without_a_question(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
     await endless(call)
     replies += [
@@ -206,7 +219,7 @@ async def test_a_turn_interrupts_its_own_run_without_a_question(
 
 @pytest.mark.parametrize("mode", ["ask", "edit", "auto"])
 async def test_another_ones_run_is_not_interrupted_without_a_question(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, mode: str
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, mode: str
 ) -> None:
     await endless(call)
     run = ("notebooks", PATH, "cells", "b2", "run")
@@ -302,7 +315,7 @@ async def test_an_answer_that_is_posted_again_after_the_turn_does_nothing(
 
 
 async def test_an_answer_that_is_posted_again_while_the_turn_goes_on_does_nothing(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     gate = asyncio.Event()
     writing = Scripted(blocks=[says("Done.")], stop_after=1, then="wait", gate=gate)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -49,7 +49,7 @@ async def test_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone
     replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
-    agent: JupyterAgent,
+    agent: Assistant,
     jp_fetch: Any,
 ) -> None:
     """The model goes on with the path that it knows; nothing is made there again."""
@@ -98,7 +98,7 @@ async def test_the_store_does_not_grow_by_whole_notebooks(
     replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
-    agent: JupyterAgent,
+    agent: Assistant,
     turns: int,
 ) -> None:
     """Each turn changes one of twenty cells that show a picture of 200 KB."""
@@ -125,7 +125,7 @@ async def test_the_store_does_not_grow_by_whole_notebooks(
 
 
 async def test_a_notebook_cut_off_when_the_server_was_killed_is_whole_after_its_next_start(
-    call: Call, notebook: Path, agent: JupyterAgent, jp_serverapp: Any
+    call: Call, notebook: Path, agent: Assistant, jp_serverapp: Any
 ) -> None:
     """On disk, before anybody reads it; what is left of the save is named."""
     body = {"old_string": "x = 1", "new_string": "x = 2"}
@@ -134,7 +134,7 @@ async def test_a_notebook_cut_off_when_the_server_was_killed_is_whole_after_its_
     notebook.write_bytes(whole[:100])
     notebook.with_name(f".~{notebook.name}").write_bytes(whole)
     os.utime(notebook, (0, 0))
-    await agent._start_jupyter_server_extension(jp_serverapp)
+    await agent.start()
     assert agent.tidying is not None
     await agent.tidying
     assert notebook.read_bytes() == whole

@@ -9,38 +9,20 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import Notice
-from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic, Scripted, says
 from jupyter_agent.testing.script import FakeReply
 
 from ..waiting import until
 from .conftest import Answer, Call, ask, frames
-from .test_security import Named
 
 LATER = Scripted(
     status=429, error=("rate_limit_error", "Slow down."), headers={"retry-after": "600"}
 )
 SOON = Scripted(status=429, error=("rate_limit_error", "Slow down."), headers={"retry-after": "1"})
-
-
-@pytest.fixture
-def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
-    if "users" in request.fixturenames:
-        jp_server_config["ServerApp"]["identity_provider_class"] = Named
-    return jp_server_config
-
-
-@pytest.fixture
-def users(call: Call) -> Any:
-    """Requests as somebody."""
-
-    async def as_user(name: str, method: str, *path: str, body: Any = None) -> Answer:
-        return await call(method, *path, body=body, headers={"X-User": name})
-
-    return as_user
 
 
 pytestmark = pytest.mark.usefixtures("notebook")
@@ -50,14 +32,14 @@ def notices(turn: LiveTurn) -> list[str]:
     return [event.kind for event in turn.events if isinstance(event, Notice)]
 
 
-async def waiting(agent: JupyterAgent, owner: str = "local") -> LiveTurn:
+async def waiting(agent: Assistant, owner: str = "local") -> LiveTurn:
     """The turn, once it waits to ask the model again."""
     turn = await until(lambda: agent.runner.live_in(owner, "talk"))
     await until(lambda: "retrying" in notices(turn))
     return turn
 
 
-async def retry(call: Call, agent: JupyterAgent) -> Answer:
+async def retry(call: Call, agent: Assistant) -> Answer:
     """Presses the button until it works: the notice comes just before the pause begins."""
     while not (answer := await call("POST", "chat", "talk", "retry")).body["retried"]:
         assert agent.runner.live_in("local", "talk") is not None
@@ -65,7 +47,7 @@ async def retry(call: Call, agent: JupyterAgent) -> Answer:
 
 
 async def test_a_long_wait_is_told_with_its_end_and_ended_by_who_does_not_want_it(
-    call: Call, agent: JupyterAgent, fake: FakeAnthropic, replies: list[FakeReply]
+    call: Call, agent: Assistant, fake: FakeAnthropic, replies: list[FakeReply]
 ) -> None:
     replies += [LATER, [says("Hello.")]]
     asking = asyncio.create_task(call("POST", "chat", body=ask("Hi")))
@@ -97,7 +79,7 @@ async def test_a_wait_that_nobody_ends_is_waited(
 
 
 async def test_a_wait_can_be_stopped(
-    call: Call, agent: JupyterAgent, fake: FakeAnthropic, replies: list[FakeReply]
+    call: Call, agent: Assistant, fake: FakeAnthropic, replies: list[FakeReply]
 ) -> None:
     replies += [LATER]
     asking = asyncio.create_task(call("POST", "chat", body=ask("Hi", stream=False)))
@@ -119,7 +101,7 @@ async def test_where_nothing_waits_nothing_is_tried(
 
 
 async def test_only_who_asked_can_end_the_wait(
-    users: Any, agent: JupyterAgent, replies: list[FakeReply]
+    users: Any, agent: Assistant, replies: list[FakeReply]
 ) -> None:
     replies += [LATER]
     asking = asyncio.create_task(users("ada", "POST", "chat", body=ask("Hi", stream=False)))
@@ -132,7 +114,7 @@ async def test_only_who_asked_can_end_the_wait(
 
 async def test_the_wait_ends_also_where_the_store_cannot_note_it(
     call: Call,
-    agent: JupyterAgent,
+    agent: Assistant,
     replies: list[FakeReply],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -58,7 +58,7 @@ async def test_what_turns_changed_waits_until_it_is_kept_or_taken_back(
     await call("POST", "turns", turns[0], "undo")
     kept, other = await pending(call)
     assert (kept["cell_id"], other["cell_id"]) == ("b2", "c3")
-    assert kept["conflict"] == "Somebody changed the same lines since.", "a later turn did"
+    assert kept["conflict"] == "These lines were edited since.", "a later turn did"
     assert other["conflict"] is None
     assert await pending(call, "other.ipynb") == []
 

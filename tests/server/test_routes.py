@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema.validators import validator_for
 from jupyter_server.auth import Authorizer
 from tornado.httpclient import HTTPClientError
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.server.openapi import METHODS
 from jupyter_agent.testing.script import FakeReply
 
 from .conftest import PATH, Call, ask
 
 
-def all_operations(agent: JupyterAgent) -> list[tuple[str, str]]:
+def all_operations(agent: Assistant) -> list[tuple[str, str]]:
     """(method, path with made-up names) of every route of the running application."""
     return [
         (method, re.sub(r"\{\w+\}", "x", route.template))
@@ -29,7 +31,7 @@ def all_operations(agent: JupyterAgent) -> list[tuple[str, str]]:
     ]
 
 
-async def test_every_method_of_every_route_is_guarded(agent: JupyterAgent) -> None:
+async def test_every_method_of_every_route_is_guarded(agent: Assistant) -> None:
     for route in agent.routes:
         for method in METHODS:
             defined = vars(route.handler).get(method)
@@ -37,7 +39,7 @@ async def test_every_method_of_every_route_is_guarded(agent: JupyterAgent) -> No
                 assert hasattr(defined, "operation"), f"{method} {route.template}"
 
 
-async def test_no_route_answers_without_a_token(agent: JupyterAgent, jp_fetch: Any) -> None:
+async def test_no_route_answers_without_a_token(agent: Assistant, jp_fetch: Any) -> None:
     operations = all_operations(agent)
     assert len(operations) >= 30
     for method, path in operations:
@@ -62,7 +64,7 @@ class Nobody(Authorizer):
 
 
 async def test_no_route_answers_where_the_authorizer_refuses(
-    agent: JupyterAgent, jp_serverapp: Any, call: Call
+    agent: Assistant, jp_serverapp: Any, call: Call
 ) -> None:
     jp_serverapp.web_app.settings["authorizer"] = Nobody(parent=jp_serverapp)
     for method, path in all_operations(agent):
@@ -71,7 +73,7 @@ async def test_no_route_answers_where_the_authorizer_refuses(
 
 
 async def test_every_route_is_described_and_answers_through_the_description(
-    agent: JupyterAgent, call: Call, replies: list[FakeReply]
+    agent: Assistant, call: Call, replies: list[FakeReply]
 ) -> None:
     description = (await call("GET", "openapi.json")).body
     assert description["openapi"] == "3.1.0"
@@ -130,7 +132,28 @@ async def test_a_bad_question_is_refused_with_the_field(
         ("PATCH", ["notebooks", PATH, "cells", "b2"], {}, 400, "`source`"),
         ("PATCH", ["notebooks", PATH, "cells", "b2"], {"sauce": "x"}, 400, "`sauce`"),
         ("PATCH", ["notebooks", PATH, "cells", "b2"], {"source": 1}, 400, "`source`"),
+        ("PATCH", ["notebooks", PATH, "cells", "b2"], {"new_string": "y"}, 400, "`old_string`"),
+        ("PATCH", ["notebooks", PATH, "cells", "b2"], {"old_string": "x"}, 400, "`new_string`"),
+        (
+            "PATCH",
+            ["notebooks", PATH, "cells", "b2"],
+            {"type": "raw", "new_string": "y"},
+            400,
+            "`old_string`",
+        ),
+        (
+            "PATCH",
+            ["notebooks", PATH, "cells", "b2"],
+            {"source": "y", "old_string": "x", "new_string": "z"},
+            400,
+            "not both",
+        ),
         ("POST", ["notebooks", PATH, "cells", "a1", "run"], {}, 400, "markdown"),
+        ("POST", ["notebooks", "made.ipynb"], {"cells": [{"type": "code"}]}, 400, "`cells.0"),
+        ("POST", ["notebooks", "made.ipynb"], {"cells": [{"source": 1}]}, 400, "`cells.0"),
+        ("POST", ["notebooks", PATH, "kernel"], {"action": "restart", "name": "r"}, 400, "`name`"),
+        ("POST", ["turns", "t_0", "undo"], {"cell": []}, 400, "`cell`"),
+        ("POST", ["turns", "t_0", "undo"], {"cells": [{"cell_id": "b2"}]}, 400, "`cells.0"),
         ("POST", ["notebooks", PATH], {}, 409, "first look.ipynb"),
         ("POST", ["tools", "launch_rocket"], {}, 404, "GET tools"),
         ("GET", ["turns", "t_0"], None, 404, "t_0"),
@@ -170,3 +193,86 @@ async def test_the_tools_are_cheap_in_every_prompt(call: Call) -> None:
         "new_string",
         "type",
     }
+
+
+async def test_the_description_leads_from_each_answer_to_what_can_be_done_with_it(
+    call: Call,
+) -> None:
+    described = (await call("GET", "openapi.json")).body
+    operations = [each for methods in described["paths"].values() for each in methods.values()]
+    ids = [each["operationId"] for each in operations]
+    assert len(set(ids)) == len(ids)
+    responses = [response for each in operations for response in each["responses"].values()]
+    links = [link for response in responses for link in response.get("links", {}).values()]
+    assert {link["operationId"] for link in links} >= {"postTurnsTurnIdUndo", "getRunsRunId"}
+    assert {link["operationId"] for link in links} <= set(ids)
+    references = re.findall(r'"#/components/schemas/(\w+)"', json.dumps(described))
+    assert set(references) <= described["components"]["schemas"].keys()
+    without = [
+        each["operationId"]
+        for each in operations
+        if not any("content" in each["responses"].get(str(code), {}) for code in (200, 201))
+    ]
+    assert all("204" in described_by(operations, name)["responses"] for name in without)
+    (outputs,) = [
+        parameter
+        for parameter in described["paths"]["/runs/{run_id}"]["get"]["parameters"]
+        if parameter["name"] == "outputs"
+    ]
+    assert outputs["schema"]["enum"] == ["full", "none", "text"]
+
+
+def described_by(operations: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (found,) = [each for each in operations if each["operationId"] == name]
+    return found
+
+
+async def test_answers_are_as_they_are_described(call: Call, notebook: Path) -> None:
+    described = (await call("GET", "openapi.json")).body
+    edits = {"edits": [{"cell_id": "b2", "source": "x = 2"}, {"op": "delete", "cell_id": "a1"}]}
+    asked: list[tuple[str, str, list[str], Any, dict[str, str]]] = [
+        ("post", "/notebooks/{path}/edits", ["notebooks", PATH, "edits"], edits, {"by": "Me"}),
+        ("post", "/notebooks/{path}/run", ["notebooks", PATH, "run"], {}, {}),
+        ("post", "/notebooks/{path}/verify", ["notebooks", PATH, "verify"], {}, {}),
+        ("get", "/notebooks/{path}", ["notebooks", PATH], None, {}),
+        ("get", "/notebooks/{path}/blame", ["notebooks", PATH, "blame"], None, {}),
+        ("get", "/notebooks/{path}/changes", ["notebooks", PATH, "changes"], None, {}),
+        ("get", "/notebooks/{path}/recovery", ["notebooks", PATH, "recovery"], None, {}),
+        ("post", "/notebooks/{path}/clear", ["notebooks", PATH, "clear"], {}, {}),
+        ("get", "/runs", ["runs"], None, {}),
+        ("get", "/turns", ["turns"], None, {}),
+        ("get", "/conversations", ["conversations"], None, {}),
+        ("get", "/usage", ["usage"], None, {}),
+        ("get", "/status", ["status"], None, {}),
+        ("get", "/models", ["models"], None, {}),
+        ("get", "/tools", ["tools"], None, {}),
+    ]
+    for method, template, path, body, params in asked:
+        answer = await call(method.upper(), *path, body=body, params=params)
+        responses = described["paths"][template][method]["responses"]
+        schema = responses[str(answer.status)]["content"]["application/json"]["schema"]
+        whole = {**schema, "components": described["components"]}
+        validator_for(whole)(whole).validate(answer.body)
+    for turn in (await call("GET", "turns")).body["turns"]:
+        answer = await call("GET", "turns", turn["id"])
+        whole = {
+            "$ref": "#/components/schemas/TurnAnswer",
+            "components": described["components"],
+        }
+        validator_for(whole)(whole).validate(answer.body)
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        (["notebooks", PATH], {"format": "pdf"}),
+        (["notebooks", PATH], {"budget": "1.5"}),
+        (["runs"], {"state": "odd"}),
+        (["turns"], {"page": "0"}),
+    ],
+)
+async def test_a_word_that_a_query_may_not_have_is_refused(
+    call: Call, notebook: Path, path: list[str], query: dict[str, str]
+) -> None:
+    answer = await call("GET", *path, params=query)
+    assert (answer.status, answer.body["reason"]) == (400, "invalid_query")

@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.workspace.runs import Run
@@ -30,7 +30,7 @@ for epoch in range(600):
 """
 
 
-def runs(agent: JupyterAgent) -> list[Run]:
+def runs(agent: Assistant) -> list[Run]:
     return list(agent.services.runs._runs.values())
 
 
@@ -44,7 +44,7 @@ async def change(call: Call, cell_id: str, source: str) -> None:
 
 
 @asynccontextmanager
-async def persons_cell(call: Call, agent: JupyterAgent, gate: Path) -> AsyncIterator[Any]:
+async def persons_cell(call: Call, agent: Assistant, gate: Path) -> AsyncIterator[Any]:
     """A cell that a person runs in a browser until the file `gate` is there; gives its reply."""
     client = await client_of(call, agent)
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
@@ -57,11 +57,11 @@ async def persons_cell(call: Call, agent: JupyterAgent, gate: Path) -> AsyncIter
     client.stop_channels()
 
 
-async def client_of(call: Call, agent: JupyterAgent) -> Any:
+async def client_of(call: Call, agent: Assistant) -> Any:
     """A second client of the notebook's kernel, which is started."""
     await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
-    (session,) = await agent.serverapp.session_manager.list_sessions()
-    client = agent.serverapp.kernel_manager.get_kernel(session["kernel"]["id"]).client()
+    (session,) = await agent.server.session_manager.list_sessions()
+    client = agent.server.kernel_manager.get_kernel(session["kernel"]["id"]).client()
     client.start_channels(stdin=False, hb=False)
     await client.wait_for_ready(timeout=60)
     return client
@@ -104,7 +104,7 @@ class Inspector:
 
 
 @asynccontextmanager
-async def inspector(call: Call, agent: JupyterAgent, kind: str) -> AsyncIterator[Inspector]:
+async def inspector(call: Call, agent: Assistant, kind: str) -> AsyncIterator[Inspector]:
     client = await client_of(call, agent)
     registered = (
         "import time\nget_ipython().kernel.comm_manager.register_target("
@@ -121,7 +121,7 @@ async def inspector(call: Call, agent: JupyterAgent, kind: str) -> AsyncIterator
 @pytest.mark.parametrize("kind", ["silent", "comm", "shown"])
 @pytest.mark.parametrize("entry", ["tools", "chat", "rest"])
 async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_kernel(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path,
+    call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path,
     entry: str, kind: str,
 ) -> None:  # fmt: skip
     await call("POST", "notebooks", PATH, "cells", body={"source": "print('last', x)"})
@@ -145,12 +145,12 @@ async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_
 
 
 async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_what(
-    call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
+    call: Call, agent: Assistant, notebook: Path, tmp_path: Path
 ) -> None:
     client = await client_of(call, agent)
     kernel = await agent.services.kernels.get(PATH)
     await kernel.connect()
-    gates = [tmp_path / "first", tmp_path / "second"]
+    gates = [tmp_path / name for name in ("first", "second", "third", "fourth")]
     waits = [
         f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
         for gate in gates
@@ -164,19 +164,23 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
 
     body["input"] = {"run_id": first["run_id"]}
     waiting = asyncio.create_task(call("POST", "tools", "wait_for_run", body={**body}))
-    looking = call("POST", "tools", "inspect_variables", body={**body, "input": {}})
-    looking = asyncio.create_task(looking)
     gates[0].touch()
     assert (await waiting).body["status"] == "ok"
+
+    client.execute(waits[3], silent=True)
+    await until(lambda: kernel.state == "busy")
+    looking = call("POST", "tools", "inspect_variables", body={**body, "input": {}})
+    looking = asyncio.create_task(looking)
+    gates[3].touch()
     assert "x: int" in (await looking).body["text"]
 
-    client.execute(waits[0].replace("first", "third"), silent=True)
+    client.execute(waits[2], silent=True)
     await until(lambda: kernel.state == "busy")
     reply = asyncio.ensure_future(client.execute(waits[1], reply=True, timeout=60))
     body["input"] = {"cell_id": "c3", "wait": 60.0}
     second = asyncio.create_task(call("POST", "tools", "run_cell", body=body))
     await until(lambda: len(runs(agent)) == 2)
-    (tmp_path / "third").touch()
+    gates[2].touch()
     async with asyncio.timeout(30):  # the person's own cell came before it: that is told at once
         assert (await second).body["blocked_by"] == "user"
     gates[1].touch()
@@ -186,7 +190,7 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
 
 
 async def test_a_ten_minute_cell_does_not_end_the_turn(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     await change(call, "b2", TEN_MINUTES)
     replies.append([calls("run_cell", cell_id="b2", wait=2.0)])
@@ -222,7 +226,7 @@ async def test_a_ten_minute_cell_does_not_end_the_turn(
 
 
 async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     await change(call, "b2", TEN_MINUTES)
     started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
@@ -246,7 +250,7 @@ async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
 
 
 async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
-    call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
+    call: Call, agent: Assistant, notebook: Path, tmp_path: Path
 ) -> None:
     async with persons_cell(call, agent, tmp_path / "gate") as reply:
         body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2", "wait": 60.0}}
@@ -272,7 +276,7 @@ async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
 
 
 async def test_stop_does_not_interrupt_a_persons_own_cell(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, tmp_path: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, tmp_path: Path
 ) -> None:
     async with persons_cell(call, agent, tmp_path / "gate") as reply:
         replies.append([calls("run_cell", cell_id="b2")])
@@ -291,7 +295,7 @@ async def test_stop_does_not_interrupt_a_persons_own_cell(
 
 async def test_a_death_is_told_with_what_is_lost(
     call: Call,
-    agent: JupyterAgent,
+    agent: Assistant,
     notebook: Path,
     replies: list[FakeReply],
     fake: FakeAnthropic,
@@ -315,7 +319,7 @@ async def test_a_death_is_told_with_what_is_lost(
 
 
 async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
-    call: Call, agent: JupyterAgent, notebook: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, agent: Assistant, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.tools.run.INTERRUPT_GRACE_S", 0.2)
     code = (
@@ -347,9 +351,9 @@ async def test_a_call_keeps_as_much_of_the_outputs_as_a_card_shows(
     assert len(nbformat.read(notebook, as_version=4).cells[1].outputs) == 3
 
 
-async def cull(agent: JupyterAgent) -> None:
+async def cull(agent: Assistant) -> None:
     """Jupyter's own culler finds the kernel idle for an hour."""
-    manager = agent.serverapp.kernel_manager
+    manager = agent.server.kernel_manager
     (kernel_id,) = manager.list_kernel_ids()
     manager.get_kernel(kernel_id).last_activity -= timedelta(hours=1)
     manager.cull_idle_timeout, manager.cull_connected = 60, True
@@ -358,7 +362,7 @@ async def cull(agent: JupyterAgent) -> None:
 
 
 async def test_a_culled_kernel_is_told_at_the_next_turn_and_once(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     await call("POST", "chat", body=ask("Set x."))
@@ -372,7 +376,7 @@ async def test_a_culled_kernel_is_told_at_the_next_turn_and_once(
 
 
 async def test_a_kernel_that_a_person_restarts_within_a_turn_is_told(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [[calls("run_cell", cell_id="b2")], [calls("search_notebook", query="x")]]
     restart = {"notebook": PATH, "input": {}, "mode": "auto", "allow": ["restart_kernel"]}
@@ -390,7 +394,7 @@ async def test_a_kernel_that_a_person_restarts_within_a_turn_is_told(
 
 
 async def test_a_program_that_calls_tools_is_told_too(
-    call: Call, agent: JupyterAgent, notebook: Path
+    call: Call, agent: Assistant, notebook: Path
 ) -> None:
     body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2"}}
     await call("POST", "tools", "run_cell", body=body)
@@ -403,7 +407,7 @@ async def test_a_program_that_calls_tools_is_told_too(
 
 
 async def test_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_again(
-    call: Call, agent: JupyterAgent, notebook: Path, tmp_path: Path
+    call: Call, agent: Assistant, notebook: Path, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     code = (
@@ -411,7 +415,7 @@ async def test_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_a
         f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('after')\n6 * 7"
     )
     await change(call, "b2", code)
-    contents = agent.serverapp.contents_manager
+    contents = agent.server.contents_manager
     tab = await Tab(agent.tabs, contents, PATH).open()
     started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
     run = agent.services.runs.get(started.body["run_id"], "local")
@@ -431,11 +435,11 @@ async def test_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_a
 
 @pytest.mark.parametrize("mode", ["file", "tab"])
 async def test_an_event_stream_that_nobody_reads_loses_no_output(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path, mode: str
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, mode: str
 ) -> None:
     tab = None
     if mode == "tab":
-        tab = await Tab(agent.tabs, agent.serverapp.contents_manager, PATH).open()
+        tab = await Tab(agent.tabs, agent.server.contents_manager, PATH).open()
     await change(call, "b2", "for i in range(100): print(i, flush=True)")
     replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
     turn = asyncio.create_task(call("POST", "chat", body=ask("Run it.")))

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 from tests.waiting import until
@@ -59,7 +59,7 @@ async def test_an_evil_search_has_a_second(call: Call, spaces: str) -> None:
 
 
 async def test_a_search_ends_with_the_turn_that_is_stopped(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], spaces: str,
+    call: Call, agent: Assistant, replies: list[FakeReply], spaces: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("jupyter_agent.text.search.SECONDS", 600)

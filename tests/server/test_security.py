@@ -7,42 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_server.auth import IdentityProvider, User
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from .conftest import PATH, Answer, Call, ask, frames
-
-
-class Named(IdentityProvider):
-    """Users by a header, as a hub would name them."""
-
-    def get_user(self, handler: Any) -> User | None:
-        name = handler.request.headers.get("X-User")
-        return User(username=name) if name else None
-
-    def is_token_authenticated(self, handler: Any) -> bool:
-        return True  # a script, not a page: no cookie that a foreign page could use
-
-
-@pytest.fixture
-def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
-    if "users" in request.fixturenames:
-        jp_server_config["ServerApp"]["identity_provider_class"] = Named
-    return jp_server_config
-
-
-@pytest.fixture
-def users(call: Call) -> Any:
-    """Requests as somebody."""
-
-    async def as_user(name: str, method: str, *path: str, body: Any = None) -> Answer:
-        return await call(method, *path, body=body, headers={"X-User": name})
-
-    return as_user
-
+from .conftest import PATH, Call, ask, frames
 
 # -- other origins
 

@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -166,7 +166,7 @@ class TestSeed002:
         assert result["content"] == [{"type": "text", "text": "Nothing there."}]
 
     async def test_the_history_is_stored_and_sent_again(
-        self, call: Call, fake: FakeAnthropic, agent: JupyterAgent, replies: list[FakeReply]
+        self, call: Call, fake: FakeAnthropic, agent: Assistant, replies: list[FakeReply]
     ) -> None:
         replies += [[LOOK], [says("x is 1.")], [says("Still.")]]
         await turn(call)
@@ -198,9 +198,11 @@ class TestSeed002:
         assert any(chunk.get("preliminary") for chunk in chunks)
 
     async def test_reads_that_failed_for_a_passing_reason_are_tried_again_within_limits(
-        self, agent: JupyterAgent
+        self, agent: Assistant
     ) -> None:
-        assert agent.read_retries == {"*": 2}  # what it does: tests/agent/test_read_retries.py
+        assert agent.options.read_retries == {
+            "*": 2
+        }  # what it does: tests/agent/test_read_retries.py
 
 
 class TestSeed003:
@@ -319,7 +321,7 @@ class TestSeed004:
 
     @pytest.mark.usefixtures("prices")
     async def test_analytics_average_rounds_and_costs_over_time(
-        self, call: Call, agent: JupyterAgent, replies: list[FakeReply]
+        self, call: Call, agent: Assistant, replies: list[FakeReply]
     ) -> None:
         replies += [[LOOK], [LOOK], [says("Seen.")], [says("Yes.")]]
         first = await turn(call)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from traitlets import TraitError
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
@@ -41,6 +42,19 @@ CITED: Block = {
 FAILED: Block = {
     **FOUND, "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
 }  # fmt: skip
+CODE: Block = {
+    "type": "server_tool_use", "id": "srvtoolu_2", "name": "bash_code_execution",
+    "input": {"command": "python clean.py"},
+}  # fmt: skip
+CODE_RAN: Block = {
+    "type": "bash_code_execution_tool_result",
+    "tool_use_id": "srvtoolu_2",
+    "content": {
+        "type": "bash_code_execution_result", "stdout": "done", "stderr": "", "return_code": 0,
+        "content": [],
+    },
+}  # fmt: skip
+CONTAINER = {"id": "container_01", "expires_at": "2026-11-23T13:00:00Z"}
 PAUSED = Scripted(blocks=[says("I search."), SEARCH], stop_reason="pause_turn")
 
 
@@ -181,6 +195,39 @@ async def test_a_model_that_lacks_one_of_them_answers_without_it(
     assert "code_execution_20250825" not in str(fake.requests)
 
 
+async def test_code_that_waits_for_a_tool_of_ours_finds_its_container_again(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [
+        Scripted(blocks=[CODE, LOOK], container=CONTAINER),
+        [CODE_RAN, LOOK],
+        [says("Cleaned.")],
+        [says("Again.")],
+    ]
+    assert (await asked(call))["state"] == "done"
+    containers = [request.get("container") for request in fake.requests]
+    assert containers == [None, "container_01", "container_01"]
+    await asked(call, "And?")
+    assert "container" not in fake.requests[-1]
+    assert fake.refusals == []
+
+
+async def test_a_container_that_has_expired_is_not_asked_for_again(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    fake.refuses = lambda body: (
+        "container: Container container_01 has expired." if "container" in body else None
+    )
+    replies += [
+        Scripted(blocks=[CODE, CODE_RAN, LOOK], container=CONTAINER),
+        [LOOK],
+        [says("Cleaned.")],
+    ]
+    assert (await asked(call))["state"] == "done"
+    assert len(fake.refusals) == 1
+    assert "code_execution_20250825" in str(fake.requests[-1]["tools"])
+
+
 class TestSwitchedOff:
     @pytest.fixture
     def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:
@@ -192,7 +239,7 @@ class TestSwitchedOff:
         call: Call,
         replies: list[FakeReply],
         fake: FakeAnthropic,
-        agent: JupyterAgent,
+        agent: Assistant,
         notebook: Path,
     ) -> None:
         replies += [[SEARCH, FOUND, CITED], [says("Again.")]]

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -145,7 +145,7 @@ async def test_cells_are_inserted_all_or_none(call: Call, notebook: Path) -> Non
     assert notebook.read_bytes() == before
 
 
-def began(agent: JupyterAgent) -> bool:
+def began(agent: Assistant) -> bool:
     """Whether code of a turn runs and has shown something."""
     runs = agent.services.runs
     return any(
@@ -154,7 +154,7 @@ def began(agent: JupyterAgent) -> bool:
 
 
 async def test_a_turn_that_is_stopped_while_its_section_runs_can_be_taken_back(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
     before = nbformat.read(notebook, as_version=4).cells
     cells = [{"source": "print('began', flush=True)\nimport time\ntime.sleep(600)"}]
@@ -308,7 +308,7 @@ async def test_long_code_is_waited_for_by_its_handle(call: Call, notebook: Path)
 
 
 async def test_stopping_a_turn_interrupts_its_code(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], notebook: Path
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
     code = "import time\nprint('began', flush=True)\ntime.sleep(600)"
     replies += [[calls("run_code", code=code)]]

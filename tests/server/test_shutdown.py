@@ -23,13 +23,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import Script
 from jupyter_agent.testing.server import in_thread
 
 from ..programs import Server, jupyter_server
-from ..waiting import until
+from ..waiting import eventually, until
 from .conftest import PATH, Call
 
 PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
@@ -349,14 +349,13 @@ def test_a_server_whose_configuration_is_refused_says_why_and_ends(
         address = f"http://localhost:{server.port}/api/status?token={server.token}"
         with urllib.request.urlopen(address, timeout=60) as status:
             assert json.load(status)["kernels"] == 0
+        log = eventually((tmp_path / "server.log").read_text, lambda text: why in text)
         terminated(server)
-    log = (tmp_path / "server.log").read_text()
-    assert why in log
     assert "has no attribute" not in log
 
 
 async def test_what_waits_is_told_and_what_comes_later_is_refused(
-    call: Call, agent: JupyterAgent, notebook: Path
+    call: Call, agent: Assistant, notebook: Path
 ) -> None:
     loops = {"source": "while True: pass"}
     await call("PATCH", "notebooks", PATH, "cells", "b2", body=loops)
@@ -372,12 +371,12 @@ async def test_what_waits_is_told_and_what_comes_later_is_refused(
 
 
 async def test_what_fails_on_the_way_to_the_end_is_logged_and_the_rest_is_done(
-    agent: JupyterAgent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    agent: Assistant, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken() -> None:
         raise ZeroDivisionError("a bug on the way out")
 
     monkeypatch.setattr(agent.services.runs, "close", broken)
-    await agent.stop_extension()
+    await agent.stop()
     assert "a bug on the way out" in caplog.text
-    assert list((Path(agent.store_dir) / "servers").iterdir()) == []
+    assert list((Path(agent.options.store_dir) / "servers").iterdir()) == []

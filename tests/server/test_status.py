@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jupyter_agent import __version__
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic
 
 from .conftest import PATH, Call
@@ -18,7 +18,7 @@ def credentials(models: dict[str, list[dict[str, object]]], name: str) -> object
 
 
 async def test_a_key_works_at_once_and_is_never_answered(
-    agent: JupyterAgent, call: Call, tmp_path: Path
+    agent: Assistant, call: Call, tmp_path: Path
 ) -> None:
     before = await call("GET", "models")
     assert credentials(before.body, "openai") is False
@@ -75,16 +75,16 @@ async def test_the_status_tells_version_carriers_notebooks_and_store(
     assert status["store"]["ok"] is True
 
 
-async def test_every_option_has_a_sentence(agent: JupyterAgent) -> None:
-    for name, trait in agent.class_own_traits(config=True).items():
+async def test_every_option_has_a_sentence(agent: Assistant) -> None:
+    for name, trait in agent.options.class_own_traits(config=True).items():
         assert str(trait.help).strip(), name
 
 
 async def test_in_the_rooms_of_another_package_every_request_says_what_to_do(
-    agent: JupyterAgent, call: Call, notebook: Path
+    agent: Assistant, call: Call, notebook: Path
 ) -> None:
     """As jupyter-server-documents 0.3 has it: it stands in for jupyter-collaboration, too."""
-    settings = agent.serverapp.web_app.settings
+    settings = agent.server.web_app.settings
     settings |= {"yroom_manager": object(), "jupyter_server_ydoc": object()}
     before = notebook.read_bytes()
     status = (await call("GET", "status")).body

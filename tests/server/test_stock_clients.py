@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -42,7 +42,7 @@ def part(told: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("package", ["ai", "ai7"])
 async def test_a_stock_client_asks_answers_leaves_comes_back_and_is_stopped(
     call: Call,
-    agent: JupyterAgent,
+    agent: Assistant,
     replies: list[FakeReply],
     notebook: Path,
     node: str,
@@ -67,7 +67,7 @@ async def test_a_stock_client_asks_answers_leaves_comes_back_and_is_stopped(
         str(CLIENT),
         package,
         api,
-        agent.serverapp.identity_provider.token,
+        agent.server.identity_provider.token,
         PATH,
         stdin=pipe,
         stdout=pipe,

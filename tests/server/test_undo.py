@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -131,7 +131,7 @@ async def test_what_people_did_since_stays_in_both_notebooks(
         assert (await call("POST", *route, body=mine)).status == 201
     undone = (await call("POST", "turns", turn_id, "undo")).body
     assert [(each["notebook"], each["cell_id"], each["why"]) for each in undone["conflicts"]] == [
-        (name, "c", "Somebody changed the same lines since.") for name in (HOME, OTHER)
+        (name, "c", "These lines were edited since.") for name in (HOME, OTHER)
     ]
     assert {each["reason"] for each in undone["conflicts"]} == {"changed"}
     assert undone["conflicts"][0]["current"]["source"] == "print('newest', x)"
@@ -205,9 +205,9 @@ def test_a_whole_turn_is_undone_after_the_server_was_killed(tmp_path: Path) -> N
 
 
 async def test_an_edit_that_somebody_changed_at_the_same_moment_is_in_the_journal_and_undone(
-    call: Call, agent: JupyterAgent, notebook: Path, replies: list[FakeReply]
+    call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply]
 ) -> None:
-    tab = await Tab(agent.tabs, agent.serverapp.contents_manager, PATH).open()
+    tab = await Tab(agent.tabs, agent.server.contents_manager, PATH).open()
     replies += [
         [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="w = 0\nx = 1\ny = 2")],
         [says("Somebody was quicker.")],

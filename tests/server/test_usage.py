@@ -9,19 +9,16 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from ..programs import jupyter_agent, jupyter_server
-from .conftest import PATH, Answer, Call, ask, frames
-from .test_security import Named
+from .conftest import PATH, Call, ask, frames
 
 
 @pytest.fixture
-def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
-    if "users" in request.fixturenames:
-        jp_server_config["ServerApp"]["identity_provider_class"] = Named
+def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
     price = {"input": 1000, "output": 10_000}
     jp_server_config["JupyterAgent"]["model_facts"] = {"anthropic:*": {"price": price}}
     return jp_server_config
@@ -71,16 +68,6 @@ async def test_the_log_has_a_line_for_each_step_and_why_the_turn_ended(
 # -- added up
 
 
-@pytest.fixture
-def users(call: Call) -> Any:
-    """Requests as somebody."""
-
-    async def as_user(name: str, method: str, *path: str, body: Any = None) -> Answer:
-        return await call(method, *path, body=body, headers={"X-User": name})
-
-    return as_user
-
-
 async def asked(call: Call, id: str = "talk", **more: Any) -> dict[str, Any]:
     """A turn to its end."""
     answer = await call("POST", "chat", body=ask("Hi", id=id, stream=False, **more))
@@ -94,7 +81,7 @@ async def used(call: Call, **query: str) -> dict[str, Any]:
     return dict(answer.body)
 
 
-async def move_to(agent: JupyterAgent, turn_id: str, day: str, seconds: int) -> None:
+async def move_to(agent: Assistant, turn_id: str, day: str, seconds: int) -> None:
     """As if the turn had been asked then, and had taken so long."""
     await agent.database.execute(
         "UPDATE turns SET started = ?, ended = ? WHERE id = ?",
@@ -104,7 +91,7 @@ async def move_to(agent: JupyterAgent, turn_id: str, day: str, seconds: int) -> 
     )
 
 
-async def two_days(call: Call, agent: JupyterAgent, replies: list[FakeReply]) -> None:
+async def two_days(call: Call, agent: Assistant, replies: list[FakeReply]) -> None:
     """Two turns of two steps, and on the next day one of one step without a notebook."""
     replies += [[calls("get_notebook_state")], [says("Done.")], [says("Four.")]]
     first = await asked(call)
@@ -116,7 +103,7 @@ async def two_days(call: Call, agent: JupyterAgent, replies: list[FakeReply]) ->
 
 
 async def test_usage_is_added_up_by_day_with_averages_of_a_turn(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply]
+    call: Call, agent: Assistant, replies: list[FakeReply]
 ) -> None:
     await two_days(call, agent, replies)
     found = await used(call)
@@ -155,7 +142,7 @@ async def test_usage_is_added_up_by_day_with_averages_of_a_turn(
     ],
 )
 async def test_usage_is_added_up_by_model_or_notebook_the_most_first(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply], by: str, names: list[str | None]
+    call: Call, agent: Assistant, replies: list[FakeReply], by: str, names: list[str | None]
 ) -> None:
     await two_days(call, agent, replies)
     groups = (await used(call, by=by))["groups"]
@@ -165,7 +152,7 @@ async def test_usage_is_added_up_by_model_or_notebook_the_most_first(
 
 
 async def test_usage_is_that_of_the_days_which_are_asked_for(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply]
+    call: Call, agent: Assistant, replies: list[FakeReply]
 ) -> None:
     await two_days(call, agent, replies)
     for query, turns in (
@@ -200,7 +187,7 @@ async def test_usage_that_cannot_be_asked_for_is_refused_with_the_field(
 
 
 async def test_what_was_used_stays_when_its_conversation_is_deleted(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply]
+    call: Call, agent: Assistant, replies: list[FakeReply]
 ) -> None:
     await two_days(call, agent, replies)
     before = [await used(call, by=by) for by in ("day", "model", "notebook")]
@@ -216,7 +203,7 @@ async def test_each_user_sees_their_own_usage(users: Any, replies: list[FakeRepl
 
 
 async def test_the_cost_of_a_model_without_a_price_is_unknown(
-    call: Call, agent: JupyterAgent, replies: list[FakeReply]
+    call: Call, agent: Assistant, replies: list[FakeReply]
 ) -> None:
     await asked(call)
     await agent.database.execute(

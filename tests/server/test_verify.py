@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from jupyter_server.auth import Authorizer
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -21,9 +21,9 @@ from .conftest import PATH, Call, ask, frames
 FOREVER = "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)"
 
 
-def kernels(agent: JupyterAgent) -> list[str]:
-    assert agent.serverapp is not None
-    return list(agent.serverapp.kernel_manager.list_kernel_ids())
+def kernels(agent: Assistant) -> list[str]:
+    assert agent.server is not None
+    return list(agent.server.kernel_manager.list_kernel_ids())
 
 
 def rewrite(notebook: Path, source: str) -> None:
@@ -40,15 +40,13 @@ async def begun(notebook: Path) -> None:
             await asyncio.sleep(0.01)
 
 
-async def all_ended(agent: JupyterAgent) -> None:
+async def all_ended(agent: Assistant) -> None:
     async with asyncio.timeout(60):
         while kernels(agent):
             await asyncio.sleep(0.01)
 
 
-async def test_the_route_reports_cell_by_cell(
-    call: Call, agent: JupyterAgent, notebook: Path
-) -> None:
+async def test_the_route_reports_cell_by_cell(call: Call, agent: Assistant, notebook: Path) -> None:
     content = nbformat.read(notebook, as_version=4)
     content.cells[2].execution_count = 5
     nbformat.write(content, notebook)
@@ -74,7 +72,7 @@ async def test_the_route_reports_cell_by_cell(
 
 
 async def test_the_route_writes_fresh_outputs_or_takes_parameters(
-    call: Call, agent: JupyterAgent, notebook: Path
+    call: Call, agent: Assistant, notebook: Path
 ) -> None:
     rewrite(notebook, "x = 3")
     before = notebook.read_bytes()
@@ -97,7 +95,7 @@ async def verified(call: Call) -> Any:
 
 
 async def test_a_notebook_says_that_it_was_verified_until_its_code_changes(
-    call: Call, agent: JupyterAgent, notebook: Path
+    call: Call, agent: Assistant, notebook: Path
 ) -> None:
     assert await verified(call) is None
     nothing = await call("PUT", "notebooks", PATH, "verified")
@@ -129,7 +127,7 @@ async def test_a_notebook_says_that_it_was_verified_until_its_code_changes(
 
 
 async def test_a_record_goes_where_a_verification_finds_something_else(
-    call: Call, agent: JupyterAgent, notebook: Path
+    call: Call, agent: Assistant, notebook: Path
 ) -> None:
     content = nbformat.read(notebook, as_version=4)
     content.metadata["jupyter_agent"] = {"share": "all"}
@@ -148,7 +146,7 @@ async def test_a_record_goes_where_a_verification_finds_something_else(
 
 
 async def test_what_a_notebook_claims_of_itself_is_told_from_what_was_done_here(
-    call: Call, agent: JupyterAgent, notebook: Path
+    call: Call, agent: Assistant, notebook: Path
 ) -> None:
     content = nbformat.read(notebook, as_version=4)
     claim = {"ok": True, "at": "2099-01-01T00:00:00Z", "kernel": "python3", "packages": {}}
@@ -167,7 +165,7 @@ async def test_what_a_notebook_claims_of_itself_is_told_from_what_was_done_here(
 
 async def test_a_client_that_goes_away_stops_it(
     call: Call,
-    agent: JupyterAgent,
+    agent: Assistant,
     notebook: Path,
     jp_http_port: int,
     jp_base_url: str,
@@ -196,7 +194,7 @@ class Reader(Authorizer):
 
 @pytest.mark.parametrize("entry", ["route", "tool"])
 async def test_it_needs_leave_to_start_a_kernel(
-    call: Call, agent: JupyterAgent, notebook: Path, jp_serverapp: Any, entry: str
+    call: Call, agent: Assistant, notebook: Path, jp_serverapp: Any, entry: str
 ) -> None:
     jp_serverapp.web_app.settings["authorizer"] = Reader(parent=jp_serverapp)
     body = {"notebook": PATH, "mode": "auto"}
@@ -211,7 +209,7 @@ async def test_it_needs_leave_to_start_a_kernel(
 
 
 async def test_a_person_sees_every_cell_that_would_run(
-    call: Call, agent: JupyterAgent, notebook: Path, replies: list[FakeReply], fake: FakeAnthropic
+    call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply], fake: FakeAnthropic
 ) -> None:
     replies += [[calls("verify_notebook")], [says("It works.")]]
     body = ask("Does it work from the top?", mode="edit", stream=False)
@@ -244,7 +242,7 @@ async def test_the_question_says_that_code_starts_a_cluster_job(
 
 
 async def test_stop_ends_the_code_and_its_kernel(
-    call: Call, agent: JupyterAgent, notebook: Path, replies: list[FakeReply]
+    call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply]
 ) -> None:
     rewrite(notebook, FOREVER)
     replies += [[calls("verify_notebook")], [says("It works.")]]
@@ -318,7 +316,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "odd.ipynb").write_text("{", encoding="utf-8")
     odd = jupyter_agent(tmp_path, "verify", "odd.ipynb")
     assert (odd.returncode, odd.stdout) == (1, "")
-    assert "no valid JSON" in odd.stderr
+    assert "`odd.ipynb` cannot be read as a notebook" in odd.stderr
     new_notebook(tmp_path / "far.ipynb", "1")
     content = nbformat.read(tmp_path / "far.ipynb", as_version=4)
     content.metadata["kernelspec"] = {"name": "nowhere", "display_name": "Nowhere"}

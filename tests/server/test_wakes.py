@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 from tests.waiting import until
@@ -115,7 +115,7 @@ async def test_what_was_allowed_in_a_turn_is_asked_again_in_the_one_that_is_woke
 @pytest.mark.parametrize("again", [False, True])
 async def test_nobody_is_woken_who_took_it_back_unless_they_want_it_after_all(
     call: Call,
-    agent: JupyterAgent,
+    agent: Assistant,
     replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
@@ -171,7 +171,7 @@ async def test_a_run_that_no_turn_started_wakes_nobody(
 
 
 async def test_a_deleted_conversation_is_not_woken(
-    call: Call, fake: FakeAnthropic, notebook: Path, gate: Path, agent: JupyterAgent
+    call: Call, fake: FakeAnthropic, notebook: Path, gate: Path, agent: Assistant
 ) -> None:
     run_id = await started(call, gate)
     assert await wake(call, run_id) == 204
@@ -183,7 +183,7 @@ async def test_a_deleted_conversation_is_not_woken(
 
 
 async def test_a_server_that_stops_wakes_nobody(
-    call: Call, fake: FakeAnthropic, notebook: Path, gate: Path, agent: JupyterAgent
+    call: Call, fake: FakeAnthropic, notebook: Path, gate: Path, agent: Assistant
 ) -> None:
     run_id = await started(call, gate)
     assert await wake(call, run_id) == 204

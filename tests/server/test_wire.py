@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.events import Usage, UsageUpdated
+from jupyter_agent.server.wire import chunk, event
 from jupyter_agent.testing import Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
 
@@ -125,3 +127,13 @@ def _shapes(chunks: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Type and fields of each chunk; how often the same comes in a row is nobody's contract."""
     shapes = [(str(chunk["type"]), *sorted(chunk)) for chunk in chunks]
     return [shape for shape, _ in groupby(shapes)]
+
+
+@pytest.mark.parametrize("name", [*TURNS, "server_usage"])
+def test_a_chunk_of_the_stream_is_its_event_again(name: str) -> None:
+    if name == "server_usage":
+        used = UsageUpdated(usage=Usage(output_tokens=3), step=Usage(cost=0.5), model="b")
+        assert event(chunk(used)) == used
+        return
+    for piece in json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")):
+        assert chunk(event(piece)) == piece

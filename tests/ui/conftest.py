@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import nbformat
@@ -43,9 +44,22 @@ def jp_server_cleanup() -> None:
     """There is no server in this process to clean up after."""
 
 
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser for a script."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found_chromium(), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def found_chromium() -> str | None:
+    return os.environ.get("CHROMIUM") or shutil.which("chromium")
+
+
 @pytest.fixture(scope="package")
 def chromium() -> str:
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    found = found_chromium()
     if found is None:
         pytest.skip("no Chromium: install it, or say where one is with CHROMIUM=/path/to/it")
     return found
@@ -110,11 +124,12 @@ browser shows that in front of everything. The folder of all notebooks is always
 
 @pytest.fixture
 def context(browser: Browser, lab: Lab) -> Iterator[BrowserContext]:
-    """A browser with nothing stored in it."""
+    """A browser with nothing stored in it; settings changed in it last as long as the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     context.add_init_script(LISTS_AGAIN)
-    yield context
-    context.close()
+    with lab.kept_settings():
+        yield context
+        context.close()
     lab.stop_turns()
     lab.shut_down_kernels()
 
@@ -124,13 +139,15 @@ def open_page(
     context: BrowserContext, lab: Lab, request: pytest.FixtureRequest
 ) -> Iterator[OpenPage]:
     """Opens notebooks, each call in a page of its own. Errors in a page fail the test, except those
-    of JupyterLab's own code when its server ends."""
+    of JupyterLab's own code when its server ends, and when a notebook it has just saved is renamed
+    before it asks for the checkpoints of the old name: it does not catch that answer (404)."""
     errors: list[str] = []
     ended = lab.ended
 
     def note(error: Error) -> None:
         stack = error.stack or str(error)
-        if lab.ended == ended or "jupyter-agent" in stack:
+        jupyter_lab = lab.ended != ended or "listCheckpoints" in stack
+        if "jupyter-agent" in stack or not jupyter_lab:
             errors.append(stack)
 
     def open_page(

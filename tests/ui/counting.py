@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.ui.lab import Lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
+from tests.waiting import eventually
 
 CELL = "agent = [0]\nperson = 0"
 """The cell `c0` in which both write."""
@@ -91,15 +92,25 @@ class Counting:
         return self._lab.call("POST", f"tools/{tool}", body).body
 
 
+WATCH_KEYS = """
+() => document.addEventListener('keydown', ({ target }) => {
+  window.agentKeyInCell = target.closest('.cm-content') !== null;
+}, true)
+"""
+
+
 class Person:
     """Types on at the end of cell `c0`."""
 
     def __init__(self, notebook: OpenNotebook) -> None:
         self.notebook = notebook
         self.typed = ""
+        notebook.page.evaluate(WATCH_KEYS)
         notebook.edit("c0")
 
     def type(self, text: str) -> None:
+        """Keys that a dialog of JupyterLab took, that its server is gone, were not typed here."""
         for key in text:
             self.notebook.type(key)
-            self.typed += key
+            if self.notebook.page.evaluate("() => agentKeyInCell"):
+                self.typed += key

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, Playwright
 
-from tests.ui.page import eventually
+from tests.waiting import eventually
 
 TICKS = """() => {
   window.agentTicks = [];

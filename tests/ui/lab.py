@@ -6,9 +6,9 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -23,8 +23,11 @@ from urllib.parse import quote
 import jupyter_agent
 from jupyter_agent.testing import FakeAnthropic, in_thread
 from jupyter_agent.testing.script import FakeReply
+from tests.programs import free_port
 
 _NO_AREA = {"collapsed": None}
+INTRODUCED: dict[str, Any] = {"introduced": True}
+"""Settings of somebody whom JupyterLab has told that the assistant is installed."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,17 @@ class Lab:
         """The id of the server's process."""
         assert self._process is not None
         return self._process.pid
+
+    @contextmanager
+    def kept_settings(self) -> Iterator[None]:
+        """JupyterLab's settings are afterwards as they were before. The server stores them, so a
+        page of the next test would have them too."""
+        settings = self.root.parent / "settings"
+        with tempfile.TemporaryDirectory() as kept:
+            shutil.copytree(settings, kept, dirs_exist_ok=True)
+            yield
+            shutil.rmtree(settings)
+            shutil.copytree(kept, settings)
 
     def call(
         self,
@@ -204,12 +218,15 @@ def running_lab(
     *,
     python: str = sys.executable,
     config: dict[str, Any] | None = None,
+    panel: bool = True,
 ) -> Iterator[Lab]:
-    """Serve from `folder`, which has home, settings, notebooks and store of its own."""
+    """Serve from `folder`, which has home, settings, notebooks and store of its own; without
+    `panel` pages load nothing of ours but what is installed beside `python`.
+    """
     root = folder / "notebooks"
     root.mkdir(parents=True)
     token = secrets.token_hex(16)
-    port = _free_port()
+    port = free_port()
     with in_thread(FakeAnthropic(replies)) as fake, (folder / "lab.log").open("wb") as log:
         settings: dict[str, dict[str, Any]] = {
             "ServerApp": {
@@ -244,7 +261,10 @@ def running_lab(
         config_file = folder / "config" / "jupyter_server_config.json"
         config_file.parent.mkdir()
         config_file.write_text(json.dumps(settings))
-        environment = _environment(folder)
+        known = folder / "settings" / "jupyter-agent" / "plugin.jupyterlab-settings"
+        known.parent.mkdir(parents=True, exist_ok=True)
+        known.write_text(json.dumps(INTRODUCED))
+        environment = _environment(folder, panel=panel)
 
         def start() -> subprocess.Popen[bytes]:
             command = [python, "-m", "jupyterlab"]
@@ -264,10 +284,10 @@ def running_lab(
 def settings(lab: Lab, **values: Any) -> Iterator[None]:
     """What the user has set for the assistant, in pages that are loaded meanwhile."""
     path = "lab/api/settings/jupyter-agent:plugin"
-    for raw in (values, {}):
+    for raw in (values | INTRODUCED, INTRODUCED):
         answer = lab.request("PUT", path, {"raw": json.dumps(raw)})
         assert answer.status == 204, answer
-        if raw:
+        if raw != INTRODUCED:
             yield
 
 
@@ -291,11 +311,13 @@ def _answer(status: int, raw: bytes) -> Answer:
         return Answer(status, text)
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, *, panel: bool) -> dict[str, str]:
     """Nothing of the user's Jupyter, and the newest build of our browser code."""
     share = folder / "share"
     built = Path(jupyter_agent.__file__).parent / "labextension"
-    if (built / "package.json").exists():  # a checkout: newer than what was installed from it
+    if (
+        panel and (built / "package.json").exists()
+    ):  # a checkout: newer than what was installed from it
         # A copy: a build that runs meanwhile would take files away under the open pages.
         shutil.copytree(built, share / "labextensions" / "jupyter-agent")
     news = folder / "settings" / "@jupyterlab" / "apputils-extension"
@@ -317,10 +339,3 @@ def _environment(folder: Path) -> dict[str, str]:
         "JUPYTER_PATH": str(share),
         "JUPYTER_PREFER_ENV_PATH": "0",
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

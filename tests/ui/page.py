@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
@@ -13,6 +11,7 @@ import nbformat
 from playwright.sync_api import Locator, Page
 
 from tests.ui.lab import Lab
+from tests.waiting import eventually
 
 T = TypeVar("T")
 
@@ -92,15 +91,6 @@ HOLD = """inRoom => {
     agentHeld.forEach(deliver);
   };
 }"""
-
-
-def eventually(look: Callable[[], T], holds: Callable[[T], object], timeout: float = 60) -> T:
-    """What `look` sees once it `holds`; fails with the last it saw."""
-    deadline = time.monotonic() + timeout
-    while not holds(seen := look()):
-        assert time.monotonic() < deadline, f"after {timeout} s still: {seen!r}"
-        time.sleep(0.02)
-    return seen
 
 
 class OpenNotebook:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import Locator, Page, expect
+
+STEPS = re.compile(r"^\d+ steps?\b")
+"""The line that the work of an answer folds to."""
 
 expect.set_options(timeout=60_000)  # milliseconds; machines that test may be slow and shared
 
@@ -30,13 +35,37 @@ class Panel:
     def call(self, words: str) -> Locator:
         return self.log.get_by_role("group", name=words, exact=True)
 
+    def unfold(self) -> None:
+        """Show the steps of the answers, once the last one is done."""
+        folded = self.log.get_by_role("button", name=STEPS, expanded=False)
+        expect(folded.last).to_be_visible()
+        while folded.count():
+            folded.first.click()
+
+    def opened(self, words: str) -> Locator:
+        """The call with all that it did."""
+        call = self.call(words)
+        head = call.get_by_role("button").first
+        if head.get_attribute("aria-expanded") == "false":
+            head.click()
+        return call
+
     def button(self, name: str) -> Locator:
         return self.region.get_by_role("button", name=name, exact=True)
 
-    def allow(self) -> None:
-        """Read what is asked about to its end, and allow it."""
+    def read(self) -> None:
+        """Read what is asked about to its end."""
         more, allow = self.button("Show the rest"), self.button("Allow")
         expect(more.or_(allow)).to_be_visible()
         while more.is_visible():
             more.click()
-        allow.click()
+
+    def allow(self) -> None:
+        """Read what is asked about to its end, and allow it."""
+        self.read()
+        self.button("Allow").click()
+
+    def allow_more(self) -> None:
+        """Read what is asked about, and open what more can be allowed."""
+        self.read()
+        self.button("Allow more").click()

@@ -17,7 +17,8 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from tests.ui.lab import Answer, Lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
+from tests.waiting import eventually
 
 TIMEOUT = 0.6
 """Seconds that the server is set to wait for a page here."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,11 +12,11 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from jupyter_agent.testing import Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
-from tests.ui.conftest import FLAGS
+from tests.ui.conftest import launched
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
@@ -99,13 +97,11 @@ RESIZE = """width => {
 def main() -> None:
     """All pictures, each from a conversation of its own."""
     replies = Replies()
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with (
         tempfile.TemporaryDirectory() as folder,
         running_lab(Path(folder) / "lab", replies) as lab,
-        sync_playwright() as playwright,
+        launched() as browser,
     ):
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         start(browser, lab)
         answer(browser, lab, replies)
         streaming(browser, lab, replies)
@@ -113,7 +109,6 @@ def main() -> None:
         errors(browser, lab, replies)
         conversations(browser, lab)
         approval(browser, lab, replies)  # last: what waits is found by every new page
-        browser.close()
 
 
 def start(browser: Browser, lab: Lab) -> None:
@@ -125,7 +120,7 @@ def start(browser: Browser, lab: Lab) -> None:
 def answer(browser: Browser, lab: Lab, replies: Replies) -> None:
     with panel(browser, lab, "revenue") as page:
         ask(page, replies, "Plot revenue by month. How fast does it grow?", PLOTTING)
-        page.get_by_role("button", name="Undo turn").wait_for()
+        page.get_by_role("button", name="Retry").wait_for()
         take(page, "light")
         page.evaluate(RESIZE, 300)
         take(page, "narrow")
@@ -154,9 +149,9 @@ def review(browser: Browser, lab: Lab, replies: Replies) -> None:
     """What a turn changed, marked and shown in the notebook itself."""
     with panel(browser, lab, "tidy", OLD) as page:
         ask(page, replies, "Tidy this up.", TIDYING)
-        page.get_by_role("button", name="Undo turn").wait_for()
-        page.get_by_role("button", name="Cell 3 was edited").click()
-        page.get_by_role("button", name="Review").click()
+        answer = page.get_by_role("region", name="Assistant")
+        answer.get_by_role("button", name="Undo", exact=True).wait_for()
+        answer.get_by_role("button", name="Next change").click()
         take(page, "diff")
 
 

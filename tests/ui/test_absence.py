@@ -11,8 +11,9 @@ import pytest
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Replies
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 CELLS = ["a = 1", "b = 1\nb = 2", "c = 1"]
 
@@ -156,7 +157,6 @@ def test_while_a_page_with_unsaved_work_is_away_edits_are_refused(away: OpenNote
     away.wait_until_linked()
     away.lab.edit(away.path, "c1", old_string="b = 2", new_string="b = 3")
     assert away.sources() == {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}
-    away.toggle_autosave()
 
 
 def test_a_page_is_merged_with_what_was_edited_after_its_server_was_started_again(
@@ -186,6 +186,7 @@ def test_a_page_with_unsaved_work_is_waited_for_after_its_server_was_started_aga
     away.toggle_autosave()
     away.edit("c0")
     away.type(" # mine")
+    eventually(lambda: away.lab.notebook(away.path)["cells"][0]["source"], "a = 1 # mine".__eq__)
     away.go_away()
     away.lab.kill()
     away.lab.start()
@@ -201,7 +202,6 @@ def test_a_page_with_unsaved_work_is_waited_for_after_its_server_was_started_aga
     answer = away.lab.call("PATCH", route, change)
     assert answer.status == 200
     assert away.sources() == {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}
-    away.toggle_autosave()
 
 
 def test_what_ran_while_the_page_was_away_shows_when_it_is_back(open_page: OpenPage) -> None:

@@ -1,4 +1,4 @@
-"""axe-core finds nothing serious in the panel, light and dark, in each of its main states."""
+"""axe-core finds nothing in the panel, light and dark, in any of its states."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage
-from tests.ui.lab import Lab, Replies
+from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.panel import Panel
+from tests.ui.states import NO_KEY, STATES, Reach, scene
 
 AXE = Path(__file__).parents[2] / "labextension/node_modules/axe-core/axe.min.js"
 LOOK = """async selector => {
     const {violations} = await axe.run(selector, {resultTypes: ['violations']});
-    return violations
-        .filter(({impact}) => impact === 'serious' || impact === 'critical')
-        .map(({id, help, nodes}) => `${id}: ${help}: ` + nodes.map(one => one.html).join(' '));
+    return violations.map(
+        ({id, help, impact, nodes}) =>
+            `${id} (${impact}): ${help}: ` + nodes.map(one => one.html).join(' ')
+    );
 }"""
 ANSWER = """\
 ## Found
@@ -36,7 +38,7 @@ print("June")
 
 
 def findings(page: Page, selector: str = "#jupyter-agent") -> list[str]:
-    """What axe calls serious or critical."""
+    """Each rule that is broken, minor ones too."""
     if not page.evaluate("() => 'axe' in window"):
         page.add_script_tag(path=AXE)
     found: list[str] = page.evaluate(LOOK, selector)
@@ -60,7 +62,9 @@ def themed(request: pytest.FixtureRequest, open_page: OpenPage, lab: Lab) -> Ite
     theme(notebook.page, "JupyterLab Light")
 
 
-def test_nothing_serious_is_found_in_any_state(themed: Panel, replies: Replies) -> None:
+def test_nothing_is_found_while_a_turn_is_asked_about_allowed_and_reviewed(
+    themed: Panel, replies: Replies
+) -> None:
     panel = themed
     assert findings(panel.page) == []  # empty, with first requests
     panel.log.evaluate("log => log.append(document.createElement('button'))")
@@ -73,15 +77,22 @@ def test_nothing_serious_is_found_in_any_state(themed: Panel, replies: Replies) 
     panel.ask("Look at this.")
     expect(panel.button("Allow")).to_be_visible()
     assert findings(panel.page) == []  # a question
-    panel.ask("And then?")
-    expect(panel.region.get_by_role("region", name="Waiting to be asked")).to_be_visible()
+    panel.button("Allow more").click()
+    expect(panel.region.get_by_role("menu", name="Allow more")).to_be_visible()
+    assert findings(panel.page) == []  # what more can be allowed
+    panel.page.keyboard.press("Escape")
+    panel.message.fill("And then?")
+    assert findings(panel.page) == []  # a reason
+    panel.button("Queue it instead").click()
+    expect(panel.region.get_by_role("region", name="Queued")).to_be_visible()
     assert findings(panel.page) == []  # what waits
     panel.button("Remove “And then?”").click()
     while panel.button("Allow").is_visible():
         panel.button("Allow").click()
-        expect(panel.button("Allow").or_(panel.button("Undo turn"))).to_be_visible()
+        expect(panel.button("Allow").or_(panel.button("Undo"))).to_be_visible()
     expect(panel.log).to_contain_text("Done.")
-    panel.region.get_by_role("button", name="2 steps").click()
+    panel.unfold()
+    panel.button("Usage").click()
     assert findings(panel.page) == []  # an answer with cards, and the account
     panel.message.press_sequentially("/")
     expect(panel.region.get_by_role("listbox", name="Suggestions")).to_be_visible()
@@ -90,12 +101,56 @@ def test_nothing_serious_is_found_in_any_state(themed: Panel, replies: Replies) 
     panel.button("Conversations").click()
     expect(panel.region.get_by_role("listitem").first).to_be_visible()
     assert findings(panel.page) == []
-    panel.button("Models and keys").click()
+    panel.button("Settings").click()
     assert findings(panel.page) == []
     panel.message.fill("/help")
     panel.message.press("Escape")
     panel.message.press("Enter")
     expect(panel.region.get_by_role("region", name="Help")).to_be_visible()
     assert findings(panel.page) == []
-    assert findings(panel.page, ".jp-Agent-fix") == []
+    for mark in (".jp-Agent-markHead", ".jp-Agent-bar", ".jp-Agent-pill", ".jp-Agent-fix"):
+        assert findings(panel.page, mark) == []  # in the notebook: an open difference
     assert findings(panel.page, ".jp-Agent-status") == []
+
+
+THEMES = ("JupyterLab Light", "JupyterLab Dark")
+IN_NOTEBOOK = (".jp-Agent-markHead", ".jp-Agent-bar", ".jp-Agent-pill", ".jp-Agent-removed")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("reach", STATES.values(), ids=STATES)
+def test_nothing_is_found_in_any_state(
+    context: BrowserContext,
+    lab: Lab,
+    replies: Replies,
+    reach: Reach,
+    request: pytest.FixtureRequest,
+) -> None:
+    page = context.new_page()
+    shown = scene(page, lab, replies, request.node.name)
+    try:
+        page.add_script_tag(path=AXE)  # while there is a connection
+        reach(shown)
+        for name in THEMES:
+            theme(page, name)
+            assert findings(page) == [], name
+            for mark in IN_NOTEBOOK:
+                if page.locator(mark).count():
+                    assert findings(page, mark) == [], name
+    finally:
+        context.set_offline(False)
+        shown.end()
+        theme(page, THEMES[0])
+
+
+@pytest.mark.long
+def test_nothing_is_found_where_no_key_is_set(context: BrowserContext, tmp_path: Path) -> None:
+    replies = Replies()
+    with running_lab(tmp_path / "lab", replies, config=NO_KEY) as lab:
+        page = context.new_page()
+        shown = scene(page, lab, replies, "keyless")
+        setup = shown.panel.region.get_by_role("region", name="Set up a model")
+        expect(setup).to_be_visible()
+        for name in THEMES:
+            theme(page, name)
+            assert findings(page) == [], name

@@ -11,8 +11,9 @@ from playwright.sync_api import Locator, Route, expect
 from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 
 def test_usage_and_cost_of_the_turn_and_the_conversation_and_how_full_the_context_is(
@@ -23,13 +24,13 @@ def test_usage_and_cost_of_the_turn_and_the_conversation_and_how_full_the_contex
     replies.append([says("Two.")])
     panel.ask("First?")
     expect(panel.log).to_contain_text("One.")
-    line = panel.region.get_by_role("button", name="2 steps")
-    expect(line).to_contain_text(re.compile(r"\d+ tokens.*cost 0\.\d\d"))
+    facts = panel.log.get_by_role("article", name="Answer")
+    expect(facts).to_contain_text(re.compile(r"2 requests, \d+ tokens, cost 0\.\d\d"))
     meter = panel.region.get_by_role("meter", name="Context")
     expect(meter).to_have_attribute("aria-valuetext", re.compile(r"of 200\.0k tokens"))
     panel.ask("Second?")
     expect(panel.log).to_contain_text("Two.")
-    panel.region.get_by_role("button", name="1 step").click()
+    panel.button("Usage").click()
     table = panel.region.get_by_role("region", name="Usage").get_by_role("row")
     expect(table.filter(has_text="Input")).to_contain_text("Input100300")
     cost = table.filter(has_text="Cost").inner_text().split()
@@ -43,10 +44,10 @@ def test_a_conversation_is_summarised_on_request_and_stays_readable(
         replies.append([says(answer)])
     panel.ask("Hello?")
     expect(panel.log).to_contain_text("Hello to you.")
-    panel.region.get_by_role("button", name="1 step").click()
-    panel.button("Summarise the conversation").click()
+    panel.button("Usage").click()
+    panel.button("Summarise conversation").click()
     usage = panel.region.get_by_role("region", name="Usage")
-    expect(usage.get_by_role("status")).to_contain_text("The model goes on from a summary")
+    expect(usage.get_by_role("status")).to_contain_text("The model continues from a summary")
     expect(usage.get_by_role("row").filter(has_text="Input")).to_contain_text("100200")
     expect(panel.log).to_contain_text("Hello to you.")
     panel.ask("Still there?")
@@ -69,7 +70,7 @@ def test_instructions_of_a_folder_are_asked_about_until_the_user_decides_about_e
         panel = Panel(notebook.page).open("auto")
         replies.append([says("Hello.")])
         panel.ask("Hi")
-        expect(panel.log).to_contain_text("you have not decided yet whether to trust it")
+        expect(panel.log).to_contain_text("Not followed until you trust it: AGENTS.md")
         expect(panel.log).to_contain_text("Hello.")
         assert "be kind" not in str(lab.fake.requests[-1])
 
@@ -136,7 +137,7 @@ def test_instructions_that_count_are_named_and_the_users_own_are_sent(
     ("limit", "said"),
     [
         ({"max_steps": 1}, "Stopped after 1 step, with an answer from what it had."),
-        ({"token_budget": 1}, "The budget of this turn is used up."),
+        ({"token_budget": 1}, "The budget for this answer is used up."),
     ],
 )
 def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
@@ -205,13 +206,13 @@ def test_cells_that_a_turn_left_out_of_date_are_named_marked_and_run_with_one_cl
     replies.append([calls("run_cell", cell_id="c0")])
     replies.append([says("Set.")])
     panel.ask("Make x ten.")
-    stale = panel.region.get_by_role("group", name="Out of date")
-    expect(stale).to_contain_text("2 cells are out of date: cell 2, cell 3")
-    link = stale.get_by_role("button", name="cell 2")
+    stale = panel.region.get_by_role("group", name="Stale cells")
+    expect(stale).to_contain_text("Cells 2 and 3 may be stale")
+    link = stale.get_by_role("button", name="Cell 2")
     expect(link).to_have_attribute("title", re.compile("`x`.*cell 1"))
     marked = notebook.page.locator(".jp-Cell.jp-Agent-stale")
     expect(marked).to_have_count(2)
-    stale.get_by_role("button", name="Run them").click()
+    stale.get_by_role("button", name="Run").click()
     eventually(lambda: notebook.output_text("c2").strip(), lambda text: text == "11")
     expect(stale).to_be_hidden()
     expect(marked).to_have_count(0)

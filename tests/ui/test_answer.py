@@ -10,8 +10,9 @@ from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.gate import Gate
 from tests.ui.lab import Replies
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 TOP = "log => log.scrollTop"
 
@@ -21,16 +22,17 @@ def test_each_request_of_a_turn_opens_as_the_model_got_it(panel: Panel, replies:
     replies.append([says("It prints x.")])
     panel.ask("What does the last cell do?")
     expect(panel.log).to_contain_text("It prints x.")
-    expect(panel.button("What was sent")).to_be_visible()
-    panel.button("What was sent").click()
-    sent = panel.region.get_by_role("group", name="What was sent")
+    panel.button("More").click()
+    panel.region.get_by_role("menuitem", name="View requests").click()
+    sent = panel.region.get_by_role("group", name="Requests")
     expect(sent.get_by_text("Request 1")).to_be_visible()
     sent.get_by_text("Request 2").click()
     second = sent.locator("details").filter(has_text="Request 2").first
     expect(second).to_contain_text("127.0.0.1")
     second.get_by_text("3. user").click()
     expect(second).to_contain_text("print('x is', x)")
-    panel.button("What was sent").click()
+    panel.button("More").click()
+    panel.region.get_by_role("menuitem", name="Hide requests").click()
     expect(sent).to_have_count(0)
 
 
@@ -82,8 +84,8 @@ def test_pointing_at_a_call_marks_its_cell_and_a_click_goes_there(
     replies.append([calls("update_cell", cell_id="c39", old_string="= 39", new_string="= 40")])
     replies.append([says("Done.")])
     panel.ask("Set the last.")
-    call = panel.call("Edited cell 40")
-    expect(call).to_be_visible()
+    panel.unfold()
+    call = panel.opened("Cell 40 edited")
     call.hover()
     marked = re.compile("jp-Agent-marked")
     call.get_by_role("button", name="Go to cell").click()
@@ -103,13 +105,13 @@ def test_of_attempts_that_failed_one_after_the_other_only_the_last_is_told(
     replies.append([says("At last.")])
     panel.ask("Are you there?")
     expect(panel.log).to_contain_text("At last.")
-    notices = panel.log.get_by_text("Trying again in")
+    notices = panel.log.get_by_text("Retried.")
     expect(notices).to_have_count(2)
     expect(notices.first).to_be_hidden()
     expect(notices.last).to_be_visible()
     for _ in range(3):
         replies.append(Scripted(status=529, error=("overloaded_error", "Overloaded")))
     panel.ask("And now?")
-    expect(panel.region).to_contain_text("Anthropic is overloaded. Nothing was lost.")
+    expect(panel.region).to_contain_text("Anthropic is overloaded.")
     expect(notices).to_have_count(4)
     expect(notices.last).to_be_hidden()

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from jupyter_agent.testing import calls, says
+from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, workspace
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
 from tests.ui.test_composer import PASTE
+from tests.waiting import eventually
 
 PDF = base64.b64encode(b"%PDF-1.7\n%%EOF\n").decode()
 CSV = base64.b64encode(b"region,cost\nnorth,1\nsouth,2\n").decode()
@@ -48,6 +49,33 @@ def test_an_effort_is_chosen_beside_the_model_and_kept(
     expect(choice).to_be_hidden()
 
 
+def test_a_fallback_model_is_chosen_with_the_keys_answers_and_is_kept(
+    panel: Panel, notebook: OpenNotebook, replies: Replies, lab: Lab
+) -> None:
+    panel.region.get_by_role("button", name="Settings").first.click()
+    choice = panel.region.get_by_role("combobox", name="Fallback model")
+    expect(choice.locator("option:checked")).to_have_text("Server default (none)")
+    expect(choice.get_by_role("option", name="Tour")).to_have_count(0)
+    choice.select_option("anthropic:claude-haiku-5-5")
+    panel.button("Back").click()
+    replies.append(Scripted(blocks=[], stop_reason="refusal"))
+    replies.append([says("I can.")])
+    panel.ask("Do it.")
+    expect(panel.log).to_contain_text("Sonnet 5.5 refused to answer, so Haiku 5.5 answers.")
+    expect(panel.log).to_contain_text("I can.")
+    kept = "jupyter-agent:assistant"
+    eventually(lambda: workspace(lab, panel.page.url).get(kept, {}), lambda it: it.get("fallback"))
+    notebook.reload()
+    panel.open()
+    panel.region.get_by_role("button", name="Settings").first.click()
+    expect(choice).to_have_value("anthropic:claude-haiku-5-5")
+    choice.select_option("None")
+    panel.button("Back").click()
+    replies.append(Scripted(blocks=[], stop_reason="refusal"))
+    panel.ask("And this?")
+    expect(panel.log).to_contain_text("The model refused to answer")
+
+
 def test_files_go_with_a_question_and_their_names_stay_with_it(
     panel: Panel, replies: Replies, lab: Lab
 ) -> None:
@@ -75,7 +103,7 @@ def test_a_model_that_reads_no_pdf_is_not_asked(panel: Panel) -> None:
     panel.message.fill("What is in it?")
     expect(panel.button("Send")).to_be_enabled()
     panel.region.get_by_label("Model", exact=True).select_option("demo:tour")
-    expect(panel.region.get_by_role("alert")).to_contain_text("does not read PDF files")
+    expect(panel.region.get_by_role("alert")).to_contain_text("can't read PDF files")
     expect(panel.button("Send")).to_be_disabled()
     panel.button("Remove report.pdf").click()
     expect(panel.button("Send")).to_be_enabled()
@@ -95,9 +123,9 @@ def test_what_a_service_looked_up_is_a_line_of_the_answer(panel: Panel, replies:
     }  # fmt: skip
     replies.append([search, found, says("Use merge.")])
     panel.ask("How do I merge?")
-    line = panel.call("Searched the web for “pandas 3 merge”")
-    expect(line).to_be_visible()
     expect(panel.log).to_contain_text("Use merge.")
+    panel.unfold()
+    expect(panel.call("Searched the web for “pandas 3 merge”")).to_be_visible()
 
 
 def test_the_end_of_a_run_is_told_where_somebody_wants_that(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Response, expect
 
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies, right_area
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 LABEXTENSION = Path(__file__).parents[2] / "labextension"
 SCHEMA = json.loads((LABEXTENSION / "schema/plugin.json").read_text())
@@ -55,6 +57,45 @@ def test_every_command_is_described_and_in_the_palette(notebook: OpenNotebook) -
     )
 
 
+def test_a_page_asks_for_the_status_of_the_server_once(
+    context: BrowserContext, open_page: OpenPage
+) -> None:
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    notebook = open_page()
+    notebook.wait_for_kernel()
+    Panel(notebook.page).open()
+    assert len([url for url in asked if "/api/agent/status" in url]) == 1
+
+
+def test_the_page_has_every_shared_package_in_a_version_that_we_take(
+    context: BrowserContext, open_page: OpenPage
+) -> None:
+    """`.ci/labs` asks this of each version of JupyterLab that we support; what extensions of others
+    there (ipywidgets) ask for is not ours.
+    """
+    widgets = "**/lab/extensions/@jupyter-widgets/**"
+    context.route(widgets, lambda route: route.abort())
+    warned: list[str] = []
+    context.on("console", lambda message: warned.append(message.text))
+    Panel(open_page().page).open()
+    assert [text for text in warned if re.search(r"(Unsatisfied|satisfying) version", text)] == []
+
+
+def test_little_is_loaded_before_the_panel_is_shown(
+    context: BrowserContext, open_page: OpenPage
+) -> None:
+    loaded: list[Response] = []
+    context.on("response", lambda response: loaded.append(response))
+    open_page().wait_for_kernel()
+    ours = [response for response in loaded if "/extensions/jupyter-agent/" in response.url]
+    scripts = [
+        response.body() for response in ours if response.url.partition("?")[0].endswith(".js")
+    ]
+    assert scripts
+    assert sum(len(gzip.compress(script)) for script in scripts) < 60_000
+
+
 def test_its_keys_are_nobody_elses(notebook: OpenNotebook) -> None:
     bindings = notebook.page.evaluate(BINDINGS)
     own = {one["keys"] for one in bindings if one["command"].startswith("jupyter-agent:")}
@@ -68,7 +109,7 @@ def test_the_run_menu_has_it_and_the_view_menu_opens_it(notebook: OpenNotebook) 
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menu").get_by_text("Assistant", exact=True).hover()
     menu = page.get_by_role("menu").filter(has_text="Refactor This Cell")
-    for label in ("Explain This Cell", "Stop the Assistant", "Undo the Last Turn"):
+    for label in ("Explain This Cell", "Stop the Assistant", "Undo the Last Answer"):
         expect(menu.get_by_text(label)).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
@@ -134,6 +175,36 @@ def test_nothing_covers_the_notebook_at_first_start(open_page: OpenPage) -> None
     assert page.evaluate(top, [box["x"] + 100, box["y"] + 10])
 
 
+def test_notifications_stand_beside_the_panel(panel: Panel) -> None:
+    page = panel.page
+    told = page.locator(".Toastify__toast")
+
+    def room() -> float:
+        """Pixels between the notification and the panel's left edge, or the window's right one."""
+        box = told.bounding_box()
+        region = panel.region.bounding_box() if panel.region.is_visible() else None
+        assert box
+        right = region["x"] if region else page.evaluate("innerWidth")
+        return float(right - box["x"] - box["width"])
+
+    page.evaluate(
+        """() => void jupyterapp.commands.execute('apputils:notify', {
+            message: 'Something else happened.',
+            type: 'info',
+            options: {autoClose: false, actions: [{label: 'Show', commandId: 'apputils:reset'}]}
+        })"""
+    )
+    expect(told).to_be_visible()
+    eventually(room, lambda pixels: 0 < pixels < 40, 10)
+    page.keyboard.press("Control+B")  # the file browser: the panel is as wide as before
+    eventually(room, lambda pixels: 0 < pixels < 40, 10)
+    page.set_viewport_size({"width": 900, "height": 700})
+    eventually(room, lambda pixels: 0 < pixels < 40, 10)
+    page.locator(".jp-SideBar [data-id='jupyter-agent']").click()
+    expect(panel.region).to_be_hidden()
+    eventually(room, lambda pixels: 0 < pixels < 40, 10)
+
+
 def test_the_layout_is_restored_with_the_panel(panel: Panel, lab: Lab) -> None:
     eventually(lambda: right_area(lab, panel.page.url), lambda area: area["collapsed"] is False, 20)
     panel.page.reload()
@@ -153,7 +224,7 @@ def test_the_status_bar_tells_model_state_and_tokens_and_opens_the_panel(
     replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
     replies.append([says("Done.")])
     panel.ask("Change it.")
-    expect(item).to_have_text(re.compile("waits for you"))
+    expect(item).to_have_text(re.compile("needs approval"))
     panel.button("Allow").click()
     expect(item).to_have_text(re.compile(r"Sonnet 5\.5 · ready · \d+ tokens"))
 
@@ -164,7 +235,7 @@ def test_everything_in_the_panel_is_reached_with_the_tab_key_and_has_a_name(
     replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
     replies.append([says("Like this:\n\n```python\ny = 1\n```")])
     panel.ask("Change it.")
-    expect(panel.button("Undo turn")).to_be_visible()
+    expect(panel.button("Undo")).to_be_visible()
     page = panel.page
     page.locator(".jp-Agent-header h2").click()  # the tab key goes on from there
     reached: list[str] = []
@@ -182,8 +253,10 @@ def test_everything_in_the_panel_is_reached_with_the_tab_key_and_has_a_name(
             break
         assert name.strip()
         reached.append(name)
-    wanted = ["New conversation", "Conversations", "Models and keys", "Conversation"]
-    wanted += ["Edit and ask again", "Ask again", "Keep", "Undo turn", "Message", "Mode", "Model"]
+    wanted = ["New conversation", "Conversations", "Settings", "Conversation"]
+    wanted += ["Edit and resend", "Retry", "Undo the changes of this answer", "More"]
+    wanted += ["Previous change", "Next change", "Undo all", "Keep all"]
+    wanted += ["Message", "Mode", "Model"]
     places = [reached.index(name) for name in wanted]
     assert places == sorted(places)
 
@@ -196,8 +269,8 @@ def test_notebook_7_has_the_panel_and_a_turn_works_in_its_notebook(
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
     page.goto(f"{lab.url}/notebooks/{path}?token={lab.token}")
-    cell = page.locator(".jp-Cell .cm-content").first
-    expect(cell).to_have_text("x = 1")
+    line = page.locator(".jp-Cell .cm-content > .cm-line")  # of the difference, what is there now
+    expect(line).to_have_text("x = 1")
     page.get_by_role("menuitem", name="View", exact=True).click()
     page.get_by_role("menu").get_by_text("Open the Assistant").click()
     panel = Panel(page)
@@ -208,9 +281,11 @@ def test_notebook_7_has_the_panel_and_a_turn_works_in_its_notebook(
     replies.append([says("It is seven.")])
     panel.ask("Make it seven, and run it.")
     expect(panel.log).to_contain_text("It is seven.")
-    expect(cell).to_have_text("x = 7")
+    expect(line).to_have_text("x = 7")
+    expect(page.locator(".jp-Cell .jp-Agent-markHead")).to_contain_text("Assistant +1 −1")
     expect(page.locator(".jp-InputPrompt").first).to_have_text("[1]:")
-    expect(panel.call("Edited cell 1")).to_be_visible()
+    panel.unfold()
+    expect(panel.call("Cell 1 edited")).to_be_visible()
     assert [error for error in errors if "jupyter-agent" in error] == []
 
 
@@ -236,7 +311,7 @@ def test_a_notebook_on_another_drive_is_left_alone_and_the_panel_says_so(
     notebook.page.evaluate(OTHER_DRIVE, "theirs.ipynb")
     theirs = notebook.page.locator(".jp-NotebookPanel:visible")
     expect(theirs).to_contain_text("on the shelf")
-    said = "This notebook is on the drive “Shelf”, out of my reach."
+    said = "The assistant can't open notebooks on drive “Shelf”."
     expect(panel.message).to_have_attribute("placeholder", said)
     replies.append([says("Gladly.")])
     panel.ask("Hello?")

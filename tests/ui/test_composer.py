@@ -14,8 +14,9 @@ from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, settings
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 
 def sent(lab: Lab) -> str:
@@ -53,7 +54,7 @@ def test_what_is_asked_while_an_answer_is_written_waits_can_be_changed_and_outli
     panel.ask("Two?")
     panel.ask("Never?")
     panel.ask("Three?")
-    waiting = panel.region.get_by_role("region", name="Waiting to be asked")
+    waiting = panel.region.get_by_role("region", name="Queued")
     expect(waiting.get_by_role("listitem")).to_have_text(["Two?", "Never?", "Three?"])
     panel.button("Remove “Never?”").click()
     panel.button("Edit “Three?”").click()
@@ -78,7 +79,7 @@ def test_what_waits_behind_a_stopped_answer_is_asked_when_the_user_says_so(
     expect(panel.log).to_contain_text("Never")
     panel.ask("Two?")
     panel.message.press("Escape")
-    panel.button("Ask now").click()
+    panel.button("Send now").click()
     expect(panel.log).to_contain_text("The second.")
 
 
@@ -230,7 +231,7 @@ def test_files_that_cannot_go_along_and_a_model_that_sees_no_pictures_are_said(
     expect(alert).to_contain_text("cannot be read")
     panel.region.get_by_label("Model", exact=True).select_option("demo:tour")
     panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
-    expect(alert).to_contain_text("does not look at pictures")
+    expect(alert).to_contain_text("can't read images")
     expect(panel.button("Remove plot.png")).to_be_hidden()
     panel.region.get_by_label("Model", exact=True).select_option("anthropic:claude-sonnet-5-5")
     panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])

@@ -9,8 +9,9 @@ from playwright.sync_api import expect
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 
 def test_the_list_can_be_searched_kept_to_one_notebook_and_exported(
@@ -32,7 +33,7 @@ def test_the_list_can_be_searched_kept_to_one_notebook_and_exported(
     expect(entries).to_have_count(1)
     search.fill("A question about")
     expect(entries).to_have_count(2)
-    panel.region.get_by_label(f"Only about {notebook.path}").check()
+    panel.region.get_by_label("This notebook only").check()
     expect(entries).to_have_count(1)
     expect(entries).to_contain_text("A question about harbours")
     with panel.page.expect_download() as download:
@@ -77,9 +78,9 @@ def test_more_conversations_than_a_page_holds_can_be_shown(
     panel.region.get_by_role("searchbox").fill("of many")
     entries = panel.region.get_by_role("list", name="Conversations").get_by_role("listitem")
     expect(entries).to_have_count(50)
-    panel.button("Show older ones").click()
+    panel.button("Show older").click()
     expect(entries).to_have_count(51)
-    expect(panel.button("Show older ones")).to_be_hidden()
+    expect(panel.button("Show older")).to_be_hidden()
 
 
 def test_a_question_is_asked_again_with_what_was_attached(
@@ -89,7 +90,7 @@ def test_a_question_is_asked_again_with_what_was_attached(
     replies.append([says("Another.")])
     panel.ask("How many?")
     expect(panel.log).to_contain_text("One.")
-    panel.button("Ask again").click()
+    panel.button("Retry").click()
     expect(panel.log).to_contain_text("Another.")
     expect(panel.log).not_to_contain_text("One.")
     expect(panel.log.locator(".jp-Agent-question")).to_have_count(1)
@@ -111,14 +112,14 @@ def test_a_question_is_edited_and_what_its_turns_changed_is_taken_back(
     expect(panel.log).to_contain_text("It is two.")
     panel.ask("Thank you.")
     expect(panel.log).to_contain_text("As you like.")
-    panel.button("Edit and ask again").first.click()
+    panel.button("Edit and resend").first.click()
     field = panel.log.get_by_role("textbox", name="Your question")
     expect(field).to_be_focused()
-    expect(panel.log.get_by_text("Replaces the 3 messages below")).to_be_visible()
-    expect(panel.log.get_by_label("Undo what was changed since")).to_be_checked()
+    expect(panel.log.get_by_text("The 3 messages below will be replaced")).to_be_visible()
+    expect(panel.log.get_by_label("Also undo the changes made since")).to_be_checked()
     field.press("Escape")
     expect(field).to_be_hidden()
-    panel.button("Edit and ask again").first.click()
+    panel.button("Edit and resend").first.click()
     field.fill("Leave it.")
     field.press("Enter")
     expect(panel.log).to_contain_text("It stays one.")

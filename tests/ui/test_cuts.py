@@ -14,7 +14,8 @@ from playwright.sync_api import Route
 
 from tests.ui.conftest import OpenPage
 from tests.ui.counting import CELL, Counting, Person
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
+from tests.waiting import eventually
 
 CUTS = 20
 

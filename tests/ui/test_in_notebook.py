@@ -10,8 +10,9 @@ from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, right_area, settings, workspace
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 OFFERED = [
     "Explain This Cell",
@@ -19,6 +20,7 @@ OFFERED = [
     "Refactor This Cell",
     "Add a Test for This Cell",
     "Continue From Here",
+    "Ask About This Cell…",
 ]
 
 
@@ -94,7 +96,8 @@ def test_what_changed_meanwhile_is_told_and_one_click_away(
     expect(told).to_contain_text(f"1 cell changed in {notebook.path}.")
     expect(tab).to_have_class(re.compile("jp-Agent-news"))
     panel.page.get_by_role("button", name="Show", exact=True).click()
-    expect(panel.call("Edited cell 1")).to_be_in_viewport()
+    panel.unfold()
+    expect(panel.call("Cell 1 edited")).to_be_in_viewport()
     expect(tab).not_to_have_class(re.compile("jp-Agent-news"))
 
 
@@ -106,7 +109,7 @@ def test_a_turn_that_ended_while_no_page_was_open_is_told_in_the_next_one_once(
     replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
     replies.append(Scripted(blocks=[says("Ready.")], stop_after=3, then="wait", gate=gate))
     panel.ask("Work on.")
-    expect(panel.call("Edited cell 1")).to_be_visible()
+    expect(panel.call("Cell 1 edited")).to_be_visible()
     address = notebook.page.url
     eventually(lambda: right_area(lab, address), lambda area: area["collapsed"] is False)
     panel.page.locator(".jp-SideBar [data-id='jupyter-agent']").click()

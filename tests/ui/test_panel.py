@@ -11,8 +11,9 @@ from jupyter_agent.testing import FakeAnthropic, Scripted, calls, in_thread, say
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 ANSWER = r"""It is **seven**:
 
@@ -37,16 +38,17 @@ def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendere
     panel.page.keyboard.type("Make x seven.\n")  # as fast as keys can be: none is lost
     expect(panel.log.locator("article").first).to_contain_text("Make x seven.")
     expect(panel.message).to_have_value("")
-    expect(panel.button("Undo turn")).to_be_visible()
+    expect(panel.button("Undo")).to_be_visible()
+    panel.unfold()
     shown = panel.log.locator("article").last.inner_text()
     places = [
-        shown.index(words)
+        shown.rindex(words)
         for words in ("Thought", "I look first.", "Read the notebook", "Now I set it.",
-                      "Edited cell 1", "Ran cells 1–2", "seven", "1 cell changed")
+                      "Cell 1 edited", "Ran cells 1–2", "seven", "Copy")
     ]  # fmt: skip
     assert places == sorted(places)
-    expect(panel.call("Edited cell 1")).to_contain_text("x = 7")
-    expect(panel.call("Ran cells 1–2")).to_contain_text("x is 7")
+    expect(panel.opened("Cell 1 edited")).to_contain_text("x = 7")
+    expect(panel.opened("Ran cells 1–2")).to_contain_text("x is 7")
     assert notebook.shown()["c0"] == "x = 7"
     assert (notebook.prompt("c0"), notebook.prompt("c1")) == ("[1]:", "[2]:")
     assert notebook.output_text("c1").strip() == "x is 7"
@@ -67,7 +69,8 @@ def test_a_run_is_shown_while_it_goes_on(open_page: OpenPage, replies: Replies) 
     expect(prompt).to_have_text("[*]:")
     expect(notebook.cell("c0").locator(".jp-OutputArea-output")).to_have_text("before\n")
     (notebook.lab.root / "go").touch()
-    expect(panel.call("Ran cell 1")).to_contain_text("after")
+    panel.unfold()
+    expect(panel.opened("Ran cell 1")).to_contain_text("after")
     expect(prompt).to_have_text("[1]:")
     expect(panel.log).to_contain_text("It ended.")
 
@@ -82,18 +85,18 @@ def test_nothing_happens_before_it_is_allowed_and_a_refusal_reaches_the_model(
     panel.ask("Set it to two and run it.")
     question = panel.region.get_by_role("group", name="Edit cell 1?")
     expect(question).to_contain_text("x = 2")
-    expect(panel.call("Edit cell 1")).to_contain_text("waiting for you")
+    expect(panel.call("Edit cell 1")).to_contain_text("needs approval")
     assert notebook.sources()["c0"] == "x = 1"
     panel.button("Allow").click()
     question = panel.region.get_by_role("group", name="Run cell 1?")
     expect(question).to_contain_text("x = 2")
     assert notebook.sources()["c0"] == "x = 2"
     panel.message.press("Escape")  # neither denies nor stops
-    instead = panel.region.get_by_role("textbox", name="What to do instead")
-    instead.fill("Do not run anything.")
-    instead.press("Enter")
+    panel.message.fill("Do not run anything.")
+    panel.message.press("Enter")
     expect(panel.log).to_contain_text("As you like.")
-    expect(panel.call("Run cell 1")).to_contain_text("not allowed")
+    panel.unfold()
+    expect(panel.call("Run cell 1")).to_contain_text("denied")
     expect(question).to_be_hidden()
     assert notebook.prompt("c0") == "[ ]:"
     assert "Do not run anything." in str(notebook.lab.fake.requests[-1]["messages"][-1])
@@ -119,8 +122,9 @@ def test_a_turn_goes_on_in_a_reloaded_page_and_in_a_second_one(
     gate.set()
     for one in (panel, other):
         expect(one.log).to_contain_text("The beginning and the end.")
-        expect(one.button("Undo turn")).to_be_visible()
-        expect(one.call("Edited cell 1")).to_have_count(1)
+        expect(one.button("Undo")).to_be_visible()
+        one.unfold()
+        expect(one.call("Cell 1 edited")).to_have_count(1)
 
 
 def test_escape_stops_a_turn_and_then_goes_back_to_the_notebook(
@@ -128,7 +132,7 @@ def test_escape_stops_a_turn_and_then_goes_back_to_the_notebook(
 ) -> None:
     replies.append(Scripted(blocks=[says("Never ready")], stop_after=0, then="wait", gate=gate))
     panel.ask("Take for ever.")
-    expect(panel.region.locator(".jp-Agent-cursor")).to_be_visible()
+    expect(panel.log.get_by_role("timer")).to_contain_text("Waiting for Sonnet 5.5")
     panel.message.press("Escape")
     expect(panel.log).to_contain_text("Stopped.")
     panel.message.press("Escape")
@@ -168,15 +172,15 @@ def test_undoing_a_turn_keeps_what_the_person_changed_since_and_says_so(
     )
     replies.append([says("Both are changed.")])
     panel.ask("Change both.")
-    expect(panel.button("Undo turn")).to_be_visible()
+    expect(panel.button("Undo")).to_be_visible()
     notebook.edit("c1")
     notebook.type("  # mine")
-    panel.button("Undo turn").click()
-    undone = panel.region.get_by_role("status").filter(has_text="The rest is undone.")
-    expect(undone).to_contain_text("You changed cell 2 meanwhile; I kept yours.")
+    panel.button("Undo").click()
+    undone = panel.region.get_by_role("status").filter(has_text="Undone, except cell 2.")
+    expect(undone).to_contain_text("Cell 2 kept: you edited it after the assistant.")
     eventually(notebook.sources, lambda now: now["c0"] == "x = 1")
     assert notebook.sources()["c1"] == "print('x has become', x)  # mine"
-    expect(panel.log).to_contain_text("1 cell changed")
+    expect(panel.region.get_by_role("group", name="Changes")).to_contain_text("cell 2")
 
 
 def test_undo_turn_takes_back_the_agents_steps_and_undo_keys_then_the_persons(
@@ -190,12 +194,12 @@ def test_undo_turn_takes_back_the_agents_steps_and_undo_keys_then_the_persons(
     replies.append([calls("create_cell", source="z = 3", after="c0")])
     replies.append([says("Changed and added.")])
     panel.ask("Change one, add one.")
-    expect(panel.button("Undo turn")).to_be_visible()
+    expect(panel.button("Undo")).to_be_visible()
     notebook.edit("c0")
     notebook.type(" + TWO")
     assert list(notebook.sources().values()) == ["y = 100\nmine = 0 + ONE + TWO", "z = 3"]
-    panel.button("Undo turn").click()
-    expect(panel.log).to_contain_text("This turn was undone")
+    panel.button("Undo").click()
+    expect(panel.log).to_contain_text("Changes undone")
     assert notebook.sources() == {"c0": "x = 1\nmine = 0 + ONE + TWO"}
     notebook.edit("c0")
     for _ in range(5):
@@ -210,9 +214,9 @@ def test_a_failing_model_names_the_next_step_which_then_works(
     replies.append([says("Here I am.")])
     panel.ask("Are you there?")
     alert = panel.region.get_by_role("alert")
-    expect(alert).to_contain_text("Nothing was lost.")
+    expect(alert).to_contain_text("Anthropic rejected the API key.")
     expect(alert).not_to_contain_text("req_")
-    expect(alert.get_by_role("button", name="Models and keys")).to_be_visible()
+    expect(alert.get_by_role("button", name="Settings")).to_be_visible()
     alert.get_by_role("button", name="Try again").click()
     expect(panel.log).to_contain_text("Here I am.")
     expect(alert).to_be_hidden()
@@ -253,7 +257,7 @@ def test_an_end_that_nobody_saw_is_told_outside_of_the_panel(
     expect(panel.region).to_be_hidden()
     gate.set()
     expect(tab).to_have_class(re.compile("jp-Agent-news"))
-    panel.page.get_by_role("button", name="Show").click()
+    panel.page.get_by_role("button", name="Show", exact=True).click()
     expect(panel.log).to_contain_text("Ready.")
     expect(tab).not_to_have_class(re.compile("jp-Agent-news"))
 
@@ -263,14 +267,16 @@ def test_first_requests_come_from_the_notebook(open_page: OpenPage, lab: Lab) ->
     lab.run(notebook.path, "c1")
     panel = Panel(notebook.page).open()
     expect(panel.button("Fix the error in cell 2")).to_be_visible()
-    expect(panel.button("Plot what is most telling in sales")).to_be_visible()
+    expect(panel.button("Plot the key trends in sales")).to_be_visible()
 
 
 def test_the_panel_follows_the_theme_and_fits_in_300_pixels(panel: Panel, replies: Replies) -> None:
     replies.append([says(ANSWER), calls("update_cell", cell_id="c0", source="x = 'long'" * 20)])
     replies.append([says("Done.")])
     panel.ask("Write a long line.")
-    expect(panel.button("Undo turn")).to_be_visible()
+    expect(panel.button("Undo")).to_be_visible()
+    panel.unfold()
+    panel.opened("Cell 1 edited")
     light = panel.region.evaluate("panel => getComputedStyle(panel).backgroundColor")
     panel.page.evaluate(
         "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
@@ -284,8 +290,8 @@ def test_the_panel_follows_the_theme_and_fits_in_300_pixels(panel: Panel, replie
             ".filter(box => box.scrollWidth > box.clientWidth).map(box => box.className)"
         )
         assert panel.region.evaluate(wider) == []
-        for name in ("Keep", "Revert", "Review", "Undo turn", "New conversation"):
-            expect(panel.button(name)).to_be_in_viewport(ratio=1)
+        for name in ("Keep", "Keep all", "Undo all", "Copy", "Retry", "New conversation"):
+            expect(panel.button(name).last).to_be_in_viewport(ratio=1)
     finally:
         panel.page.evaluate(
             "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})"
@@ -303,13 +309,13 @@ def test_a_key_pasted_into_the_setup_card_is_used_at_once(
             path = new_file(lab, "keyless", ["x = 1"])
             panel = Panel(OpenNotebook(context.new_page(), lab, path).open().page).open()
             setup = panel.region.get_by_role("region", name="Set up a model")
-            expect(setup).to_contain_text("A scripted tour answers now.")
-            setup.get_by_label("Key for Anthropic").fill("not-a-key")
+            expect(setup).to_contain_text("Demo: a script, not an AI.")
+            setup.get_by_label("Anthropic API key").fill("not-a-key")
             setup.get_by_role("button", name="Save").click()
             expect(setup.get_by_role("alert")).to_have_text("Anthropic rejected this key.")
-            setup.get_by_label("Key for Anthropic").fill(api.api_key)
+            setup.get_by_label("Anthropic API key").fill(api.api_key)
             setup.get_by_role("button", name="Save").click()
-            expect(panel.log).to_contain_text("Sonnet 5.5 answers.")
+            expect(panel.log).to_contain_text("Using Sonnet 5.5.")
             expect(panel.log).to_contain_text("Key works, 2 models")
             panel.ask("Hello?")
             expect(panel.log).to_contain_text("Hello from the model.")
@@ -326,7 +332,7 @@ def test_code_in_an_answer_is_copied_or_becomes_a_cell(
         lambda: list(notebook.sources().values()),
         lambda now: now == ["x = 1", "import math\nmath.pi", "print('x is', x)"],
     )
-    panel.button("Copy").click()
+    panel.button("Copy").first.click()  # of the code
     panel.message.focus()
     panel.page.keyboard.press("Control+v")
     expect(panel.message).to_have_value("import math\nmath.pi")
@@ -344,7 +350,7 @@ def test_without_its_server_part_the_panel_says_what_to_do(
     expect(alert).to_contain_text("Install jupyter_agent where the server runs")
     page.unroute("**/api/agent/**")
     alert.get_by_role("button", name="Try again").click()
-    expect(panel.log).to_contain_text("Sonnet 5.5 answers.")
+    expect(panel.log).to_contain_text("Using Sonnet 5.5.")
     assert errors == []
 
 

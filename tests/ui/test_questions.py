@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+
 from playwright.sync_api import Locator, Page, expect
 
 from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 HIDDEN = (
     "\x1b", "\x07", "\x00", "\r", "\x9b", "\xa0", "\xad", "\u034f", "\u061c", "\u180e", "\u200b",
@@ -82,6 +85,12 @@ def shown_in_kernel(lab: Lab, notebook: OpenNotebook) -> str:
     return told
 
 
+def scopes(panel: Panel, name: str) -> Locator:
+    """What more can be allowed, by its name in the menu."""
+    panel.button("Allow more").click()
+    return panel.region.get_by_role("menuitem", name=name, exact=True)
+
+
 def test_the_questions_of_a_step_are_one_in_every_tab_and_answered_once(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:
@@ -96,12 +105,12 @@ def test_the_questions_of_a_step_are_one_in_every_tab_and_answered_once(
     )
     replies.append([says("All done.")])
     panel.ask("Change, add and run.")
-    question(panel, "Make 2 changes and run?")
+    question(panel, "Edit cell 1, add a cell and run cell 1?")
     notebook.reload()
     panel.open()
     other = Panel(open_page(path=notebook.path).page).open()
     for one in (panel, other):
-        card = one.region.get_by_role("group", name="Make 2 changes and run?")
+        card = one.region.get_by_role("group", name="Edit cell 1, add a cell and run cell 1?")
         for words in ("Edit cell 1", "x = 10", "Add a cell after 2", "z = 3", "Run cell 1"):
             expect(card).to_contain_text(words)
         expect(one.region.get_by_role("button", name="Allow", exact=True)).to_have_count(1)
@@ -139,9 +148,9 @@ def test_a_question_is_refused_as_a_whole_with_the_reason(
     replies.append([says("As you like.")])
     panel.ask("Change and run.")
     question(panel, "Edit and run cell 1?")
-    instead = panel.region.get_by_role("textbox", name="What to do instead")
-    instead.fill("Use y.")
-    instead.press("Enter")
+    expect(panel.message).to_have_attribute("placeholder", "Tell it what to do instead…")
+    panel.message.fill("Use y.")
+    panel.message.press("Enter")
     expect(panel.log).to_contain_text("As you like.")
     assert notebook.sources() == {"c0": "x = 1", "c1": "y = 2"}
     assert str(lab.fake.requests[-1]["messages"][-1]).count("Use y.") == 2
@@ -158,16 +167,16 @@ def test_edits_are_allowed_for_a_turn_and_who_allows_them_all_is_offered_the_mod
     replies.append([edit(4)])
     replies.append([says("Counted.")])
     panel.ask("Count.")
-    offer = panel.region.get_by_role("note").filter(has_text="In mode Edit")
+    offer = panel.region.get_by_role("note").filter(has_text="Stop asking about edits?")
     for number in range(3):
         expect(panel.region.locator(".jp-Agent-approval")).to_contain_text(f"x = {number + 1}")
         expect(offer).to_be_hidden()
         panel.button("Allow").click()
-    expect(offer).to_contain_text("Undo turn")
+    expect(offer).to_contain_text("you can undo")
     expect(panel.region.get_by_label("Mode", exact=True)).to_have_value("ask")
     panel.button("Keep asking").click()
     expect(offer).to_be_hidden()
-    panel.button("Allow edits this turn").click()  # with its run; the edit after it is not asked
+    scopes(panel, "All edits in this answer").click()  # and its run; later edits too
     expect(panel.log).to_contain_text("Counted.")
     eventually(notebook.sources, lambda now: now == {"c0": "x = 5"})
     assert notebook.prompt("c0") == "[1]:"
@@ -186,7 +195,7 @@ def show(page: Page, path: str) -> None:
 
 
 LONG = "\n".join(f"step_{n} = {n}" for n in range(1, 40)) + "\nlast = 'evil'"
-FREER = ("Allow edits this turn", "Always allow here")
+FREER = ("Allow more",)
 
 
 def in_view(box: Locator, text: str) -> bool:
@@ -217,7 +226,7 @@ def test_nothing_is_allowed_before_its_end_was_in_view(
     replies.append([says("Added.")])
     panel.ask("Add it.")
     question(panel, "Add a cell?")
-    box = panel.region.get_by_role("group", name="What would happen")
+    box = panel.region.get_by_role("group", name="Code to approve")
     for line in (*LONG.split("\n")[:8], "def f():", "60 empty lines", "return 9", "last = 'evil'"):
         expect(box).to_contain_text(line)
     expect(panel.button("Show all")).to_have_count(0)
@@ -256,8 +265,8 @@ def test_what_is_asked_about_is_read_and_allowed_with_keys_alone(
     )
     replies.append([says("Both.")])
     panel.ask("Change both.")
-    question(panel, "Make 2 changes?")
-    box = panel.region.get_by_role("group", name="What would happen")
+    question(panel, "Edit cells 1–2?")
+    box = panel.region.get_by_role("group", name="Code to approve")
     box.focus()
     box.evaluate("box => { box.scrollTop = box.scrollHeight }")  # not past the end of the first
     eventually(lambda: in_view(box, "last_y"), bool)
@@ -306,7 +315,7 @@ def test_what_runs_is_shown_whole_and_blank_lines_push_nothing_away(
     replies.append([says("It ran.")])
     panel.ask("Run it.")
     question(panel, "Run cell 1?")
-    box = panel.region.get_by_role("group", name="What would happen")
+    box = panel.region.get_by_role("group", name="Code to approve")
     expect(box.get_by_label("60 empty lines")).to_be_visible()
     expect(panel.button("Allow")).to_be_visible()  # all of it fits
     assert in_view(box, "evil")
@@ -338,24 +347,25 @@ def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
     )
     replies.append([says("Both.")])
     panel.ask("Change both.")
-    question(panel, f"Make 2 changes in {costs}, {sales}?")
-    acts = panel.region.locator(".jp-Agent-act")
-    expect(acts).to_have_text([f"Edit cell 1 in {costs}", f"Edit cell 2 in {sales}"])
+    question(panel, f"Edit 2 notebooks? {costs} {sales}")
+    for path, act in ((costs, "Edit cell 1"), (sales, "Edit cell 2")):
+        group = panel.region.get_by_role("region", name=path, exact=True)
+        expect(group).to_contain_text(path)
+        expect(group.locator(".jp-Agent-act")).to_have_text([act])
     panel.button("Allow").click()
-    question(panel, f"Edit cell 1 in {sales}?")  # the only one, but not the one in front
+    question(panel, f"Edit cell 1? {sales}")  # the only one, but not the one in front
     panel.button("Allow").click()
     expect(panel.log).to_contain_text("Both.")
+    panel.unfold()
     for words in (
-        f"Edited cell 1 in {costs}",
-        f"Edited cell 2 in {sales}",
-        f"Edited cell 1 in {sales}",
+        f"Cell 1 edited in {costs}",
+        f"Cell 2 edited in {sales}",
+        f"Cell 1 edited in {sales}",
     ):
         expect(panel.call(words)).to_be_visible()
-    panel.button("Review").click()
-    reviews = panel.log.locator(".jp-Agent-cellReview")
-    expect(reviews).to_have_count(3)
-    for words in (f"Cell 1 in {costs}", f"Cell 2 in {sales}", f"Cell 1 in {sales}"):
-        expect(panel.log.get_by_role("group", name=words, exact=True)).to_be_visible()
+    bar = panel.region.get_by_role("group", name="Changes", exact=True)
+    expect(bar).to_contain_text("3 changes")
+    expect(bar).to_contain_text("2 notebooks")
 
 
 def test_a_notebook_is_named_while_another_is_in_front(
@@ -370,11 +380,34 @@ def test_a_notebook_is_named_while_another_is_in_front(
     question(panel, "Edit cell 1?")
     other = new_file(lab, "in_front", ["y = 1"])
     show(page, other)
-    question(panel, f"Edit cell 1 in {notebook.path}?")
+    question(panel, f"Edit cell 1? {notebook.path}")
+    expect(panel.region.locator(".jp-Agent-approval .jp-Agent-chip")).to_have_text(notebook.path)
     panel.button("Allow").click()
-    expect(panel.call(f"Edited cell 1 in {notebook.path}")).to_be_visible()
+    panel.unfold()
+    expect(panel.call(f"Cell 1 edited in {notebook.path}")).to_be_visible()
     show(page, notebook.path)
-    expect(panel.call("Edited cell 1")).to_be_visible()
+    expect(panel.call("Cell 1 edited")).to_be_visible()
+
+
+def test_a_notebook_is_named_by_its_path_where_the_one_in_front_has_its_name(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(cells=["x = 1"])
+    panel = Panel(notebook.page).open("ask")
+    other = f"old/{notebook.path}"
+    (lab.root / "old").mkdir(exist_ok=True)
+    shutil.copy(lab.root / notebook.path, lab.root / other)
+    show(notebook.page, other)
+    show(notebook.page, notebook.path)
+    replies.append(
+        [calls("update_cell", notebook=other, cell_id="c0", old_string="1", new_string="2")]
+    )
+    replies.append([says("Done.")])
+    panel.ask("Change the old one.")
+    question(panel, f"Edit cell 1? {other}")
+    expect(panel.region.locator(".jp-Agent-approval .jp-Agent-chip")).to_have_text(other)
+    panel.button("Allow").click()
+    expect(panel.log).to_contain_text("Done.")
 
 
 def test_a_reason_is_the_persons_message_and_leaves_the_draft_empty(
@@ -392,9 +425,8 @@ def test_a_reason_is_the_persons_message_and_leaves_the_draft_empty(
     replies.append([says("As you like.")])
     panel.ask("Change and run.")
     question(panel, "Edit and run cell 1?")
-    instead = panel.region.get_by_role("textbox", name="What to do instead")
-    instead.press_sequentially("Use <b>y</b>.")
-    instead.press("Enter")
+    panel.message.press_sequentially("Use <b>y</b>.")
+    panel.message.press("Enter")
     expect(panel.log).to_contain_text("As you like.")
     expect(panel.message).to_be_focused()
     expect(panel.message).to_have_value("")
@@ -460,12 +492,11 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     replies.append([says("Ran it.")])
     panel.ask("Run it.")
     question(panel, "Run cell 1?")
-    always = panel.button("Always allow here")
-    expect(always).to_have_accessible_description(
-        f"Always: run any cell in {notebook.path}, whatever its code, in this conversation, until "
-        "its kernel restarts. Code with ! or % needs an answer each time."
-    )
-    always.click()
+    scopes(
+        panel,
+        f"Run any cell in {notebook.path}, whatever its code, in this conversation, until the "
+        "kernel restarts. Code with ! or % is asked about each time.",
+    ).click()
     question(panel, "Run cell 2?")  # the first ran again without a question
     assert notebook.prompt("c0") == "[2]:"
     panel.button("Deny").click()
@@ -473,9 +504,10 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     replies.append([calls("create_cell", source="y = 1")])
     replies.append([says("As you like.")])
     panel.ask("Add one.")
-    expect(panel.button("Always allow here")).to_have_accessible_description(
-        f"Always: add any cell in {notebook.path}, in this conversation."
-    )
+    expect(scopes(panel, f"Add any cell in {notebook.path}, in this conversation")).to_be_visible()
+    panel.page.keyboard.press("Escape")
+    expect(panel.region.get_by_role("menu")).to_have_count(0)
+    question(panel, "Add a cell?")  # Escape closed the menu, and nothing else
     panel.button("Deny").click()
 
 

@@ -14,8 +14,8 @@ from playwright.sync_api import Page, Request
 from jupyter_agent.document.remote import loads
 from tests.security.test_remote_content import LOADS, QUIET
 from tests.ui.conftest import OpenPage
-from tests.ui.page import eventually
 from tests.ui.stranger import Stranger, stranger
+from tests.waiting import eventually
 
 FRAGMENTS = (
     "![", "![", "[", "]", "](", "](", "]: ", "][", "(", ")", "!", "\\", "`", "``", "$", "$$", "<",

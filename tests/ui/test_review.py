@@ -8,11 +8,13 @@ from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Locator, expect
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import calls, says
-from tests.ui.conftest import OpenPage
-from tests.ui.lab import Lab, Replies
-from tests.ui.page import OpenNotebook, eventually
+from jupyter_agent.testing import Scripted, calls, says
+from tests.ui.conftest import OpenPage, new_file
+from tests.ui.gate import Gate
+from tests.ui.lab import Lab, Replies, settings
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 CELLS = ["x = 1", "y = 2\nprint(y)", "z = 3", "print('x is', x)"]
 SOURCES = {f"c{number}": source for number, source in enumerate(CELLS)}
@@ -25,9 +27,19 @@ def bar(notebook: OpenNotebook, cell_id: str) -> Locator:
     return notebook.cell(cell_id).locator(".jp-Agent-bar")
 
 
-def box(notebook: OpenNotebook, position: int) -> Locator:
-    """What stands below a cell whose change is shown."""
+def head(notebook: OpenNotebook, position: int) -> Locator:
+    """What stands above a cell whose change is shown."""
     return notebook.page.get_by_role("group", name=f"Change in cell {position}", exact=True)
+
+
+def pill(notebook: OpenNotebook) -> Locator:
+    """What floats at the bottom of a notebook in which something waits."""
+    return notebook.page.get_by_role("group", name="Review", exact=True)
+
+
+def changes(panel: Panel) -> Locator:
+    """The panel's bar for all that waits."""
+    return panel.region.get_by_role("group", name="Changes", exact=True)
 
 
 def removed(notebook: OpenNotebook) -> Locator:
@@ -44,26 +56,29 @@ def change_all(panel: Panel, replies: Replies) -> None:
     replies.append([edits("c0", "1", "1\nw = 0"), calls("delete_cell", cell_id="c1"), added])
     replies.append([says("Done.")])
     panel.ask("Change all.")
-    expect(panel.button("Undo turn")).to_be_visible()
+    expect(panel.button("Undo")).to_be_visible()
 
 
-def test_changed_added_and_deleted_cells_are_marked_and_a_click_opens_the_difference(
+def test_changes_show_in_place_and_open_until_a_click_on_the_bar_closes_them(
     open_page: OpenPage, replies: Replies
 ) -> None:
     notebook = open_page(CELLS)
     panel = Panel(notebook.page).open("auto")
     change_all(panel, replies)
+    text = notebook.sources()
     new = notebook.ids()[2]
+    expect(head(notebook, 1)).to_contain_text("Assistant +1")
+    expect(notebook.cell("c0").locator(".cm-changedLine")).to_have_text("w = 0")
+    expect(head(notebook, 3)).to_contain_text("Assistant, new cell +1")
+    expect(notebook.cell(new)).to_have_class(re.compile("jp-Agent-inserted"))
+    expect(head(notebook, 2)).to_have_count(0)
     expect(bar(notebook, "c0")).to_have_text("~")
     expect(bar(notebook, "c0")).to_have_attribute("aria-label", re.compile("Cell 1 was edited"))
     expect(bar(notebook, new)).to_have_text("+")
     expect(bar(notebook, "c2")).to_have_count(0)
-    text = notebook.sources()
     bar(notebook, "c0").click()
-    expect(box(notebook, 1)).to_contain_text("Edited by the assistant")
-    expect(notebook.cell("c0").locator(".cm-changedLine")).to_have_text("w = 0")
-    bar(notebook, new).click()
-    expect(box(notebook, 3)).to_contain_text("Added by the assistant")
+    expect(head(notebook, 1)).to_have_count(0)
+    expect(notebook.cell("c0").locator(".cm-changedLine")).to_have_count(0)
     gone = removed(notebook)
     expect(gone).to_contain_text("Deleted cell, 2 lines: y = 2")
     assert gone.evaluate("node => node.parentElement === document.querySelectorAll('.jp-Cell')[0]")
@@ -71,26 +86,56 @@ def test_changed_added_and_deleted_cells_are_marked_and_a_click_opens_the_differ
     expect(gone.locator("pre")).to_have_text("y = 2\nprint(y)")
     assert notebook.sources() == text, "looking changes nothing"
     notebook.reload()
-    expect(bar(notebook, "c0")).to_have_text("~")
+    expect(head(notebook, 1)).to_contain_text("Assistant +1")
     expect(removed(notebook)).to_contain_text("y = 2")
 
 
-def test_what_review_and_undo_open_comes_into_view(open_page: OpenPage, replies: Replies) -> None:
+def test_whoever_prefers_bars_opens_each_difference(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    with settings(lab, changes="bar"):
+        notebook = open_page(CELLS)
+        panel = Panel(notebook.page).open("auto")
+        change_all(panel, replies)
+        expect(bar(notebook, "c0")).to_have_attribute("aria-expanded", "false")
+        expect(notebook.page.locator(".jp-Agent-markHead")).to_have_count(0)
+        bar(notebook, "c0").click()
+        expect(head(notebook, 1)).to_contain_text("Assistant +1")
+        expect(notebook.cell("c0").locator(".cm-changedLine")).to_have_text("w = 0")
+
+
+def test_many_removed_lines_are_folded_until_asked_for(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(["\n".join(f"row_{n} = {n}" for n in range(60)), "x = 1"])
+    panel = Panel(notebook.page).open("auto")
+    replies.append([calls("update_cell", cell_id="c0", source="rows = range(60)")])
+    replies.append([says("Shorter.")])
+    panel.ask("Make it short.")
+    chunk = notebook.cell("c0").locator(".cm-deletedChunk")
+    expect(chunk).to_be_visible()
+    folded = chunk.bounding_box()
+    head(notebook, 1).get_by_role("button", name="Show all 60 lines").click()
+    expect(head(notebook, 1).get_by_role("button", name="Show all 60 lines")).to_be_hidden()
+    whole = chunk.bounding_box()
+    assert folded
+    assert whole
+    assert folded["height"] < 400 < 900 < whole["height"]
+
+
+def test_what_undo_could_not_take_back_comes_into_view(
+    open_page: OpenPage, replies: Replies
+) -> None:
     notebook = open_page(CELLS)
     panel = Panel(notebook.page).open("auto")
-    longer = "\n".join(f"row{number} = {number}" for number in range(30))
-    replies.append([edits("c0", "1", f"1\n{longer}"), edits("c2", "3", f"3\n{longer}")])
+    replies.append([edits("c0", "1", "1\nw = 0"), edits("c2", "3", "30")])
     replies.append([says("\n\n".join(f"Paragraph {number}." for number in range(40)))])
     panel.ask("Make them longer.")
-    expect(panel.button("Undo turn")).to_be_in_viewport()
-    panel.button("Review").click()
-    expect(panel.region.get_by_role("group", name="Cell 1", exact=True)).to_be_in_viewport()
-    expect(panel.region.get_by_text("row0 = 0").last).to_be_in_viewport()
-    panel.button("Review").click()
+    expect(panel.button("Undo")).to_be_in_viewport()
     notebook.edit("c0")
     notebook.type("0")
-    panel.button("Undo turn").click()
-    told = panel.region.get_by_text("cell 1 meanwhile")
+    panel.button("Undo").click()
+    told = panel.region.get_by_text("Cell 1 kept")
     expect(told).to_be_in_viewport(ratio=1)
     latest = panel.button("Jump to latest")
     assert not latest.is_visible() or not overlap(told, latest)
@@ -116,22 +161,30 @@ def test_a_cell_is_kept_or_reverted_in_the_notebook_and_the_panel_says_so_at_onc
     seen.region.get_by_role("button", name="Change all.").first.click()
     expect(bar(other, "c0")).to_be_visible()
     expect(seen.log).to_contain_text("3 cells changed")
-    bar(notebook, "c0").click()
-    box(notebook, 1).get_by_role("button", name="Keep", exact=True).click()
-    expect(box(notebook, 1)).to_have_count(0)
+    expect(changes(seen)).to_contain_text("3 changes")
+    expect(pill(notebook)).to_contain_text("3 changes")
+    expect(changes(panel)).to_contain_text("3 changes")
+    head(notebook, 1).get_by_role("button", name="Keep", exact=True).click()
+    expect(head(notebook, 1)).to_have_count(0)
+    expect(pill(notebook)).to_contain_text("2 changes")
+    expect(changes(panel)).to_contain_text("2 changes")
     expect(bar(notebook, "c0")).to_have_count(0)
     expect(notebook.cell("c0").locator(".cm-changedLine")).to_have_count(0)
-    expect(panel.call("Edited cell 1")).to_contain_text("Kept")
+    panel.unfold()
+    expect(panel.opened("Cell 1 edited")).to_contain_text("Kept")
     expect(bar(other, "c0")).to_have_count(0)
-    expect(seen.call("Edited cell 1")).to_contain_text("Kept")
+    seen.unfold()
+    expect(seen.opened("Cell 1 edited")).to_contain_text("Kept")
     removed(notebook).get_by_role("button").first.click()
-    removed(notebook).get_by_role("button", name="Revert", exact=True).click()
+    removed(notebook).get_by_role("button", name="Undo", exact=True).click()
     eventually(notebook.ids, lambda ids: ids[:2] == ["c0", "c1"])
     expect(removed(notebook)).to_have_count(0)
     expect(removed(other)).to_have_count(0)
-    panel.call("Added a cell after 3").get_by_role("button", name="Revert").click()
+    panel.opened("Cell 4 added").get_by_role("button", name="Undo").click()
     eventually(notebook.ids, lambda ids: ids == ["c0", "c1", "c2", "c3"])
     expect(notebook.page.locator(".jp-Agent-bar")).to_have_count(0)
+    for where in (pill(notebook), changes(panel), changes(seen)):
+        expect(where).to_have_count(0)
     assert notebook.sources() == {**SOURCES, "c0": "x = 1\nw = 0"}
 
 
@@ -145,20 +198,19 @@ def test_a_cell_that_is_as_it_was_is_not_marked_and_one_that_was_moved_says_so(
     panel.ask("Change both.")
     eventually(notebook.ids, lambda ids: ids == ["c0", "c2", "c1", "c3"])
     expect(bar(notebook, "c0")).to_have_text("~")
-    bar(notebook, "c2").click()
-    expect(box(notebook, 2)).to_contain_text("Moved by the assistant")
+    expect(head(notebook, 2)).to_contain_text("Assistant, moved")
     notebook.edit("c0")
     notebook.page.keyboard.press("Control+a")
     notebook.type("x = 1")
     expect(bar(notebook, "c0")).to_have_count(0)
     notebook.type("0")
     expect(bar(notebook, "c0")).to_have_text("~")
-    panel.button("Keep turn").click()
+    panel.button("Keep all").click()
     expect(notebook.page.locator(".jp-Agent-bar")).to_have_count(0)
-    expect(panel.button("Keep turn")).to_be_hidden()
+    expect(panel.button("Keep all")).to_be_hidden()
 
 
-def test_a_whole_turn_and_all_turns_are_kept_or_reverted_from_one_cell(
+def test_an_answer_is_undone_by_itself_and_all_answers_at_once(
     open_page: OpenPage, replies: Replies
 ) -> None:
     notebook = open_page(CELLS)
@@ -167,22 +219,43 @@ def test_a_whole_turn_and_all_turns_are_kept_or_reverted_from_one_cell(
     replies.append([edits("c0", "w = 0", "w = 5"), edits("c3", "'x is', ", "")])
     replies.append([says("More.")])
     panel.ask("More.")
-    expect(panel.button("Undo turn")).to_have_count(2)
-    bar(notebook, "c0").click()
-    change = box(notebook, 1)
-    change.get_by_role("button", name="Revert turn").click()
+    expect(panel.button("Undo")).to_have_count(2)
+    expect(changes(panel)).to_contain_text("4 changes")
+    panel.button("Undo").last.click()
     eventually(notebook.sources, lambda now: now["c3"] == CELLS[3])
-    assert notebook.sources()["c0"] == "x = 1\nw = 0", "the first turn's change stays"
+    assert notebook.sources()["c0"] == "x = 1\nw = 0", "the first answer's change stays"
     expect(bar(notebook, "c3")).to_have_count(0)
-    expect(change.get_by_role("button", name="Revert all 3")).to_be_visible()
+    expect(changes(panel)).to_contain_text("3 changes")
     replies.append([edits("c2", "3", "4")])
     replies.append([says("And more.")])
     panel.ask("And more.")
-    every = panel.region.get_by_role("group", name="All changes")
-    expect(every).to_contain_text("4 cells of 2 turns to review")
-    every.get_by_role("button", name="Revert all").click()
+    expect(changes(panel)).to_contain_text("4 changes")
+    panel.button("Undo all").click()
     eventually(notebook.sources, lambda now: now == SOURCES)
     expect(notebook.page.locator(".jp-Agent-bar, .jp-Agent-removed")).to_have_count(0)
+    expect(changes(panel)).to_have_count(0)
+
+
+def test_undo_all_keeps_what_the_person_typed_since_and_says_so(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    replies.append([edits("c0", "1", "10"), edits("c2", "3", "30")])
+    replies.append([says("Done.")])
+    panel.ask("Change both.")
+    expect(panel.button("Undo")).to_be_visible()
+    notebook.edit("c0")
+    notebook.type("0")
+    panel.button("Undo all").click()
+    left = changes(panel).get_by_role("status").filter(has_text="Undone, except cell 1.")
+    expect(left).to_contain_text("Cell 1 kept: you edited it after the assistant.")
+    eventually(notebook.sources, lambda now: now == {**SOURCES, "c0": "x = 100"})
+    expect(changes(panel)).to_contain_text("1 change")
+    pill(notebook).get_by_role("button", name="Undo all").click()
+    told = notebook.page.locator(".Toastify__toast").filter(has_text="Cell 1 kept")
+    expect(told).to_be_visible()
+    assert notebook.sources()["c0"] == "x = 100"
 
 
 def test_the_difference_of_rendered_markdown_is_below_it_and_follows_what_is_typed(
@@ -194,58 +267,163 @@ def test_the_difference_of_rendered_markdown_is_below_it_and_follows_what_is_typ
     replies.append([edits("m0", "North only.", "North and south.")])
     replies.append([says("Done.")])
     panel.ask("Change it.")
-    difference = panel.call("Edited cell 1").locator(".jp-Agent-diff")
+    panel.unfold()
+    difference = panel.opened("Cell 1 edited").locator(".jp-Agent-diff")
     expect(difference.locator("code > span").first).to_have_text("#")  # of a heading
     expect(difference.get_by_text("and", exact=True)).to_have_count(0)  # no keyword of Python
-    bar(notebook, "m0").click()
     cell = notebook.cell("m0")
+    below = cell.locator(".jp-Agent-markDiff")
     expect(cell.locator(".jp-RenderedMarkdown")).to_contain_text("North and south.")
-    expect(box(notebook, 1).locator(".cm-deletedChunk")).to_have_text("North only.")
-    expect(box(notebook, 1).locator(".cm-changedLine")).to_have_text("North and south.")
+    expect(below.locator(".cm-deletedChunk")).to_have_text("North only.")
+    expect(below.locator(".cm-changedLine")).to_have_text("North and south.")
+    notebook.page.keyboard.press("Alt+F5")
+    expect(pill(notebook)).to_contain_text("Change 1 of 1")
+    expect(cell.locator(".jp-RenderedMarkdown")).to_be_visible()  # it is looked at, not edited
     cell.locator(".jp-RenderedMarkdown").dblclick()
     notebook.edit_line("m0", 2, end=True)
     notebook.type(" And east.")
-    expect(notebook.page.locator(".cm-changedLine").first).to_have_text(
-        "North and south. And east."
-    )
+    expect(below.locator(".cm-changedLine")).to_have_text("North and south. And east.")
     notebook.page.keyboard.press("Shift+Enter")
     expect(cell.locator(".jp-RenderedMarkdown")).to_contain_text("And east.")
-    expect(box(notebook, 1).locator(".cm-changedLine")).to_have_text("North and south. And east.")
+    expect(below.locator(".cm-changedLine")).to_have_text("North and south. And east.")
 
 
-def test_an_open_difference_takes_no_key_no_focus_and_no_place(
-    open_page: OpenPage, replies: Replies
+def test_differences_that_open_take_no_key_no_focus_and_no_place(
+    open_page: OpenPage, replies: Replies, gate: Gate
 ) -> None:
     filler = [f"filler = {n}\n" * 6 for n in range(12)]
-    notebook = open_page(["x = 1", "y = 2", *filler])
+    notebook = open_page(["x = 1", "y = 2\nz = 3", *filler])
     panel = Panel(notebook.page).open("auto")
-    replies.append([edits("c0", "1", "1\nw = 0"), edits("c1", "2", "20")])
-    replies.append([says("Done.")])
+    replies.append(Scripted(blocks=[says("I begin.")], stop_after=2, then="wait", gate=gate))
     panel.ask("Change both.")
-    expect(panel.button("Undo turn")).to_be_visible()
-    notebook.edit("c1")
-    notebook.type("0")
-    bar(notebook, "c0").click()
-    expect(box(notebook, 1)).to_be_visible()
-    notebook.type("1")
+    replies.append([edits("c0", "1", "1\nw = 0"), edits("c1", "z = 3", "z = 30")])
+    replies.append([says("Done.")])
+    notebook.edit_line("c1", 0, end=True)
+    notebook.type("  # m")
+    gate.set()
+    panel.ask("Go on.")
+    notebook.edit_line("c1", 0, end=True)
+    typed = "  # m"
+    while not head(notebook, 2).is_visible() or len(typed) < 100:
+        notebook.type("i")
+        typed += "i"
+        assert len(typed) < 3000, "no change came"
+    notebook.type("ne")
+    expect(notebook.cell("c1").locator(".cm-deletedChunk")).to_have_text("z = 3")
+    expect(head(notebook, 2)).to_contain_text("Assistant +1 −1")
+    expect(notebook.cell("c1").locator(".cm-changedLine")).to_have_text("z = 30")
+    assert notebook.sources()["c1"] == f"y = 2{typed}ne\nz = 30"
+    assert notebook.cursor() == ("c1", len(f"y = 2{typed}ne"))
     assert notebook.page.evaluate(SCROLLED, notebook.path) == 0
-    notebook.page.mouse.move(600, 500)
-    notebook.page.mouse.wheel(0, 30)
-    eventually(lambda: notebook.page.evaluate(SCROLLED, notebook.path), lambda top: top == 30)
-    top = notebook.cell("c1").bounding_box()
-    bar(notebook, "c1").click()
-    expect(notebook.cell("c1").locator(".cm-deletedChunk")).to_have_text("y = 2")
-    notebook.type("2  # mine")
-    assert notebook.cursor() == ("c1", len("y = 20012  # mine"))
-    now = notebook.cell("c1").bounding_box()
-    assert top == {**(now or {}), "height": top["height"] if top else 0}
-    expect(notebook.cell("c1").locator(".cm-changedLine")).to_have_text("y = 20012  # mine")
-    assert notebook.sources()["c1"] == "y = 20012  # mine"
-    box(notebook, 2).get_by_role("button", name="Revert", exact=True).click()
-    expect(box(notebook, 2)).to_contain_text("Somebody changed the same lines since.")
-    kept = "You changed cell 2 meanwhile; I kept yours."
-    expect(notebook.page.get_by_text(kept).first).to_be_visible()
-    assert notebook.sources()["c1"] == "y = 20012  # mine"
+    notebook.edit_line("c1", 1, end=True)
+    notebook.type("0")
+    head(notebook, 2).get_by_role("button", name="Undo", exact=True).click()
+    expect(head(notebook, 2)).to_contain_text("These lines were edited since.")
+    assert notebook.sources()["c1"] == f"y = 2{typed}ne\nz = 300"
+
+
+def test_what_the_person_edits_since_is_not_the_assistants(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(["a = 1\nb = 2\nc = 3"])
+    panel = Panel(notebook.page).open("auto")
+    replies.append([edits("c0", "b = 2", "b = 20")])
+    replies.append([says("Done.")])
+    panel.ask("Change b.")
+    cell = notebook.cell("c0")
+    expect(cell.locator(".cm-changedLine")).to_have_text("b = 20")
+    notebook.edit_line("c0", 2, end=True)
+    notebook.type("0\nd = 4")
+    notebook.edit_line("c0", 0, end=True)
+    notebook.type("\nmine = 5")
+    assert notebook.sources()["c0"] == "a = 1\nmine = 5\nb = 20\nc = 30\nd = 4"
+    expect(cell.locator(".cm-changedLine")).to_have_text("b = 20")
+    expect(cell.locator(".cm-deletedChunk")).to_have_text("b = 2")
+    expect(head(notebook, 1)).to_contain_text("Assistant +1 −1")
+    head(notebook, 1).get_by_role("button", name="Undo", exact=True).click()
+    eventually(notebook.sources, lambda now: now["c0"] == "a = 1\nmine = 5\nb = 2\nc = 30\nd = 4")
+    expect(notebook.page.locator(".jp-Agent-bar")).to_have_count(0)
+
+
+def test_keys_lead_from_change_to_change_and_keep_or_undo_each(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    cells = [f"v{n} = {n}" for n in range(500)]
+    notebook = open_page(cells)
+    keyboard = notebook.page.keyboard
+    panel = Panel(notebook.page).open("auto")
+    replies.append(
+        [
+            edits("c2", "v2", "w2"),
+            edits("c250", "v250", "w250"),
+            calls("delete_cell", cell_id="c300"),
+            edits("c498", "v498", "w498"),
+        ]
+    )
+    replies.append([says("Done.")])
+    panel.ask("Change four.")
+    expect(panel.button("Undo")).to_be_visible()
+    expect(notebook.page.locator(".jp-Cell")).to_have_count(
+        499, timeout=180_000
+    )  # laid out when idle
+    for number, position in ((1, 3), (2, 251)):
+        keyboard.press("Alt+F5")
+        expect(pill(notebook)).to_contain_text(f"Change {number} of 4")
+        expect(head(notebook, position)).to_be_in_viewport()
+    keyboard.press("Alt+F5")
+    expect(pill(notebook)).to_contain_text("Change 3 of 4")
+    expect(removed(notebook).locator("pre")).to_have_text("v300 = 300")
+    expect(removed(notebook)).to_be_in_viewport()
+    keyboard.press("Alt+F5")
+    expect(head(notebook, 498)).to_be_in_viewport()  # it was 499 before
+    keyboard.press("Alt+F5")
+    expect(head(notebook, 3)).to_be_in_viewport()
+    keyboard.press("Shift+Alt+F5")
+    expect(changes(panel)).to_contain_text("Change 4 of 4")
+    keyboard.press("Control+Alt+Enter")
+    expect(pill(notebook)).to_contain_text("Change 3 of 3")
+    keyboard.press("Control+Alt+Backspace")
+    eventually(notebook.ids, lambda ids: ids[300] == "c300")
+    expect(pill(notebook)).to_contain_text("Change 2 of 2")
+    expect(head(notebook, 251)).to_be_in_viewport()
+    keyboard.press("Control+Alt+Backspace")
+    expect(pill(notebook)).to_contain_text("Change 1 of 1")
+    eventually(notebook.sources, lambda now: now["c250"] == "v250 = 250")
+    keyboard.press("Control+Alt+Enter")
+    expect(pill(notebook)).to_have_count(0)
+    changed = {"c2": "w2 = 2", "c498": "w498 = 498"}
+    assert notebook.sources() == {**{f"c{n}": cell for n, cell in enumerate(cells)}, **changed}
+
+
+def test_the_bar_of_the_panel_leads_through_all_notebooks_and_opens_them(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    notebook = open_page(CELLS)
+    other = new_file(lab, "closed_one", ["n = 1"])
+    panel = Panel(notebook.page).open("auto")
+    replies.append(
+        [
+            edits("c0", "1", "10"),
+            calls("update_cell", notebook=other, cell_id="c0", old_string="1", new_string="5"),
+        ]
+    )
+    replies.append([says("Both.")])
+    panel.ask("Change both.")
+    expect(changes(panel)).to_contain_text("2 changes")
+    expect(changes(panel)).to_contain_text("2 notebooks")
+    step = panel.button("Next change")
+    step.focus()
+    notebook.page.keyboard.press("Enter")
+    expect(changes(panel)).to_contain_text("Change 1 of 2")
+    notebook.page.keyboard.press("Enter")
+    expect(step).to_be_focused()
+    expect(changes(panel)).to_contain_text("Change 2 of 2")
+    shown = notebook.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    expect(shown.locator(".cm-changedLine")).to_have_text("n = 5")
+    panel.button("Undo all").click()
+    expect(changes(panel)).to_have_count(0)
+    assert notebook.sources() == SOURCES
+    expect(shown.locator(".cm-content").first).to_have_text("n = 1")
 
 
 def test_the_mark_is_used_with_the_keyboard(open_page: OpenPage, replies: Replies) -> None:
@@ -256,8 +434,10 @@ def test_the_mark_is_used_with_the_keyboard(open_page: OpenPage, replies: Replie
     panel.ask("Change one.")
     bar(notebook, "c0").focus()
     notebook.page.keyboard.press("Enter")
+    expect(bar(notebook, "c0")).to_have_attribute("aria-expanded", "false")
+    notebook.page.keyboard.press("Enter")
     expect(bar(notebook, "c0")).to_have_attribute("aria-expanded", "true")
-    keep = box(notebook, 1).get_by_role("button", name="Keep", exact=True)
+    keep = head(notebook, 1).get_by_role("button", name="Keep", exact=True)
     keep.focus()
     notebook.page.keyboard.press("Space")
     expect(bar(notebook, "c0")).to_have_count(0)
@@ -275,10 +455,11 @@ def test_a_page_that_nobody_touches_is_in_step_with_what_a_script_does(
     kept = {"cells": [{"notebook": notebook.path, "cell_id": "c0"}]}
     lab.call("POST", f"turns/{turn['id']}/accept", kept)
     expect(bar(notebook, "c0")).to_have_count(0)
-    expect(panel.call("Edited cell 1")).to_contain_text("Kept")
+    panel.unfold()
+    expect(panel.opened("Cell 1 edited")).to_contain_text("Kept")
     lab.call("POST", f"turns/{turn['id']}/undo")
     expect(notebook.page.locator(".jp-Agent-bar, .jp-Agent-removed")).to_have_count(0)
-    expect(panel.log).to_contain_text("This turn was undone")
+    expect(panel.log).to_contain_text("Changes undone")
     replies.append([edits("c2", "3", "30")])
     replies.append([says("A script asked me.")])
     message = {"id": "u_2", "role": "user", "parts": [{"type": "text", "text": "From a script"}]}

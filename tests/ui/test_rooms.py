@@ -15,9 +15,10 @@ from playwright.sync_api import Browser, expect
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.test_panel import Panel
 from tests.ui.test_typing import CELLS, Agent, Person, cell_text, nothing_is_lost
+from tests.waiting import eventually
 
 ROUNDS = 15
 HTML = "from IPython.display import HTML\nHTML('<b class=shown>bold</b><script>x = 1</script>')"
@@ -72,7 +73,7 @@ def test_a_turn_of_the_panel_edits_runs_and_is_undone_before_everybodys_eyes(
     replies.append([calls("run_cells")])
     replies.append([says("Done.")])
     panel.ask("Make x seven and run it.")
-    expect(panel.button("Undo turn")).to_be_visible()
+    expect(panel.button("Undo")).to_be_visible()
     for page in (one, two):
         eventually(page.shown, lambda shown: shown["c0"] == "x = 7")
         eventually(lambda page=page: page.output_text("c1").strip(), "x is 7".__eq__)
@@ -80,7 +81,7 @@ def test_a_turn_of_the_panel_edits_runs_and_is_undone_before_everybodys_eyes(
     eventually(one.saved, lambda saved: saved["c0"] == "x = 7")
     two.edit("c1")
     two.type("  # mine")
-    panel.button("Undo turn").click()
+    panel.button("Undo").click()
     for page in (one, two):
         eventually(page.shown, lambda shown: shown["c0"] == "x = 1")
         assert page.shown()["c1"].endswith("  # mine")

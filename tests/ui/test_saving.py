@@ -19,8 +19,9 @@ from playwright.sync_api import BrowserContext, Route
 
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 RENAMES_IN_A_ROW = 10
 RENAMES = {

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab
-from tests.ui.page import eventually
 from tests.ui.panel import Panel
 from tests.ui.screenshots import RESIZE
+from tests.waiting import eventually
 
 PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
 
@@ -42,12 +42,14 @@ def test_a_question_about_a_call_shows_server_tool_and_arguments(
     for words in ('"source": "DELETE FROM t"', '"cell_id": "c0"', '"notebook": 7'):
         expect(card).to_contain_text(words)
     expect(card.get_by_role("note")).to_contain_text("There are hidden characters")
-    expect(card).to_contain_text("Always: call echo on shop, whatever it gets, in ")
+    panel.allow_more()
+    scope = panel.region.get_by_role("menuitem", name="Call echo on shop, whatever it gets, in ")
+    expect(scope).to_be_visible()
+    panel.page.keyboard.press("Escape")
     panel.allow()
     expect(panel.log).to_contain_text("It is gone.")
-    called = panel.call("Called echo on shop")
-    expect(called).to_be_visible()
-    called.get_by_role("button", name="Called echo on shop").click()
+    panel.unfold()
+    called = panel.opened("Called echo on shop")
     called.get_by_role("button", name="Details").click()
     expect(called).to_contain_text("mcp__shop__echo")
     expect(called).to_contain_text("DELETE FROM t")
@@ -82,6 +84,7 @@ def test_a_call_that_failed_says_why(open_page: OpenPage, replies: Replies) -> N
     replies.append([says("It died.")])
     panel.ask("Try it.")
     expect(panel.log).to_contain_text("It died.")
+    panel.unfold()
     call = panel.call("Call die on shop")
     expect(call).to_contain_text("failed")
     expect(call).to_contain_text("The MCP server `shop` did not do it:")

@@ -12,8 +12,8 @@ from playwright.sync_api import Route, expect
 from jupyter_agent.testing import calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies
-from tests.ui.page import eventually
 from tests.ui.panel import Panel
+from tests.waiting import eventually
 
 SETTING = "lab/api/settings/jupyter-agent:plugin"
 
@@ -29,7 +29,7 @@ def own_choice(lab: Lab) -> Iterator[None]:
 def test_a_person_chooses_what_models_see_and_what_was_shared_before_is_not_sent_again(
     panel: Panel, lab: Lab, replies: Replies
 ) -> None:
-    kept_back = panel.region.get_by_role("note").filter(has_text="Models see")
+    kept_back = panel.region.get_by_role("note").filter(has_text="Data sharing")
     replies.append([calls("read_cells", cell_ids=["c0"])])
     for answer in ("I read it.", "I see only code."):
         replies.append([says(answer)])
@@ -37,14 +37,16 @@ def test_a_person_chooses_what_models_see_and_what_was_shared_before_is_not_sent
     expect(panel.log).to_contain_text("I read it.")
     expect(kept_back).to_be_hidden()
     assert lab.fake.requests[-1]["messages"][0] == lab.fake.requests[-2]["messages"][0]
-    panel.button("Models and keys").click()
-    panel.region.get_by_label("In all your notebooks").select_option("code-only")
+    panel.button("Settings").click()
+    panel.region.get_by_label("All your notebooks").select_option("code-only")
     eventually(lambda: str(lab.request("GET", SETTING).body["raw"]), lambda raw: "code-only" in raw)
     panel.button("Back").click()
-    expect(kept_back).to_contain_text("Models see: code only.")
+    expect(kept_back).to_contain_text("Data sharing: Code only.")
     panel.ask("And now?")
     expect(panel.log).to_contain_text("I see only code.")
-    expect(panel.log).to_contain_text("The model is not told of 1 earlier turn")
+    expect(panel.log).to_contain_text(
+        "An earlier answer is not sent to the model: more was shared in it than now."
+    )
     sent = json.dumps(lab.fake.requests[-1]["messages"])
     assert "Not shared with you: Markdown, outputs, variables" in sent
     assert "I read it." not in sent
@@ -62,9 +64,9 @@ def test_a_notebook_says_less_and_its_hidden_cells_are_counted(
     note = panel.region.get_by_role("note").filter(has_text="hidden")
     expect(note).to_contain_text("1 cell is hidden.")
     note.get_by_role("button", name="Change").click()
-    panel.region.get_by_label("In this notebook").select_option("no-outputs")
+    panel.region.get_by_label("This notebook").select_option("no-outputs")
     panel.button("Back").click()
-    expect(note).to_contain_text("Models see: no outputs, no variables. 1 cell is hidden.")
+    expect(note).to_contain_text("Data sharing: No outputs or variables. 1 cell is hidden.")
     replies.append([calls("get_notebook_state")])
     replies.append([says("Two cells.")])
     panel.ask("What is there?")
@@ -86,10 +88,10 @@ def test_the_administrators_limit_is_said(open_page: OpenPage) -> None:
     notebook.page.route("**/api/agent/status*", limited)
     notebook.reload()
     panel = Panel(notebook.page).open()
-    expect(panel.region.get_by_role("note")).to_contain_text("Models see: code only.")
-    panel.button("Models and keys").first.click()
-    choices = panel.region.get_by_role("region", name="What models see")
-    expect(choices).to_contain_text("The administrator allows no more than: code only.")
+    expect(panel.region.get_by_role("note")).to_contain_text("Data sharing: Code only.")
+    panel.button("Settings").first.click()
+    choices = panel.region.get_by_role("region", name="Data sharing")
+    expect(choices).to_contain_text("Your administrator allows at most: Code only.")
     notebook.page.unroute_all(behavior="wait")
 
 
@@ -103,4 +105,6 @@ def test_the_first_sending_to_a_service_says_who_gets_what(panel: Panel, replies
         )
         expect(panel.log).to_contain_text(answer)
     expect(told).to_have_count(1)
-    expect(told).to_contain_text("the cells, outputs and files that the assistant reads for it")
+    expect(told).to_contain_text(
+        "Your messages and the cells, outputs and files it reads are sent to"
+    )

@@ -9,7 +9,8 @@ from urllib.parse import quote
 from playwright.sync_api import APIResponse, Route
 
 from tests.ui.conftest import OpenPage
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
+from tests.waiting import eventually
 
 SLOW_LOOP = """import time
 for n in range(12):
@@ -300,17 +301,14 @@ def test_a_notebook_renamed_while_open_is_followed(notebook: OpenNotebook) -> No
 def test_a_tab_without_autosave_is_marked_dirty_and_not_saved(notebook: OpenNotebook) -> None:
     notebook.wait_until_linked()
     notebook.toggle_autosave()
-    try:
-        cell = notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")
-        assert cell["saved"] is False
-        assert "unsaved" in cell["note"]
-        assert notebook.sources()["c0"] == "x = 2"
-        assert notebook.dirty()
-        assert notebook.saved()["c0"] == "x = 1"
-        notebook.save()
-        assert notebook.saved()["c0"] == "x = 2"
-    finally:
-        notebook.toggle_autosave()  # the server keeps the setting for the tests that follow
+    cell = notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")
+    assert cell["saved"] is False
+    assert "unsaved" in cell["note"]
+    assert notebook.sources()["c0"] == "x = 2"
+    assert notebook.dirty()
+    assert notebook.saved()["c0"] == "x = 1"
+    notebook.save()
+    assert notebook.saved()["c0"] == "x = 2"
 
 
 def test_what_is_typed_while_the_tab_saves_stays_marked_as_unsaved(notebook: OpenNotebook) -> None:

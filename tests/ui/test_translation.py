@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from jupyter_agent.testing import calls, says
+from jupyter_agent.testing import Scripted, calls, says
+from jupyter_agent.testing.script import FakeReply
 from tests.ui.conftest import new_file
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
@@ -22,7 +23,9 @@ STRING = r"\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 ONE = re.compile(rf"trans\.__\({STRING}")
 MANY = re.compile(rf"trans\._n\({STRING},{STRING}")
 
-OURS = ".jp-Agent, .jp-Agent-bar, .jp-Agent-markBox, .jp-Agent-removed, .jp-Agent-fix"
+OURS = (
+    ".jp-Agent, .jp-Agent-bar, .jp-Agent-markHead, .jp-Agent-removed, .jp-Agent-pill, .jp-Agent-fix"
+)
 READ = """ours => {
   const found = [];
   for (const part of document.querySelectorAll(ours)) {
@@ -44,7 +47,7 @@ READ = """ours => {
 }"""
 """All that is read, or spoken, of the panel and the marks in a notebook; not code."""
 
-NAMES = re.compile(r"(Sonnet|Opus|Haiku) [\d.]+|tour|notebook\.ipynb|/\w+|x = 10?|\d+ seconds? ago")
+NAMES = re.compile(r"(Sonnet|Opus|Haiku) [\d.]+|Demo|notebook\.ipynb|/\w+|x = 10?|\d+ seconds? ago")
 
 
 def text(literal: str) -> str:
@@ -139,26 +142,67 @@ def test_every_word_of_the_panel_and_the_marks_is_translated(
     replies.append([says("4")])
     message.fill("2 + 2?")
     message.press("Enter")
-    for question in ("Make 2 changes", "Run", "Delete"):
+    for question in ("dit .*add a cell", "Run", "Delete"):
         card = region.get_by_role("group", name=re.compile(f"{question}.*[?]"))
         allow = card.get_by_role("button", name="⟦Allow⟧", exact=True)
         expect(allow).to_be_visible()
         assert untranslated(page) == set()
         allow.click()
-    button("Review").click()
-    page.locator(".jp-Agent-bar").first.click()
+    expect(page.locator(".jp-Agent-markHead")).to_have_count(2)
+    expect(page.locator(".jp-Agent-pill")).to_contain_text("⟦3 changes⟧")
     assert untranslated(page) == set()
-    button("Undo turn").click()
-    expect(region).to_contain_text("⟦This turn was undone⟧")
+    button("Next change").click()
+    expect(page.locator(".jp-Agent-pill")).to_contain_text("⟦Change 1 of 3⟧")
+    assert untranslated(page) == set()
+    page.locator(".jp-Agent-removedLine").click()
+    assert untranslated(page) == set()
+    button("Undo").first.click()
+    expect(region).to_contain_text("⟦Changes undone⟧")
     assert untranslated(page) == set()
     button("Conversations").click()
     expect(region.get_by_role("list", name="⟦Conversations⟧")).to_contain_text("notebook.ipynb")
     assert untranslated(page) == set()
-    button("Models and keys").click()
-    expect(region.get_by_role("heading", name="⟦Models and keys⟧")).to_be_visible()
+    button("Settings").click()
+    expect(region.get_by_role("heading", name="⟦Settings⟧")).to_be_visible()
     assert untranslated(page) == set()
     button("New conversation").click()
     message.fill("/help")
     message.press("Enter")
     expect(region.get_by_role("heading", name="⟦Keys⟧")).to_be_visible()
+    assert untranslated(page) == set()
+
+
+def test_no_sentence_of_the_server_is_left_in_errors_and_notices(
+    foreign: tuple[Lab, Page], replies: Replies
+) -> None:
+    lab, page = foreign
+    OpenNotebook(page, lab, new_file(lab, "notebook", ["x = 1"])).open()
+    page.keyboard.press("Control+Alt+g")
+    region = page.get_by_role("region", name="⟦Assistant⟧")
+    message = region.get_by_role("textbox", name="⟦Message⟧")
+    expect(message).to_be_focused()
+
+    def ask(text: str, *answers: FakeReply) -> None:
+        for answer in answers:
+            replies.append(answer)
+        message.fill(text)
+        message.press("Enter")
+
+    limited = {"retry-after": "100"}
+    ask("1", Scripted(status=429, error=("rate_limit_error", "42"), headers=limited), [says("7")])
+    expect(region.get_by_role("group", name="⟦Waiting to retry⟧")).to_contain_text("⟦Rate limit")
+    assert untranslated(page) == set()
+    region.get_by_role("button", name="⟦Retry now⟧").click()
+    expect(region).to_contain_text("7")
+    ask("2", Scripted(status=401, error=("authentication_error", "42")))
+    expect(region.get_by_role("alert")).to_contain_text("⟦Anthropic rejected the API key.⟧")
+    region.get_by_role("button", name="⟦Details⟧").click()
+    assert untranslated(page) == set()
+    ask("3", Scripted(status=404, error=("not_found_error", "42")))
+    expect(region.get_by_role("alert")).to_contain_text("Choose another one.⟧")
+    assert untranslated(page) == set()
+    steps = [[calls("get_notebook_state")] for _ in range(24)]
+    ask("4", *steps, [says("8")])
+    expect(region).to_contain_text("⟦The step limit is reached. This is the last answer.⟧")
+    expect(region.get_by_role("button", name="⟦Continue⟧")).to_be_visible()
     assert untranslated(page) == set()

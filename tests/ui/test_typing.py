@@ -18,7 +18,8 @@ import pytest
 
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
+from tests.waiting import eventually
 
 ROUNDS = 50
 CELLS = 4

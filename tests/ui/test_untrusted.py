@@ -15,9 +15,10 @@ from playwright.sync_api import Browser, Page, Request, expect
 from jupyter_agent.testing import Scripted, calls, says, thinks
 from tests.security.shown import BUNDLES, JSON_BUNDLES, formulas, payloads
 from tests.ui.lab import Lab, Replies, running_lab
-from tests.ui.page import OpenNotebook, eventually
+from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
 from tests.ui.stranger import Stranger, stranger
+from tests.waiting import eventually
 
 CANARY = "window.canaries = []; window.canary = () => window.canaries.push(Error().stack);"
 SHOW = """\
@@ -166,6 +167,9 @@ def test_nothing_that_is_shown_runs_or_loads(
     replies.append([says("All shown.")])
     panel.ask("Show them.")
     expect(panel.log).to_contain_text("All shown.")
+    panel.unfold()
+    for head in panel.log.locator(".jp-Agent-call > button").all():
+        head.click()
     for details in panel.log.get_by_role("button", name="Details").all():
         details.click()
     expect(panel.log.locator(".jp-Agent-diff").first).to_be_attached()
@@ -182,7 +186,8 @@ def test_nothing_that_is_shown_runs_or_loads(
     OpenNotebook(page, lab, NAME).reload()
     panel.open()
     expect(panel.log).to_contain_text("All shown.")
-    panel.call("Ran a cell in other.ipynb").get_by_role("button").first.click()
+    panel.unfold()
+    panel.opened("Ran a cell in other.ipynb")
     expect(panel.log.locator(".jp-RenderedHTML").first).to_be_visible()
     _nothing(watched, panel, "stored")
     panel.button("Conversations").click()

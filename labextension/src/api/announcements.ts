@@ -2,7 +2,9 @@ import type { Event } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-const SCHEMA = 'urn:jupyter-agent:news:v1';
+/** As `SCHEMA` in `server/announce.py`. */
+export const SCHEMA =
+  'https://jupyter-live-agent.github.io/jupyter-live-agent/schemas/news/v1.json';
 
 /** What changed: a turn of a conversation, or the conversation's title if `turn_id` is null. */
 export interface IAnnouncement {

@@ -2,34 +2,31 @@ import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
+import { RequestError, refusal } from './failure';
 import type { IProjectInstructions } from './instructions';
 import type {
   IApprovalAnswer,
   ICellRef,
   IChange,
-  IChatRequest,
   IConversation,
   IConversationSummary,
   IModels,
   IPendingChange,
   ISentRequest,
   IStaleCell,
+  Mode,
   Share,
   IUndone,
   IUsage,
   IVerified
 } from './protocol';
+import type { IChatRequest } from './request';
 
-/** The server refused a request; `message` is a sentence for the user. */
-export class RequestError extends Error {
-  constructor(
-    readonly status: number,
-    readonly reason: string,
-    message: string
-  ) {
-    super(message);
-    this.name = 'RequestError';
-  }
+interface IStatus {
+  carriers: string[];
+  notes: string[];
+  share: Share;
+  policy: { max_mode: Mode };
 }
 
 /**
@@ -193,12 +190,17 @@ export class AgentClient {
 
   /** The most that the administrator lets models see. */
   async share(): Promise<Share> {
-    return (await this._read<{ share: Share }>('status')).share;
+    return (await this._status()).share;
+  }
+
+  /** The freest mode that the administrator allows the user. */
+  async freestMode(): Promise<Mode> {
+    return (await this._status()).policy.max_mode;
   }
 
   /** Why no notebook of this server can be worked in; empty where they can. */
   async obstacle(): Promise<string> {
-    const { carriers, notes } = await this._read<{ carriers: string[]; notes: string[] }>('status');
+    const { carriers, notes } = await this._status();
     return carriers.length ? '' : notes[0];
   }
 
@@ -234,12 +236,28 @@ export class AgentClient {
     return this._read('models');
   }
 
+  /** The models that a provider lists itself. */
+  async offered(provider: string): Promise<string[]> {
+    const path = `providers/${encodeURIComponent(provider)}/models`;
+    const response = await this._send('POST', path, {});
+    return ((await response.json()) as { models: string[] }).models;
+  }
+
   /** Store a key that the provider does not reject; how many models it lists for it, null if it does not say. */
   async setKey(provider: string, key: string): Promise<number | null> {
     const path = `providers/${encodeURIComponent(provider)}/key`;
     const response = await this._send('PUT', path, { key, check: true });
     const { models } = (await response.json()) as { models: number | null };
     return models;
+  }
+
+  /** Asked once in a page, and again only if there was no answer. */
+  private _status(): Promise<IStatus> {
+    this._statusRead ??= this._read<IStatus>('status').catch((error: unknown) => {
+      this._statusRead = null;
+      throw error;
+    });
+    return this._statusRead;
   }
 
   private async _read<T>(path: string): Promise<T> {
@@ -265,36 +283,10 @@ export class AgentClient {
   }
 
   private readonly _changesReviewed = new Signal<this, void>(this);
+  private _statusRead: Promise<IStatus> | null = null;
 }
 
 /** The variables in the output of `inspect_variables`: one starts on each line that is not indented. */
 export function variablesIn(text: string): { name: string; about: string }[] {
   return [...text.matchAll(/^(\w+): (.*)$/gm)].map(([, name, about]) => ({ name, about }));
-}
-
-/** Why a request failed; for `network` there is no message from the server. */
-export interface IFailure {
-  readonly message: string;
-  readonly reason: string;
-}
-
-/** The failure to show for an error of a request. Any other error is a bug and is thrown again. */
-export function failureOf(error: unknown): IFailure {
-  if (error instanceof RequestError) {
-    return { message: error.message, reason: error.reason };
-  }
-  if (error instanceof ServerConnection.NetworkError) {
-    return { message: '', reason: 'network' };
-  }
-  throw error;
-}
-
-async function refusal(response: Response): Promise<RequestError> {
-  const fallback = `${response.status} ${response.statusText}`;
-  try {
-    const { message, reason } = (await response.json()) as { message?: string; reason?: string };
-    return new RequestError(response.status, reason ?? '', message || fallback);
-  } catch {
-    return new RequestError(response.status, '', fallback); // a proxy's page, not our server's answer
-  }
 }

@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { failureOf } from './client';
+import { failureOf } from './failure';
 
 /** How long a notification stays, in milliseconds. */
 export const NOTIFICATION_MS = 8000;

@@ -101,10 +101,7 @@ export interface ICellDiff {
 }
 
 /** A step of a plan. */
-export interface IPlanStep {
-  text: string;
-  state?: 'open' | 'doing' | 'done';
-}
+export type IPlanStep = { text: string; state?: 'open' | 'doing' | 'done' };
 
 /** A person's answer to an approval. */
 export interface IApprovalAnswer {
@@ -129,11 +126,30 @@ export interface INotice {
   /** Of a request that is repeated: why it failed, and the seconds until then; of another model: `overloaded` or `refusal`. */
   reason?: string;
   seconds?: number;
-  /** When it is repeated, if the wait is long. */
+  /** When it is repeated, if the wait is long; of a failed turn, when to ask again. */
   until?: string;
+  /** Why the turn failed, in the server's words. */
+  error?: string;
+  /** What the model service or the network itself said of it. */
+  said?: string;
+  /** The limit that was reached. */
+  limit?: ILimit['limit'];
+  /** How a conversation that was too long was made shorter. */
+  how?: 'shortened' | 'summarised';
+  /** Who is sent what, and of how many earlier turns the model is not told. */
+  host?: string;
+  share?: Share;
+  turns?: number;
+  /** Tokens of a question, and those that its model reads at once. */
+  needed?: number;
+  window?: number;
+  /** The notebook that was changed meanwhile. */
+  notebook?: string;
+  /** Files of instructions that were not followed. */
+  sources?: string[];
 }
 
-/** What ended an answer, perhaps before its time. */
+/** What ended an answer early. */
 export interface ILimit {
   turnId: string;
   limit: 'steps' | 'tokens' | 'cost' | 'month';
@@ -182,6 +198,8 @@ export interface IMessageMetadata {
   steps?: number;
   stepLimitReached?: boolean;
   budgetReached?: boolean;
+  /** What the turn took. */
+  seconds?: number;
   /** Of a user's message. */
   context?: Attachment[];
   /** The run whose end asked this, as its user had wanted. */
@@ -212,6 +230,8 @@ export interface IConversationSummary {
   updated: string;
   state: TurnState | null;
   usage: IUsage | null;
+  /** The words around what was searched for, where the title does not have it. */
+  match?: string | null;
 }
 
 /** A conversation with its messages. */
@@ -233,6 +253,7 @@ export interface ISentRequest {
 /** The models that can answer. */
 export interface IModels {
   default: string;
+  fallback?: string | null;
   providers: { name: string; models: string[]; credentials: boolean }[];
   /** Size of the context window in tokens by `provider:model`, where known. */
   windows?: Record<string, number>;
@@ -266,29 +287,6 @@ export interface IVerified {
   recorded: boolean;
   /** Done by this server, and not only claimed by the notebook. */
   here: boolean;
-}
-
-/** The body of `POST chat`. */
-export interface IChatRequest {
-  id: string;
-  messages: AgentMessage[];
-  trigger?: 'submit-message' | 'regenerate-message';
-  messageId?: string;
-  /** The last turn, which a limit ended. */
-  continues?: string;
-  notebook?: string;
-  context?: Attachment[];
-  mode?: Mode;
-  model?: string;
-  /** Left to the model by default. */
-  effort?: Effort;
-  /** Whether to undo first what the replaced turns did to notebooks. */
-  undo?: boolean;
-  /** What the user wants of every answer. */
-  instructions?: string;
-  share?: Share;
-  /** The page load that the user talks from: see `tab.ts`. */
-  client: string;
 }
 
 /** The result of undoing a turn. */

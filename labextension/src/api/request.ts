@@ -1,10 +1,42 @@
 import { UUID } from '@lumino/coreutils';
-import type { AgentMessage, IChatRequest, IPicture } from './protocol';
+import type { AgentMessage, Attachment, Effort, IPicture, Mode, Share } from './protocol';
+
+/** The body of `POST chat`. */
+export interface IChatRequest {
+  id: string;
+  messages: AgentMessage[];
+  trigger?: 'submit-message' | 'regenerate-message';
+  messageId?: string;
+  /** The last turn, which a limit ended. */
+  continues?: string;
+  notebook?: string;
+  context?: Attachment[];
+  mode?: Mode;
+  model?: string;
+  effort?: Effort;
+  /** Who answers if the model is overloaded or refuses: empty for nobody, by default the server's choice. */
+  fallback_model?: string;
+  /** Whether to undo first what the replaced turns did to notebooks. */
+  undo?: boolean;
+  /** What the user wants of every answer. */
+  instructions?: string;
+  share?: Share;
+  /** The page load that the user talks from: see `tab.ts`. */
+  client: string;
+}
 
 /** What a person asks for. */
 export interface IRequest extends Pick<
   IChatRequest,
-  'notebook' | 'context' | 'mode' | 'model' | 'effort' | 'instructions' | 'share' | 'continues'
+  | 'notebook'
+  | 'context'
+  | 'mode'
+  | 'model'
+  | 'effort'
+  | 'fallback_model'
+  | 'instructions'
+  | 'share'
+  | 'continues'
 > {
   text: string;
   pictures?: IPicture[];
@@ -36,6 +68,7 @@ export function bodyOf(
 ): IChatRequest {
   const { notebook, context, continues, mode, model, effort, instructions, share, replaces } =
     request;
+  const { fallback_model } = request;
   return {
     notebook,
     context,
@@ -43,6 +76,7 @@ export function bodyOf(
     mode,
     model,
     effort,
+    fallback_model,
     instructions,
     share,
     messages: [question],
@@ -58,6 +92,11 @@ export function messagesBefore(
 ): readonly AgentMessage[] {
   const index = messages.findIndex(message => message.id === id);
   return index < 0 ? messages : messages.slice(0, index);
+}
+
+/** The id of the question that a message answers. */
+export function questionBefore(messages: readonly AgentMessage[], id: string): string | undefined {
+  return messagesBefore(messages, id).findLast(({ role }) => role === 'user')?.id;
 }
 
 /** The title of a conversation, or else its first question; empty if there is neither. */

@@ -1,5 +1,5 @@
 import { ServerConnection } from '@jupyterlab/services';
-import { RequestError } from './client';
+import { RequestError } from './failure';
 import type { AgentChunk } from './protocol';
 
 const LONGEST_PAUSE = 10_000;

@@ -1,6 +1,7 @@
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
+import type { ICellRef } from '../api/protocol';
 import { METADATA_KEY } from './openNotebooks';
 
 /** The code of the notebooks that are open on this page, and whether it was verified, as they say themselves. */
@@ -27,6 +28,19 @@ export class NotebookCode {
     const cells = [...(this._panel(notebook)?.content.model?.cells ?? [])];
     const code = cells.filter(({ type }) => type === 'code');
     return JSON.stringify(code.map(({ sharedModel }) => sharedModel.getSource()));
+  }
+
+  /** The ids of its cells, from top to bottom; null if it is not open here. */
+  ids(notebook: string): string[] | null {
+    const cells = this._panel(notebook)?.content.model?.cells;
+    return cells ? [...cells].map(({ id }) => id) : null;
+  }
+
+  /** A cell as it is now, or null if it is not open here. */
+  cell({ notebook, cell_id }: ICellRef): { type: string; source: string } | null {
+    const cells = this._panel(notebook)?.content.model?.cells ?? [];
+    const found = [...cells].find(({ id }) => id === cell_id);
+    return found ? { type: found.type, source: found.sharedModel.getSource() } : null;
   }
 
   /** Whether the notebook says of itself that it was verified. */

@@ -176,14 +176,25 @@ export class OpenNotebooks {
     return index < 0 ? null : index + 1;
   }
 
-  /** Bring a cell into view and make it the active one. */
+  /** Whether the kernel of a notebook that is open here starts, and which cell runs in it, by its position. */
+  kernel(notebook: string | null): { starting: boolean; busy: number | null } {
+    const panel = this._panel(notebook);
+    const status = panel?.sessionContext.session?.kernel?.status ?? '';
+    const running = (panel?.content.widgets ?? []).findIndex(
+      ({ model }) => isCodeCellModel(model) && model.executionState === 'running'
+    );
+    const starting = ['starting', 'restarting', 'autorestarting'].includes(status);
+    return { starting, busy: running < 0 ? null : running + 1 };
+  }
+
+  /** Bring a cell into view and make it the active one, rendered Markdown too: `scrollToCell` would open it to edit. */
   async reveal(ref: ICellRef): Promise<void> {
     const panel = this._panel(ref.notebook);
-    const cell = this._cell(ref);
-    if (panel && cell) {
+    const index = (this.position(ref) ?? 0) - 1;
+    if (panel && index >= 0) {
       this._activate(panel);
-      panel.content.activeCellIndex = panel.content.widgets.indexOf(cell);
-      await panel.content.scrollToCell(cell, 'smart');
+      panel.content.activeCellIndex = index;
+      await panel.content.scrollToItem(index, 'smart').catch(() => undefined); // it is hidden
     }
   }
 

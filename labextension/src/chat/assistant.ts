@@ -3,7 +3,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
-import type { Effort, IChange, Mode } from '../api/protocol';
+import type { IChange, Mode } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import type { Draft } from '../composer/draft';
 import { QuestionHistory } from '../composer/questionHistory';
@@ -13,7 +13,8 @@ import { Conversation } from './conversation';
 import type { ConversationEvent } from './conversationEvents';
 import type { Instructions } from './instructions';
 import type { Listing } from './listing';
-import type { Models } from './models';
+import type { IModelChoice, Models } from './models';
+import { Modes } from './modes';
 import type { IQueued } from './queue';
 import { Queue } from './queue';
 
@@ -24,14 +25,17 @@ export interface IAssistantState {
   readonly conversation: Conversation;
   readonly view: 'conversation' | 'conversations' | 'models' | 'help';
   readonly mode: Mode;
+  /** The freest mode that the administrator allows. */
+  readonly freestMode: Mode;
 }
 
+/** What a question takes from the user's choices. */
+type Choices = 'mode' | 'model' | 'effort' | 'fallback_model' | 'instructions' | 'share';
+
 /** State that survives a page load. */
-interface IRemembered {
+interface IRemembered extends IModelChoice {
   conversation: string;
-  model: string | null;
-  effort: Effort | null;
-  modes: Record<string, Mode>;
+  modes: Readonly<Record<string, Mode>>;
   /** Earlier questions, newest last. */
   asked: string[];
 }
@@ -52,9 +56,10 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     super({
       conversation: new Conversation(_client, _page, _announcements),
       view: 'conversation',
-      mode: 'ask'
+      mode: 'ask',
+      freestMode: 'auto'
     });
-    this._history = new QuestionHistory(draft);
+    this.history = new QuestionHistory(draft);
     this.draft.changed.connect(this._onDrafted, this);
     this.queue.open(this.state.conversation);
     this.state.conversation.happened.connect(this._onHappened, this);
@@ -64,6 +69,9 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   /** Questions that are sent when the turn has ended. */
   readonly queue = new Queue(({ id, ...request }) => void this._ask(request, id));
 
+  /** Earlier questions of this user. */
+  readonly history: QuestionHistory;
+
   /** Emits the events of the conversation in front, and `opened` when another one comes to the front. */
   get happened(): ISignal<this, ConversationEvent> {
     return this._happened;
@@ -71,19 +79,20 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
 
   /** The mode of notebooks for which the user has not chosen one. */
   set defaultMode(mode: Mode) {
-    this._defaultMode = mode;
+    this._modes.byDefault = mode;
     this._onDrafted();
   }
 
   /** Show the conversation of the last page load, or one whose turn is running. */
   async restore(): Promise<void> {
     const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
-    this._modes = remembered?.modes ?? {};
-    this._history.asked = remembered?.asked ?? [];
-    this.models.choose(remembered?.model ?? null);
-    this.models.setEffort(remembered?.effort ?? null);
+    this._modes.chosen = remembered?.modes ?? {};
+    this.history.asked = remembered?.asked ?? [];
+    const { model = null, effort = null, fallback = null } = remembered ?? {};
+    this.models.choose({ model, effort, fallback });
     this._onDrafted();
     void this.models.read();
+    void this._modes.readFreest(this._client).then(() => this._showMode());
     const id =
       sessionStorage.getItem(STATE) ?? // of this tab; JupyterLab saves its state with a delay
       remembered?.conversation ??
@@ -110,32 +119,23 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
       pictures: [...pictures],
       ...this.choices
     };
-    this._history.add(written.trim());
-    this.update({ view: 'conversation' });
+    this.history.add(written.trim());
     this.draft.clear();
-    if (this.state.conversation.busy) {
-      this.queue.add(request);
-    } else {
-      void this._ask(request);
-    }
+    void this._askOrQueue(request);
   }
 
-  /** Ask about the notebook in front, in the conversation in front. Returns when the turn has ended. */
-  async ask(text: string, options: Partial<IRequest> = {}): Promise<void> {
+  /** Ask about the notebook in front; `id` is that of the message. Returns when the turn has ended, or it is queued. */
+  async ask(text: string, options: Partial<IRequest> = {}, id?: string): Promise<void> {
     const place = this.draft.here;
     const request: IRequest = {
       text,
       notebook: place?.notebook,
       context: place?.attachments,
       ...this.choices,
+      mode: this._modes.of(options.notebook ?? place?.notebook ?? ''),
       ...options
     };
-    this.update({ view: 'conversation' });
-    if (this.state.conversation.busy) {
-      this.queue.add(request);
-    } else {
-      await this._ask(request);
-    }
+    await this._askOrQueue(request, id);
   }
 
   /** Replace the draft by the previous (-1) or next (1) question of the history; false if there is none. */
@@ -143,7 +143,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     const here = this.state.conversation.state.messages.flatMap(({ role, parts }) =>
       role === 'user' ? parts.flatMap(part => (part.type === 'text' ? [part.text] : [])) : []
     );
-    return this._history.go(step, here);
+    return this.history.go(step, here);
   }
 
   /** Move a queued question back into the draft. */
@@ -154,14 +154,15 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   }
 
   /** What the user chose for the next turn. */
-  get choices(): Pick<IRequest, 'mode' | 'model' | 'effort' | 'instructions' | 'share'> {
+  get choices(): Pick<IRequest, Choices> {
     const { share, state } = this.models;
-    const instructions = this.instructions.own || undefined;
+    const { model, effort, fallback } = state.choice;
     return {
       mode: this.state.mode,
-      model: state.chosen ?? undefined,
-      effort: state.effort ?? undefined,
-      instructions,
+      model: model ?? undefined,
+      effort: effort ?? undefined,
+      fallback_model: fallback ?? undefined,
+      instructions: this.instructions.own || undefined,
       share
     };
   }
@@ -169,10 +170,9 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   /** Undo what the last turn changed, except where the user made changes since. */
   async undoLastTurn(): Promise<void> {
     const { conversation } = this.state;
-    const turnId = conversation.state.messages.findLast(message => message.metadata?.turnId)
-      ?.metadata?.turnId;
-    if (turnId) {
-      await conversation.undo(turnId);
+    const last = conversation.state.messages.findLast(one => one.metadata?.turnId);
+    if (last?.metadata?.turnId) {
+      await conversation.undo(last.metadata.turnId);
     }
   }
 
@@ -215,20 +215,14 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   }
 
   setMode(mode: Mode): void {
-    this.update({ mode });
-    this._modes = { ...this._modes, [this._notebook]: mode };
+    this._modes.chosen = { ...this._modes.chosen, [this._notebook]: mode };
+    this._showMode();
     this._remember();
   }
 
-  /** Use this model from now on. */
-  setModel(model: string): void {
-    this.models.choose(model);
-    this._remember();
-  }
-
-  /** Have models think this much from now on; null leaves it to them. */
-  setEffort(effort: Effort | null): void {
-    this.models.setEffort(effort);
+  /** Use these from now on. */
+  choose(choice: Partial<IModelChoice>): void {
+    this.models.choose(choice);
     this._remember();
   }
 
@@ -239,6 +233,15 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     conversation.happened.connect(this._onHappened, this);
     this._happened.emit('opened');
     this._remember();
+  }
+
+  private async _askOrQueue(request: IRequest, id?: string): Promise<void> {
+    this.update({ view: 'conversation' });
+    if (this.state.conversation.busy) {
+      this.queue.add(request, id);
+    } else {
+      await this._ask(request, id);
+    }
   }
 
   private async _ask(request: IRequest, id?: string): Promise<void> {
@@ -255,10 +258,14 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   private _onDrafted(): void {
     const before = this._about;
     this._about = this._notebook;
-    this.update({ mode: this._modes[this._about] ?? this._defaultMode });
+    this._showMode();
     if (this._about !== before) {
       void this.instructions.read(this._about);
     }
+  }
+
+  private _showMode(): void {
+    this.update({ mode: this._modes.of(this._notebook), freestMode: this._modes.freest });
   }
 
   /** Listeners get the end of a turn before the next question is sent. */
@@ -272,8 +279,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
 
   private async _runningConversation(): Promise<string | undefined> {
     const listed = await this._client.conversations({ query: '' }).catch(() => null); // shown as `problem`
-    return listed?.conversations.find(({ state }) => state === 'running' || state === 'waiting')
-      ?.id;
+    return listed?.conversations.find(({ state }) => /^(running|waiting)$/.test(state ?? ''))?.id;
   }
 
   private _remember(): void {
@@ -281,17 +287,14 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     sessionStorage.setItem(STATE, conversation.id);
     const remembered: IRemembered = {
       conversation: conversation.id,
-      model: this.models.state.chosen,
-      effort: this.models.state.effort,
-      modes: this._modes,
-      asked: [...this._history.asked]
+      ...this.models.state.choice,
+      modes: this._modes.chosen,
+      asked: [...this.history.asked]
     };
     void this._stateDB?.save(STATE, { ...remembered });
   }
 
   private readonly _happened = new Signal<this, ConversationEvent>(this);
-  private readonly _history: QuestionHistory;
   private _about: string | null = null;
-  private _defaultMode: Mode = 'ask';
-  private _modes: Record<string, Mode> = {};
+  private readonly _modes = new Modes();
 }

@@ -2,7 +2,8 @@ import type { IDisposable } from '@lumino/disposable';
 import { UUID } from '@lumino/coreutils';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Announcements, IAnnouncement } from '../api/announcements';
-import { type AgentClient, type IFailure, failureOf } from '../api/client';
+import { type AgentClient } from '../api/client';
+import { type IFailure, failureOf } from '../api/failure';
 import type {
   AgentChunk,
   AgentMessage,
@@ -10,14 +11,13 @@ import type {
   IApprovalAnswer,
   ICellRef,
   IChange,
-  IChatRequest,
   IUndone
 } from '../api/protocol';
 import { type IRequest, bodyOf, messagesBefore, questionOf } from '../api/request';
 import { chunks } from '../api/stream';
 import { Store } from '../store';
 import { type ConversationEvent, type Progress, eventsBetween } from './conversationEvents';
-import { advance, answered, emptyAnswer, pendingApprovals } from './message';
+import { advance, answered, emptyAnswer, pendingApprovals, timed } from './message';
 
 /** A conversation at one moment; never changed in place. */
 export interface IConversationState {
@@ -32,6 +32,8 @@ export interface IConversationState {
   readonly changes: Readonly<Record<string, readonly IChange[]>>;
 }
 
+const NOTHING = { title: null, messages: [], changes: {} };
+
 /**
  * One conversation with the assistant, as stored on the server. The server runs the turn: this follows it,
  * reconnects after a cut or a reload, and shows what other pages and scripts do in it.
@@ -44,14 +46,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     announcements: Announcements,
     readonly id: string = UUID.uuid4()
   ) {
-    super({
-      title: null,
-      messages: [],
-      progress: 'idle',
-      connected: true,
-      failure: null,
-      changes: {}
-    });
+    super({ ...NOTHING, progress: 'idle', connected: true, failure: null });
     announcements.received.connect(this._onAnnounced, this);
   }
 
@@ -190,7 +185,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     }
   }
 
-  private async _ask(request: IChatRequest): Promise<void> {
+  private async _ask(request: ReturnType<typeof bodyOf>): Promise<void> {
     const key = request.trigger ? UUID.uuid4() : request.messages[0].id;
     this._unsent = request;
     this._stopAtStart = false;
@@ -234,6 +229,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
         const known = messages.findIndex(message => message.id === answer.id);
         this.update({ messages: known < 0 ? [...messages, answer] : messages.with(known, answer) });
         if (this._unsent) {
+          this._startedAt = Date.now();
           this._unsent = null;
           if (this._stopAtStart) {
             void this.stop();
@@ -254,7 +250,9 @@ export class Conversation extends Store<IConversationState> implements IDisposab
 
   /** The next question may be asked as soon as the turn is done. */
   private async _ended(): Promise<void> {
-    const answer = this.state.messages.slice(-1);
+    const answer = timed(this.state.messages.slice(-1), this._startedAt);
+    this._startedAt = 0;
+    this.update({ messages: [...this.state.messages.slice(0, -1), ...answer] });
     if (this.busy) {
       this.update({ progress: 'done' });
     }
@@ -295,6 +293,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   private readonly _abort = new AbortController();
   private readonly _happened = new Signal<this, ConversationEvent>(this);
   /** The request that the server has not accepted yet. */
-  private _unsent: IChatRequest | null = null;
+  private _unsent: ReturnType<typeof bodyOf> | null = null;
   private _stopAtStart = false;
+  private _startedAt = 0; // of a turn that was not seen from its start
 }

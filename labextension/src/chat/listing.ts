@@ -23,12 +23,11 @@ export class Listing extends Store<IListingState> {
     super({ conversations: [], nextPage: null });
   }
 
-  async read(listed: IListed = { query: '' }): Promise<void> {
+  /** List these; returns when the list is that of the latest call. */
+  read(listed: IListed = { query: '' }): Promise<void> {
     this._listed = listed;
-    const { conversations, next_page } = await this._client.conversations(listed);
-    if (this._listed === listed) {
-      this.set({ conversations, nextPage: next_page }); // the answer to an older search may arrive later
-    }
+    this._reading ??= this._readLatest().finally(() => (this._reading = null));
+    return this._reading;
   }
 
   /** Read the next page. */
@@ -59,5 +58,16 @@ export class Listing extends Store<IListingState> {
     download(await this._client.markdown(id), title);
   }
 
+  /** One request at a time: a search reads all answers, and somebody types the next letter meanwhile. */
+  private async _readLatest(): Promise<void> {
+    let listed, answer;
+    do {
+      listed = this._listed;
+      answer = await this._client.conversations(listed);
+    } while (listed !== this._listed);
+    this.set({ conversations: answer.conversations, nextPage: answer.next_page });
+  }
+
   private _listed: IListed = { query: '' };
+  private _reading: Promise<void> | null = null;
 }

@@ -1,5 +1,5 @@
 import type { AgentClient } from '../api/client';
-import { RequestError } from '../api/client';
+import { RequestError } from '../api/failure';
 import { Store } from '../store';
 import type { Assistant } from './assistant';
 import type { ConversationEvent } from './conversationEvents';

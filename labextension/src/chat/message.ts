@@ -84,6 +84,12 @@ export function retryOf({ parts }: AgentMessage): INotice | null {
   return last?.type === 'data-notice' && last.data.kind === 'retrying' ? last.data : null;
 }
 
+/** The messages with what their turn took, whose start is in ms since the epoch; 0 if that is not known. */
+export function timed(messages: readonly AgentMessage[], start: number): AgentMessage[] {
+  const seconds = start ? (Date.now() - start) / 1000 : undefined;
+  return messages.map(message => ({ ...message, metadata: { ...message.metadata, seconds } }));
+}
+
 /** The limit that ended an answer, if one did. */
 export function limitOf({ parts, metadata = {} }: AgentMessage): ILimit | null {
   const last = parts.at(-1);

@@ -1,25 +1,38 @@
-import type { AgentClient, IFailure } from '../api/client';
-import { failureOf } from '../api/client';
+import type { AgentClient } from '../api/client';
+import type { IFailure } from '../api/failure';
+import { failureOf } from '../api/failure';
 import type { Effort, IModels, IPicture, Share } from '../api/protocol';
 import { Store } from '../store';
 
-/** The available models and the chosen one; never changed in place. */
+/** What the user chose of models. */
+export interface IModelChoice {
+  /** The model, or null for the server's default. */
+  readonly model: string | null;
+  /** How much the model thinks, or null to leave it to the model. */
+  readonly effort: Effort | null;
+  /** Who answers if the model is overloaded or refuses, as `provider:model`: empty for nobody, null for the server's choice. */
+  readonly fallback: string | null;
+}
+
+/** The available models and the choice among them; never changed in place. */
 export interface IModelsState {
   readonly models: IModels | null;
   /** Why no question can be sent. */
   readonly problem: IFailure | null;
-  /** The model that was chosen, or null for the server's default. */
-  readonly chosen: string | null;
+  readonly choice: IModelChoice;
   /** The provider whose key was just stored, and how many models it lists for it, null if it does not say. */
   readonly accepted: { readonly provider: string; readonly models: number | null } | null;
-  /** How much the model thinks, or null to leave it to the model. */
-  readonly effort: Effort | null;
 }
 
 /** The models of the server, and the user's choice among them. */
 export class Models extends Store<IModelsState> {
   constructor(private readonly _client: AgentClient) {
-    super({ models: null, problem: null, chosen: null, accepted: null, effort: null });
+    super({
+      models: null,
+      problem: null,
+      choice: { model: null, effort: null, fallback: null },
+      accepted: null
+    });
   }
 
   /** How much of notebooks models may see, from the user's settings. */
@@ -27,7 +40,7 @@ export class Models extends Store<IModelsState> {
 
   /** The model that answers next, as `provider:model`; empty until the models were read. */
   get answering(): string {
-    return this.state.chosen ?? this.state.models?.default ?? '';
+    return this.state.choice.model ?? this.state.models?.default ?? '';
   }
 
   /** Whether the model that answers next supports images; assumed if unknown. */
@@ -56,18 +69,28 @@ export class Models extends Store<IModelsState> {
     }
   }
 
-  /** Use this model from now on; the server's default is not pinned. */
-  choose(model: string | null): void {
-    this.update({ chosen: model === this.state.models?.default ? null : model });
+  /** Use these from now on; the server's default is not pinned. */
+  choose(changed: Partial<IModelChoice>): void {
+    const choice = { ...this.state.choice, ...changed };
+    const model = choice.model === this.state.models?.default ? null : choice.model;
+    this.update({ choice: { ...choice, model } });
+  }
+
+  /** The models that the providers with a key list now, as `provider:model`; without those that do not answer. */
+  async offered(): Promise<string[]> {
+    const asked = (this.state.models?.providers ?? []).filter(
+      ({ name, credentials }) => credentials && name !== 'demo'
+    );
+    const listed = await Promise.all(
+      asked.map(async ({ name }) => {
+        const models = await this._client.offered(name).catch(() => []); // the name can be typed
+        return models.map(model => `${name}:${model}`);
+      })
+    );
+    return listed.flat();
   }
 
   /** Store the key of a provider unless that rejects it, and switch to it if the tour is active. Raises RequestError. */
-  /** Have models think this much from now on; null leaves it to them. */
-  setEffort(effort: Effort | null): void {
-    this.update({ effort });
-  }
-
-  /** Store the key of a provider, and switch to it if the tour is active. Raises RequestError. */
   async setKey(provider: string, key: string): Promise<void> {
     const models = await this._client.setKey(provider, key);
     this.update({ accepted: { provider, models } });
@@ -75,7 +98,7 @@ export class Models extends Store<IModelsState> {
     const [first] =
       this.state.models?.providers.find(({ name }) => name === provider)?.models ?? [];
     if (first && this.answering.startsWith('demo:')) {
-      this.choose(`${provider}:${first}`);
+      this.choose({ model: `${provider}:${first}` });
     }
   }
 }

@@ -33,8 +33,8 @@ export class Queue extends Store<IQueueState> {
     this.set({ waiting: stored ? (JSON.parse(stored) as IQueued[]) : [], held: false });
   }
 
-  add(request: IRequest): void {
-    this._change([...this.state.waiting, { ...request, id: UUID.uuid4() }]);
+  add(request: IRequest, id: string = UUID.uuid4()): void {
+    this._change([...this.state.waiting, { ...request, id }]);
   }
 
   /** Take a question out of the queue. */

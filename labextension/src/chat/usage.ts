@@ -1,5 +1,5 @@
 import type { AgentClient } from '../api/client';
-import { RequestError } from '../api/client';
+import { RequestError } from '../api/failure';
 import type { IUsage } from '../api/protocol';
 import { Store } from '../store';
 import type { Assistant } from './assistant';

@@ -1,16 +1,19 @@
-import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, AgentPart, IChange, INotice } from '../api/protocol';
+import type { IFold, Section } from '../chat/answerSections';
+import { abandonedParts, foldWork, sectionsOf } from '../chat/answerSections';
 import { retryOf } from '../chat/message';
-import { currentCall, isLive } from '../wording/callDescriptions';
-import { fallbackNotice } from '../wording/fallback';
+import { currentCall, notebookOf } from '../wording/callDescriptions';
+import { failureWords } from '../wording/failureWords';
+import { noticeWords } from '../wording/noticeWords';
+import { retriedWords } from '../wording/retryWords';
+import { AnswerFooter } from './AnswerFooter';
 import { Boundary } from './Boundary';
-import { Call, notebookOf } from './Call';
 import { Markdown } from './Markdown';
-import { Retrying } from './Retrying';
-import { TurnEnd } from './Review';
-import { SentRequests } from './SentRequests';
-import { useSeconds, useServices } from './services';
+import { UndoAnswer } from './Review';
+import { useServices } from './services';
+import type { IWorkContext } from './Work';
+import { FoldedWork, Thinking, Work } from './Work';
 
 const NONE: readonly IChange[] = [];
 
@@ -24,7 +27,7 @@ interface IAnswerProps {
   changes: readonly IChange[] | undefined;
 }
 
-/** The text and calls of an answer, in order. */
+/** The text and work of an answer, in order. */
 export const Answer = React.memo(function Answer(props: IAnswerProps) {
   const { message, recent, running, changes } = props;
   const { trans } = useServices();
@@ -36,102 +39,117 @@ export const Answer = React.memo(function Answer(props: IAnswerProps) {
   );
   const own = byCall ?? changesByCall(parts);
   const abandoned = abandonedParts(parts, running);
-  const asking = parts.some(isAsking);
-  const current = currentCall(parts);
-  const retry = running ? retryOf(message) : null;
   const home = metadata?.notebook ?? null;
-  const several = new Set(notebooksOf(parts, own, home)).size > 1;
+  const context: IWorkContext = {
+    changes: own,
+    notebook: home,
+    turnId,
+    several: new Set(notebooksOf(parts, own, home)).size > 1,
+    running,
+    current: parts.some(isAsking) ? undefined : currentCall(parts),
+    abandoned
+  };
+  const retry = running ? retryOf(message) : null;
+  const sections = sectionsOf(parts, notice => isShown(notice, retry, recent));
+  const finished = !running && metadata?.stopReason !== undefined;
+  const shown: readonly (Section | IFold)[] = finished ? foldWork(sections) : sections;
+  const folds = shown.filter(({ type }) => type === 'fold').length;
+  const renderSection = (section: Section, index: number): React.JSX.Element => (
+    <Boundary key={index} trans={trans} of={section}>
+      <SectionView section={section} context={context} model={metadata?.model} />
+    </Boundary>
+  );
+  const undo = <UndoAnswer turnId={turnId} changes={changes ?? [...own.values()].flat()} />;
   return (
-    <article className="jp-Agent-answer" data-turn={turnId}>
-      {parts.map((part, index) => (
-        <div key={index} className={abandoned.has(part) ? 'jp-Agent-abandoned' : undefined}>
-          <Boundary trans={trans} of={part}>
-            <Part
-              part={part}
-              changes={own}
-              notebook={home}
-              several={several}
-              turnId={turnId}
-              recent={recent}
-              running={running}
-              retry={retry}
-              held={asking || part !== current}
+    <article
+      className="jp-Agent-answer"
+      aria-label={trans.__('Answer')}
+      data-turn={turnId}
+      data-recent={recent}
+    >
+      {shown.map((section, index) =>
+        section.type === 'fold' ? (
+          <Boundary key={index} trans={trans} of={section}>
+            <FoldedWork
+              fold={section}
+              context={context}
+              seconds={folds === 1 ? (metadata?.seconds ?? null) : null}
+              renderSection={renderSection}
             />
           </Boundary>
-        </div>
-      ))}
-      {running && <Caret parts={parts} />}
-      {!running && (
+        ) : (
+          renderSection(section, index)
+        )
+      )}
+      {!running && turnId && (
         <>
-          <TurnEnd turnId={turnId} changes={changes ?? [...own.values()].flat()} />
-          {turnId && <SentRequests turnId={turnId} />}
+          {recent && hasFailed(parts) ? (
+            <div className="jp-Agent-footer">{undo}</div>
+          ) : (
+            <AnswerFooter message={message} turnId={turnId} recent={recent}>
+              {undo}
+            </AnswerFooter>
+          )}
         </>
       )}
     </article>
   );
 });
 
-interface IPartProps {
-  part: AgentPart;
-  /** By the call that made them. */
-  changes: ReadonlyMap<string | null, readonly IChange[]>;
-  notebook: string | null;
-  /** Whether it is about more notebooks than one. */
-  several: boolean;
-  turnId: string;
-  recent: boolean;
-  running: boolean;
-  /** The failed request that the turn waits to repeat. */
-  retry: INotice | null;
-  /** Whether something else comes before it: a question that waits for the user, or another call. */
-  held: boolean;
+interface ISectionProps {
+  section: Section;
+  context: IWorkContext;
+  /** The model of the turn. */
+  model: string | undefined;
 }
 
-function Part({ part, changes, retry, ...rest }: IPartProps): React.JSX.Element | null {
-  switch (part.type) {
-    case 'text':
-      return <Markdown text={part.text} />;
-    case 'reasoning':
-      return part.text ? <Thinking text={part.text} live={part.state === 'streaming'} /> : null;
-    case 'dynamic-tool': {
-      return <Call call={part} changes={changes.get(part.toolCallId) ?? NONE} {...rest} />;
-    }
-    case 'data-notice':
-      return part.data === retry ? <Retrying notice={retry} /> : <Notice notice={part.data} />;
-    default:
-      return null;
+function SectionView({ section, context, model }: ISectionProps): React.JSX.Element | null {
+  if (section.type === 'work') {
+    return <Work parts={section.parts} context={context} />;
   }
-}
-
-function Thinking({ text, live }: { text: string; live: boolean }): React.JSX.Element {
-  const { trans } = useServices();
-  const [open, setOpen] = React.useState(false);
-  const seconds = useSeconds(live);
-  const Icon = open ? caretDownIcon : caretRightIcon;
-  const thought = seconds > 0 ? trans.__('Thought for %1 s', seconds) : trans.__('Thought');
+  const { part } = section;
   return (
-    <div className="jp-Agent-thinking">
-      <button className="jp-Agent-callWords" aria-expanded={open} onClick={() => setOpen(!open)}>
-        <Icon.react tag="span" className="jp-Agent-caret" />
-        <span>{live ? trans.__('Thinking…') : thought}</span>
-      </button>
-      {open && <Markdown text={text} />}
+    <div className={context.abandoned.has(part) ? 'jp-Agent-abandoned' : undefined}>
+      {part.type === 'text' && <Markdown text={part.text} />}
+      {part.type === 'reasoning' && <Thinking text={part.text} live={part.state === 'streaming'} />}
+      {part.type === 'data-notice' && <Notice notice={part.data} model={model} />}
     </div>
   );
 }
 
-function Notice({ notice }: { notice: INotice }): React.JSX.Element | null {
+/** Whether a notice is shown at its place; the repeated request and the last failure are shown at the end. */
+function isShown(notice: INotice, retry: INotice | null, recent: boolean): boolean {
+  switch (notice.kind) {
+    case 'approval':
+      return false;
+    case 'answered':
+      return reasonsOf(notice).length > 0;
+    case 'failed':
+      return !recent;
+    case 'retrying':
+      return notice !== retry && !notice.until; // a time that is over tells nobody anything
+    default:
+      return notice.kind === 'fallback' || Boolean(notice.text);
+  }
+}
+
+interface INoticeProps {
+  notice: INotice;
+  model: string | undefined;
+}
+
+function Notice({ notice, model }: INoticeProps): React.JSX.Element {
   const { trans } = useServices();
-  const { kind, text, approvals = [] } = notice;
-  if (kind === 'answered') {
-    const reasons = new Set(approvals.flatMap(({ reason }) => reason ?? []));
-    return reasons.size ? <Reply text={[...reasons].join('\n\n')} /> : null;
+  switch (notice.kind) {
+    case 'answered':
+      return <Reply text={reasonsOf(notice).join('\n\n')} />;
+    case 'failed':
+      return <p className="jp-Agent-failure">{failureWords(notice, model, trans)}</p>;
+    case 'retrying':
+      return <p className="jp-Agent-notice">{retriedWords(notice, trans)}</p>;
+    default:
+      return <p className="jp-Agent-notice">{noticeWords(notice, trans)}</p>;
   }
-  if (kind === 'fallback') {
-    return <p className="jp-Agent-notice">{fallbackNotice(notice, trans)}</p>;
-  }
-  const passed = kind === 'retrying' && notice.until; // a time that is over tells nobody anything
-  return kind === 'approval' || passed || !text ? null : <p className="jp-Agent-notice">{text}</p>;
 }
 
 /** The user's answer to a question of the assistant. */
@@ -144,15 +162,14 @@ function Reply({ text }: { text: string }): React.JSX.Element {
   );
 }
 
-/** Where the next words will appear, while nothing else shows that the assistant is at work. */
-function Caret({ parts }: { parts: readonly AgentPart[] }): React.JSX.Element | null {
-  const busy = parts.some(
-    part =>
-      isAsking(part) ||
-      (part.type === 'dynamic-tool' && isLive(part)) ||
-      ('state' in part && part.state === 'streaming')
-  );
-  return !busy ? <span className="jp-Agent-cursor" /> : null;
+function reasonsOf({ approvals = [] }: INotice): string[] {
+  return [...new Set(approvals.flatMap(({ reason }) => reason ?? []))];
+}
+
+/** Whether it ended with a failure, which has a next step of its own. */
+function hasFailed(parts: readonly AgentPart[]): boolean {
+  const last = parts.at(-1);
+  return last?.type === 'data-notice' && last.data.kind === 'failed';
 }
 
 function isAsking(part: AgentPart): boolean {
@@ -186,36 +203,4 @@ function changesByCall(
     }
   }
   return changesOf;
-}
-
-/** The parts of attempts that were abandoned and retried. */
-function abandonedParts(parts: readonly AgentPart[], running: boolean): ReadonlySet<AgentPart> {
-  const abandoned: AgentPart[] = [];
-  let step: AgentPart[] = [];
-  for (const part of parts) {
-    if (part.type === 'step-start') {
-      step = [];
-    } else if (isNotice(part, 'fallback')) {
-      abandoned.push(...step.splice(0)); // and the notice stays: it says who answers
-    } else if (isNotice(part, 'provider')) {
-      continue;
-    } else if (isRetry(part)) {
-      abandoned.push(...step.splice(0));
-      step.push(part); // of the next attempt: if that fails too, it has a notice of its own
-    } else {
-      step.push(part);
-    }
-  }
-  if (!running && step.every(isRetry)) {
-    abandoned.push(...step); // the last attempt, which produced nothing
-  }
-  return new Set(abandoned);
-}
-
-function isRetry(part: AgentPart): boolean {
-  return isNotice(part, 'retrying') || isNotice(part, 'retry-now');
-}
-
-function isNotice(part: AgentPart, kind: string): boolean {
-  return part.type === 'data-notice' && part.data.kind === kind;
 }

@@ -1,14 +1,19 @@
+import { caretUpIcon } from '@jupyterlab/ui-components';
+import { PathExt } from '@jupyterlab/coreutils';
 import * as React from 'react';
 import type { IApproval, IApprovalAnswer } from '../api/protocol';
-import { parseDiff } from '../review/diff';
-import { describeQuestion, describeQuestions, isEdit } from '../wording/callDescriptions';
+import { questionsOf } from '../chat/denial';
 import { legible, pieces } from '../wording/oddCharacters';
-import { factsOf, nameOfEdit, scopeOf } from '../wording/questionFacts';
-import { Code, Diff } from './Code';
-import { DecideButton, ReadBox, useReading } from './ReadFirst';
+import { exceptionOf, scopeOf } from '../wording/questionFacts';
+import { describeQuestions, isEdit } from '../wording/questions';
+import { Act } from './Act';
+import type { IMenuItem } from './Menu';
+import { MenuButton } from './Menu';
+import { DecideButton, ReadBox, useChord, useReading } from './ReadFirst';
 import {
   useAssistant,
   useConversation,
+  useIsReason,
   useModeOffer,
   useNotebookInFront,
   useServices
@@ -18,9 +23,10 @@ import {
 export function Approvals(): React.JSX.Element | null {
   const { conversation } = useAssistant();
   useConversation();
-  const groups = Map.groupBy(conversation.approvals, ({ group, id }) => group ?? id);
-  const [first, ...others] = groups;
-  return first ? <Card key={first[0]} approvals={first[1]} others={others.length} /> : null;
+  const [first, ...others] = questionsOf(conversation.approvals);
+  return first ? (
+    <Card key={first[0].group ?? first[0].id} approvals={first} others={others.length} />
+  ) : null;
 }
 
 interface ICardProps {
@@ -31,12 +37,15 @@ interface ICardProps {
 }
 
 function Card({ approvals, others }: ICardProps): React.JSX.Element {
-  const { notebooks, focusMessage, offer, trans } = useServices();
+  const { denial, notebooks, focusMessage, offer, trans } = useServices();
   const { conversation, mode } = useAssistant();
   const front = useNotebookInFront();
   const offered = useModeOffer();
-  const [reason, setReason] = React.useState('');
-  const { read, reading } = useReading();
+  useIsReason();
+  const card = React.useRef<HTMLDivElement>(null);
+  const reader = useReading();
+  const { read, reading } = reader;
+  const [whole, setWhole] = React.useState(false);
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
     focusMessage(); // not the next question, which one more Enter would answer unread
     void conversation.answer(approvals.map(({ id }) => ({ id, ...how })));
@@ -45,18 +54,44 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
     answer({ approved: true });
     offer.count();
   };
-  const deny = (): void => answer({ approved: false, reason: reason.trim() || undefined });
-  const locate = locateIn(approvals, notebooks);
+  const deny = (): void => {
+    focusMessage();
+    denial.deny(approvals);
+  };
+  const keys = useChord(card, reader, allow);
+  const locate = (cell_id: string): number | null => {
+    const [{ notebook }] = approvals;
+    return notebook ? notebooks.position({ notebook, cell_id }) : null;
+  };
   const concerned = new Set(approvals.map(({ notebook }) => notebook ?? front));
   const named = concerned.size > 1 || !concerned.has(front);
-  const words = trans.__('%1?', describeQuestions(approvals, locate, trans, named));
+  const known = [...concerned, front].map(path => legible(path ?? ''));
+  const names = named ? [...concerned].map(path => legible(path ?? '')) : [];
+  const words = trans.__('%1?', describeQuestions(approvals, locate, trans));
   const loads = approvals.some(approval => approval.loads?.length); // this alone is allowed
   const asks = mode === 'ask' && approvals.some(isEdit) && !loads;
-  const scopeId = React.useId();
+  const scopes = useScopes(approvals, asks, answer);
+  const byNotebook = [...Map.groupBy(approvals, ({ notebook }) => notebook)];
+  const acts = (of: readonly IApproval[]): React.JSX.Element[] =>
+    of.map(approval => (
+      <Act
+        key={approval.id}
+        approval={approval}
+        one={approvals.length === 1}
+        whole={whole}
+        onShowAll={() => setWhole(true)}
+      />
+    ));
   return (
-    <div role="group" aria-label={words} className="jp-Agent-approval">
-      <div className="jp-Agent-callHead">
+    <div
+      role="group"
+      aria-label={[words, ...names].join(' ')}
+      className="jp-Agent-approval"
+      ref={card}
+    >
+      <div className="jp-Agent-approvalHead">
         <strong>{words}</strong>
+        {concerned.size === 1 && names.map(name => <Chip key={name} path={name} among={known} />)}
         {others > 0 && (
           <span className="jp-Agent-note">
             {trans._n('and 1 more question', 'and %1 more questions', others)}
@@ -64,130 +99,87 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
         )}
       </div>
       <Tricks approvals={approvals} />
-      <ReadBox reading={reading} label={trans.__('What would happen')}>
-        {approvals.map(approval => (
-          <Act key={approval.id} approval={approval} one={approvals.length === 1} named={named} />
-        ))}
+      <ReadBox reading={reading} label={trans.__('Code to approve')}>
+        {byNotebook.length > 1
+          ? byNotebook.map(([notebook, own]) => (
+              <section key={notebook} aria-label={legible(notebook ?? '')}>
+                <Chip path={legible(notebook ?? trans.__('No notebook'))} among={known} />
+                {acts(own)}
+              </section>
+            ))
+          : acts(approvals)}
       </ReadBox>
       {asks && offered && <Offer read={read} answer={answer} />}
-      <div className="jp-Agent-buttons">
-        <DecideButton read={read} reading={reading} label={trans.__('Allow')} onDecide={allow} />
-        {asks && (
-          <button
-            className="jp-Agent-button"
-            disabled={!read}
-            title={trans.__('Allow this; the rest of this turn edits without asking')}
-            onClick={() => answer({ approved: true, remember: 'turn' })}
-          >
-            {trans.__('Allow edits this turn')}
-          </button>
-        )}
-        {!loads && (
-          <button
-            className="jp-Agent-button"
-            disabled={!read}
-            aria-describedby={scopeId}
-            onClick={() => answer({ approved: true, remember: 'conversation' })}
-          >
-            {trans.__('Always allow here')}
-          </button>
-        )}
+      <div className="jp-Agent-decision">
+        <DecideButton
+          read={read}
+          reading={reading}
+          label={trans.__('Allow')}
+          keys={keys}
+          onDecide={allow}
+        />
         <button className="jp-Agent-button" onClick={deny}>
           {trans.__('Deny')}
         </button>
-        <input
-          className="jp-mod-styled jp-Agent-reason"
-          aria-label={trans.__('What to do instead')}
-          placeholder={trans.__('Deny, and say what to do instead…')}
-          value={reason}
-          onChange={event => setReason(event.target.value)}
-          onKeyDown={event => {
-            if (event.key === 'Enter' && reason.trim() && !event.nativeEvent.isComposing) {
-              event.preventDefault(); // the key would also reach the message field, which gets the focus
-              deny();
-            }
-          }}
-        />
+        {!loads && (
+          <MenuButton
+            label={trans.__('Allow more')}
+            className="jp-Agent-button"
+            side="end"
+            items={scopes}
+            disabled={!read}
+          >
+            {trans.__('Allow more')}
+            <caretUpIcon.react tag="span" className="jp-Agent-caret" />
+          </MenuButton>
+        )}
       </div>
-      {!loads && (
-        <p id={scopeId} className="jp-Agent-scope">
-          {scopeOf(approvals, trans)}
-        </p>
-      )}
     </div>
   );
 }
 
-interface IActProps {
-  approval: IApproval;
-  /** Whether it is the only one, and the question says what it does. */
-  one: boolean;
-  /** Whether it says in which notebook. */
-  named: boolean;
-}
-
-/** What one call would do: the code that would run, or the lines that would change. */
-function Act({ approval, one, named }: IActProps): React.JSX.Element {
-  const { notebooks, trans } = useServices();
-  const { notebook, cell_id, code, cells, diff, input } = approval;
-  const locate = locateIn([approval], notebooks);
-  const mimeType = notebooks.mimeType(notebook, cell_id, approval.server ? undefined : input.type);
-  const several = approval.edits ?? [];
-  const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // new cells are all code there is
-  const alone = code && !shown ? [{ cell_id: '', code }] : [];
-  const runs = cells && cells.length > 1 ? cells : alone;
-  const facts = factsOf(approval, locate, trans);
+/** A notebook by its name, or by its path where another one in sight has that name. */
+function Chip(props: { path: string; among: readonly string[] }): React.JSX.Element {
+  const { path, among } = props;
+  const name = PathExt.basename(path);
+  const isOnly = among.every(other => other === path || PathExt.basename(other) !== name);
   return (
-    <div>
-      {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans, named)}</p>}
-      {facts && <p className="jp-Agent-facts">{facts}</p>}
-      {approval.server && (
-        <Code text={JSON.stringify(input, null, 2)} mimeType="application/json" folded />
-      )}
-      <Loads addresses={approval.loads} />
-      {several.map((edit, place) => (
-        <React.Fragment key={edit.cell_id ?? place}>
-          <p className="jp-Agent-note">{nameOfEdit(edit, locate, trans)}</p>
-          <Diff
-            lines={parseDiff(edit.diff)}
-            mimeType={notebooks.mimeType(notebook, edit.cell_id, edit.cell_type)}
-            whole
-          />
-        </React.Fragment>
-      ))}
-      {several.length > 0 && runs.length > 0 && (
-        <p className="jp-Agent-note">{trans.__('Then runs')}</p>
-      )}
-      {runs.map(run => (
-        <React.Fragment key={run.cell_id}>
-          {run.cell_id && (
-            <p className="jp-Agent-note">
-              {trans.__('Cell %1', locate(run.cell_id) ?? run.cell_id)}
-            </p>
-          )}
-          <Code text={run.code} mimeType={mimeType} folded />
-        </React.Fragment>
-      ))}
-      {diff && !several.length && <Diff lines={parseDiff(diff)} mimeType={mimeType} whole />}
-    </div>
+    <span className="jp-Agent-chip" title={path}>
+      <span>{isOnly ? name : path}</span>
+    </span>
   );
 }
 
-/** Names what a page asks other servers for as soon as it shows the cell. */
-function Loads({ addresses = [] }: { addresses?: readonly string[] }): React.JSX.Element | null {
-  const { trans } = useServices();
-  return addresses.length ? (
-    <div role="note" className="jp-Agent-tricks">
-      {trans.__(
-        'As soon as this cell is shown, it contacts another server and sends it this address:'
-      )}
-      {addresses.map(address => (
-        <code key={address} className="jp-Agent-address">
-          {legible(address)}
-        </code>
-      ))}
-    </div>
-  ) : null;
+type Answer = (how: Omit<IApprovalAnswer, 'id'>) => void;
+
+/** What can be allowed beyond these calls, each with exactly what it covers. */
+function useScopes(approvals: readonly IApproval[], asks: boolean, answer: Answer): IMenuItem[] {
+  const { assistant, trans } = useServices();
+  const ofEdits: IMenuItem[] = [
+    {
+      label: trans.__('All edits in this answer'),
+      run: () => answer({ approved: true, remember: 'turn' })
+    }
+  ];
+  const edit: IMenuItem[] = [
+    {
+      label: trans.__('Switch to Edit'),
+      about: trans.__('Edits freely, asks before running'),
+      run: () => {
+        assistant.setMode('edit');
+        answer({ approved: true, remember: 'turn' });
+      }
+    }
+  ];
+  return [
+    ...(asks ? ofEdits : []),
+    {
+      label: scopeOf(approvals, trans),
+      about: exceptionOf(approvals, trans),
+      run: () => answer({ approved: true, remember: 'conversation' })
+    },
+    ...(asks ? edit : [])
+  ];
 }
 
 /** Says that something in the question is not what it looks like, also where one does not scroll to it. */
@@ -212,7 +204,7 @@ function Tricks({ approvals }: { approvals: readonly IApproval[] }): React.JSX.E
 function Offer(props: {
   /** Whether all that is asked about was seen. */
   read: boolean;
-  answer: (how: Omit<IApprovalAnswer, 'id'>) => void;
+  answer: Answer;
 }): React.JSX.Element {
   const { assistant, offer, trans } = useServices();
   const accept = (): void => {
@@ -222,22 +214,13 @@ function Offer(props: {
   };
   return (
     <p role="note" className="jp-Agent-offer">
-      {trans.__(
-        'You allowed each of these. In mode Edit cells change without a question, and only runs are asked about; Undo turn takes any turn back.'
-      )}{' '}
+      {trans.__('Stop asking about edits? Runs will still need approval, and you can undo.')}{' '}
       <button className="jp-Agent-link" disabled={!props.read} onClick={accept}>
-        {trans.__('Allow, and use Edit')}
+        {trans.__('Allow and switch to Edit')}
       </button>{' '}
       <button className="jp-Agent-link" onClick={() => offer.close()}>
         {trans.__('Keep asking')}
       </button>
     </p>
   );
-}
-
-function locateIn(
-  [{ notebook }]: readonly IApproval[],
-  notebooks: { position: (cell: { notebook: string; cell_id: string }) => number | null }
-): (id: string) => number | null {
-  return id => (notebook ? notebooks.position({ notebook, cell_id: id }) : null);
 }

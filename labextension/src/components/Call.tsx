@@ -1,16 +1,16 @@
-import { PathExt } from '@jupyterlab/coreutils';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { CallPart, IChange, IPlanStep, IRunOutput } from '../api/protocol';
 import { runsOf } from '../api/toolRuns';
 import type { IDiffLine } from '../review/diff';
 import { diffLines } from '../review/diff';
-import { describeCall, isAtWork } from '../wording/callDescriptions';
-import { ownInput } from '../wording/serverTools';
+import { describeCall, isAtWork, notebookOf } from '../wording/callDescriptions';
+import { ownInput } from '../wording/mcpTools';
 import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff, LineCount } from './Code';
+import { stepIcon } from './icons';
 import { LongRun } from './LongRun';
-import { Outputs } from './Outputs';
+import { Runs, lastErrorLine } from './Outputs';
 import { Review } from './Review';
 import { useNotebookInFront, useSeconds, useServices } from './services';
 
@@ -21,23 +21,22 @@ interface ICallProps {
   /** The notebook of the turn. */
   notebook: string | null;
   turnId: string;
-  /** Whether it belongs to the answer in front, whose changes and outputs are shown. */
-  recent: boolean;
   /** Whether the answer still grows. */
   running: boolean;
-  /** Whether it stands behind a question about another call. */
+  /** Whether others have to be done, or answered, before it. */
   held: boolean;
+  /** Whether it is the newest plan, which is open while the turn works on it. */
+  isPlan: boolean;
   /** Whether the answer is about several notebooks, so that each call says which. */
   several: boolean;
 }
 
 /** One thing the assistant does, said in words, at its place in the answer. */
 export const Call = React.memo(function Call(props: ICallProps) {
-  const { call, changes, recent, held } = props;
+  const { call, changes, held, running } = props;
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
   const [chosen, setOpen] = React.useState<boolean | null>(null);
-  const [details, setDetails] = React.useState(false);
   const live = isAtWork(call, held);
   const seconds = useSeconds(live);
   const notebook = notebookOf(call, changes, props.notebook);
@@ -50,72 +49,109 @@ export const Call = React.memo(function Call(props: ICallProps) {
   });
   const cell = notebook && words.cellId ? { notebook, cell_id: words.cellId } : null;
   const lines = changedLines(call, changes);
-  const { type } = ownInput(call) as IInput;
-  const mimeType = notebooks.mimeType(notebook, words.cellId, type);
   const runs = runsOf(call.output);
-  const { code: scratch, steps = [] } = ownOf(call);
-  const shows = lines.length > 0 || steps.length > 0 || runs.some(run => run.outputs.length > 0);
-  const waits = call.state === 'approval-requested'; // what it is about stands in the question below
-  const open = chosen ?? (call.state === 'output-error' || (recent && shows && !waits));
+  const streams = live && (lines.length > 0 || runs.some(run => run.outputs.length > 0));
+  const open = chosen ?? (streams || (running && props.isPlan));
+  const fault = call.state === 'output-error' ? call.errorText : lastErrorLine(runs);
   const Caret = open ? caretDownIcon : caretRightIcon;
+  const Icon = stepIcon(call.toolName);
   return (
     <div
       role="group"
       aria-label={words.text}
       className="jp-Agent-call"
       data-state={call.state}
+      data-failed={Boolean(fault)}
       onMouseEnter={() => cell && notebooks.mark(cell, true)}
       onMouseLeave={() => cell && notebooks.mark(cell, false)}
     >
-      <div className="jp-Agent-callHead">
-        <button
-          className="jp-Agent-callWords"
-          aria-expanded={open}
-          aria-busy={live}
-          onClick={() => setOpen(!open)}
-        >
-          <Caret.react tag="span" className="jp-Agent-caret" />
-          <span>{words.text}</span>
-        </button>
-        {!waits && <LineCount lines={lines} />}
-        <span className="jp-Agent-note">
-          {live && seconds > 1 ? trans.__('%1 s', seconds) : words.note}
+      <button
+        className="jp-Agent-callHead"
+        aria-expanded={open}
+        aria-busy={live}
+        onClick={() => setOpen(!open)}
+      >
+        <Icon.react tag="span" className="jp-Agent-stepIcon" />
+        <span className="jp-Agent-callWords">{words.text}</span>
+        <span className="jp-Agent-callResult">
+          {call.state !== 'approval-requested' && <LineCount lines={lines} />}
+          {words.fault && <span className="jp-Agent-faultNote">{words.fault}</span>}
+          {live && seconds > 1 ? (
+            <span>{trans.__('%1 s', seconds)}</span>
+          ) : (
+            words.note && <span>{words.note}</span>
+          )}
         </span>
-      </div>
-      {!props.running && goingRuns(call, runs).map(runId => <LongRun key={runId} runId={runId} />)}
+        <Caret.react tag="span" className="jp-Agent-caret" />
+      </button>
+      {fault && !open && (
+        <p className="jp-Agent-fault">
+          <code>{fault}</code>
+        </p>
+      )}
+      {!running && goingRuns(call, runs).map(runId => <LongRun key={runId} runId={runId} />)}
       {open && (
-        <div className="jp-Agent-callBody">
-          {lines.length > 0 && <Diff lines={lines} mimeType={mimeType} />}
-          {scratch && <Code text={scratch} mimeType={mimeType} folded />}
-          {steps.length > 0 && <Plan steps={steps} />}
-          {runs.map(run => (
-            <Outputs key={run.run_id} outputs={run.outputs} />
-          ))}
-          {call.state === 'output-error' && <p className="jp-Agent-fault">{call.errorText}</p>}
-          <div className="jp-Agent-buttons">
-            {!props.running && <Review turnId={props.turnId} changes={changes} />}
-            {cell && locate(cell.cell_id) && (
-              <button className="jp-Agent-link" onClick={() => void notebooks.reveal(cell)}>
-                {trans.__('Go to cell')}
-              </button>
-            )}
-            <button
-              className="jp-Agent-link"
-              aria-expanded={details}
-              onClick={() => setDetails(!details)}
-            >
-              {trans.__('Details')}
-            </button>
-          </div>
-          {details && <CallDetails call={call} />}
-        </div>
+        <CallBody
+          call={call}
+          changes={changes}
+          lines={lines}
+          notebook={notebook}
+          cellId={words.cellId}
+          turnId={running ? null : props.turnId}
+        />
       )}
     </div>
   );
 });
 
+interface ICallBodyProps {
+  call: CallPart;
+  changes: readonly IChange[];
+  lines: readonly IDiffLine[];
+  notebook: string | null;
+  cellId: string | null;
+  /** The turn, once its changes can be decided on. */
+  turnId: string | null;
+}
+
+/** What a call did, in full. */
+function CallBody(props: ICallBodyProps): React.JSX.Element {
+  const { call, changes, lines, notebook, cellId, turnId } = props;
+  const { notebooks, trans } = useServices();
+  const [details, setDetails] = React.useState(false);
+  const { type } = ownInput(call) as IInput;
+  const mimeType = notebooks.mimeType(notebook, cellId, type);
+  const { code: scratch, steps = [] } = ownOf(call);
+  const cell = notebook && cellId ? { notebook, cell_id: cellId } : null;
+  return (
+    <div className="jp-Agent-callBody">
+      {lines.length > 0 && <Diff lines={lines} mimeType={mimeType} />}
+      {scratch && <Code text={scratch} mimeType={mimeType} folded />}
+      {steps.length > 0 && <Plan steps={steps} />}
+      <Runs runs={runsOf(call.output)} notebook={notebook} />
+      {call.state === 'output-error' && <p className="jp-Agent-fault">{call.errorText}</p>}
+      <div className="jp-Agent-buttons">
+        {turnId !== null && <Review turnId={turnId} changes={changes} />}
+        {cell && notebooks.position(cell) && (
+          <button className="jp-Agent-link" onClick={() => void notebooks.reveal(cell)}>
+            {trans.__('Go to cell')}
+          </button>
+        )}
+        <button
+          className="jp-Agent-link"
+          aria-expanded={details}
+          onClick={() => setDetails(!details)}
+        >
+          {trans.__('Details')}
+        </button>
+      </div>
+      {details && <CallDetails call={call} />}
+    </div>
+  );
+}
+
 /** The runs that had not ended when the call returned. */
-function goingRuns(call: CallPart, runs: readonly IRunOutput[]): string[] {
+export function goingRuns(call: CallPart, runs: readonly IRunOutput[]): string[] {
   return call.state === 'output-available'
     ? runs
         .filter(({ status }) => status === 'running' || status === 'queued')
@@ -159,7 +195,7 @@ function CallDetails({ call }: { call: CallPart }): React.JSX.Element {
     <div className="jp-Agent-details">
       <p>{call.toolName}</p>
       <Code text={JSON.stringify(call.input, null, 2) ?? ''} mimeType="application/json" />
-      {text && <p>{trans.__('What the assistant was told')}</p>}
+      {text && <p>{trans.__('What the model got back')}</p>}
       {text && <Code text={text} mimeType="text/plain" />}
     </div>
   );
@@ -170,17 +206,6 @@ interface IEditInput {
   source?: string;
   old_string?: string;
   new_string?: string;
-}
-
-/** The notebook that a call is about: as the server resolved it, or as the model spells it; by default the turn's. */
-export function notebookOf(
-  call: CallPart,
-  changes: readonly IChange[],
-  home: string | null
-): string | null {
-  const resolved = changes[0]?.notebook ?? (call.output as IEditInput | undefined)?.notebook;
-  const spelt = (ownInput(call) as IEditInput).notebook;
-  return resolved ?? (spelt ? PathExt.normalize(spelt).replace(/^\//, '') : home);
 }
 
 /** What the call changed, or what it is about to write. */

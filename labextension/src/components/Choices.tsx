@@ -3,6 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownEmptyIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { Effort, Mode } from '../api/protocol';
+import { MODES } from '../chat/modes';
 import { modelName, titleCase } from '../wording/callDescriptions';
 import { efforts } from '../wording/efforts';
 import { modes } from '../wording/modes';
@@ -11,21 +12,26 @@ import { useAssistant, useModels, useServices } from './services';
 /** What the assistant may do without asking. */
 export function ModeChoice(): React.JSX.Element {
   const { assistant, trans } = useServices();
-  const { mode } = useAssistant();
+  const { mode, freestMode } = useAssistant();
   const all = modes(trans);
   return (
     <Choice
       label={trans.__('Mode')}
       title={trans.__('Mode: %1', all[mode].meaning)}
       shown={all[mode].name}
+      mode={mode}
       value={mode}
       onChange={value => assistant.setMode(value as Mode)}
     >
-      {Object.entries(all).map(([value, { name, meaning }]) => (
-        <option key={value} value={value}>
-          {name}: {meaning}
-        </option>
-      ))}
+      {MODES.map((value, freedom) => {
+        const isFreer = freedom > MODES.indexOf(freestMode);
+        return (
+          <option key={value} value={value} disabled={isFreer}>
+            {all[value].name}:{' '}
+            {isFreer ? trans.__('not allowed by your administrator') : all[value].meaning}
+          </option>
+        );
+      })}
     </Choice>
   );
 }
@@ -43,15 +49,15 @@ export function ModelChoice(): React.JSX.Element | null {
     names.some(other => chosen === `${name}:${other}`)
   );
   const choose = async (value: string): Promise<void> => {
-    const model = value || (await askForModel(trans, chosen));
+    const model = value || (await askForModel(trans, chosen, await assistant.models.offered()));
     if (model) {
-      assistant.setModel(model);
+      assistant.choose({ model });
     }
   };
   return (
     <Choice
       label={trans.__('Model')}
-      title={trans.__('Model: %1 answers', chosen)}
+      title={trans.__('Model: %1', chosen)}
       shown={modelName(chosen)}
       value={chosen}
       onChange={value => void choose(value)}
@@ -64,12 +70,12 @@ export function ModelChoice(): React.JSX.Element | null {
         >
           {names.map(other => (
             <option key={other} value={`${name}:${other}`}>
-              {modelName(other)}
+              {modelName(`${name}:${other}`)}
             </option>
           ))}
         </optgroup>
       ))}
-      <option value="">{trans.__('Another…')}</option>
+      <option value="">{trans.__('Other model…')}</option>
     </Choice>
   );
 }
@@ -77,7 +83,8 @@ export function ModelChoice(): React.JSX.Element | null {
 /** How much the model thinks before it answers; not for the scripted tour. */
 export function EffortChoice(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
-  const { effort, models } = useModels();
+  const { choice, models } = useModels();
+  const { effort } = choice;
   if (!models || assistant.models.answering.startsWith('demo:')) {
     return null;
   }
@@ -93,7 +100,7 @@ export function EffortChoice(): React.JSX.Element | null {
       }
       shown={shown}
       value={effort ?? ''}
-      onChange={value => assistant.setEffort((value as Effort) || null)}
+      onChange={value => assistant.choose({ effort: (value as Effort) || null })}
     >
       <option value="">{trans.__('Default')}</option>
       {Object.entries(names).map(([value, name]) => (
@@ -105,12 +112,17 @@ export function EffortChoice(): React.JSX.Element | null {
   );
 }
 
-async function askForModel(trans: TranslationBundle, text: string): Promise<string | null> {
-  const { value } = await InputDialog.getText({
-    title: trans.__('Which model answers?'),
-    label: trans.__('provider:model, for example ollama:qwen3'),
-    text
-  });
+/** A model of those that the providers list, or of another name. */
+async function askForModel(
+  trans: TranslationBundle,
+  text: string,
+  items: string[]
+): Promise<string | null> {
+  const title = trans.__('Choose a model');
+  const label = trans.__('provider:model, for example ollama:qwen3');
+  const { value } = items.length
+    ? await InputDialog.getItem({ title, label, items, current: text, editable: true })
+    : await InputDialog.getText({ title, label, text });
   return value && value.trim();
 }
 
@@ -120,6 +132,8 @@ interface IChoiceProps {
   title: string;
   /** The few words that stand for the choice while it is closed. */
   shown: string;
+  /** Of the choice of a mode: the mode. */
+  mode?: Mode;
   value: string;
   onChange: (value: string) => void;
   children: React.ReactNode;
@@ -127,9 +141,9 @@ interface IChoiceProps {
 
 /** A native list of choices under a short label. */
 function Choice(props: IChoiceProps): React.JSX.Element {
-  const { label, title, shown, value, onChange, children } = props;
+  const { label, title, shown, mode, value, onChange, children } = props;
   return (
-    <span className="jp-Agent-choice" title={title}>
+    <span className="jp-Agent-choice" data-mode={mode} title={title}>
       <span aria-hidden="true">{shown}</span>
       <caretDownEmptyIcon.react tag="span" className="jp-Agent-caret" />
       <select

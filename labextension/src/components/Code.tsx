@@ -1,4 +1,5 @@
 import * as React from 'react';
+import { coloured } from '../review/colours';
 import type { IDiffLine } from '../review/diff';
 import { countLines, foldEmpty } from '../review/diff';
 import { foldEmptyLines, markOddCharacters } from './oddCharacterMarks';
@@ -89,9 +90,7 @@ const Coloured = React.memo(function Coloured({ text, mimeType, folded = false }
       const plain = document.createElement('code');
       plain.textContent = text;
       show(plain);
-      const aside = document.createElement('code');
-      const language = languages.findByMIME(mimeType);
-      void languages.highlight(text, language, aside).then(() => show(aside));
+      void coloured(text, languages.findByMIME(mimeType), languages).then(show);
     },
     [text, mimeType, folded, languages, trans]
   );

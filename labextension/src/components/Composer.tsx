@@ -11,12 +11,15 @@ import {
   useCompletion,
   useConversation,
   useDraft,
+  useIsReason,
   useModels,
   useQueue,
   useServices
 } from './services';
 import { Instructions } from './Instructions';
 import { LIST_ID, Suggestions, optionId } from './Suggestions';
+
+const STOP_KEY = 'Esc';
 
 /** Where the user writes, with what goes along and who answers how. */
 export function Composer(): React.JSX.Element {
@@ -27,6 +30,7 @@ export function Composer(): React.JSX.Element {
   useModels();
   const attach = useAttachFiles();
   const running = progress === 'running';
+  const isReason = useIsReason() && !pictures.length && text.trim() !== '';
   const empty = !text.trim() && !pictures.length;
   const untaken = pictures.find(file => !assistant.models.takes(file));
   const send = useSend();
@@ -50,8 +54,16 @@ export function Composer(): React.JSX.Element {
         <p role="alert" className="jp-Agent-refusal">
           {refusal ||
             (untaken?.mediaType === 'application/pdf'
-              ? trans.__('This model does not read PDF files. Choose another, or remove them.')
-              : trans.__('This model does not look at pictures. Choose another, or remove them.'))}
+              ? trans.__("This model can't read PDF files. Choose another, or remove them.")
+              : trans.__("This model can't read images. Choose another, or remove them."))}
+        </p>
+      )}
+      {isReason && (
+        <p role="note" className="jp-Agent-replyNote">
+          {trans.__('Enter denies with this reason.')}{' '}
+          <button className="jp-Agent-link" onClick={() => send({ queue: true })}>
+            {trans.__('Queue it instead')}
+          </button>
         </p>
       )}
       <div className="jp-Agent-choices">
@@ -61,12 +73,13 @@ export function Composer(): React.JSX.Element {
         <span className="jp-Agent-sending">
           {running && (
             <button
-              className="jp-Agent-send"
+              className="jp-Agent-button jp-Agent-stop"
               aria-label={trans.__('Stop')}
-              title={trans.__('Stop (Esc)')}
               onClick={() => void conversation.stop()}
             >
               <stopIcon.react tag="span" />
+              {trans.__('Stop')}
+              {!conversation.approvals.length && <kbd aria-hidden="true">{STOP_KEY}</kbd>}
             </button>
           )}
           {(!running || !empty) && (
@@ -74,12 +87,14 @@ export function Composer(): React.JSX.Element {
               className="jp-Agent-send jp-mod-primary"
               aria-label={trans.__('Send')}
               title={
-                running
-                  ? trans.__('Ask when this answer is finished (Enter)')
-                  : trans.__('Send (Enter)')
+                isReason
+                  ? trans.__('Deny with this reason (Enter)')
+                  : running
+                    ? trans.__('Queue (Enter)')
+                    : trans.__('Send (Enter)')
               }
               disabled={empty || untaken !== undefined}
-              onClick={send}
+              onClick={() => send()}
             >
               <sendIcon.react tag="span" />
             </button>
@@ -90,10 +105,13 @@ export function Composer(): React.JSX.Element {
   );
 }
 
-/** Runs the command that is written, or sends the question, if there is one. */
-function useSend(): () => void {
-  const { assistant, slash } = useServices();
-  return () => {
+/** Sends what is written; `queue` has it asked after the answer, even if it could deny what is asked now. */
+type Send = (how?: { queue: boolean }) => void;
+
+/** Runs the command that is written, denies with it as the reason, or asks it. */
+function useSend(): Send {
+  const { assistant, denial, focusMessage, slash } = useServices();
+  return ({ queue } = { queue: false }) => {
     const { draft } = assistant;
     const { pictures, text } = draft.state;
     if (
@@ -105,14 +123,17 @@ function useSend(): () => void {
     const asked = slash.expand(text.trim());
     if (asked === null) {
       draft.clear();
+    } else if (denial.state && !queue && !pictures.length) {
+      denial.deny(denial.question, asked);
     } else {
+      focusMessage();
       assistant.submit(asked);
     }
   };
 }
 
 interface IMessageProps {
-  send: () => void;
+  send: Send;
   attach: (files: readonly File[]) => Promise<void>;
 }
 
@@ -219,15 +240,18 @@ function useHint(): string {
   const { progress } = useConversation();
   const { place } = useDraft();
   const { waiting } = useQueue();
+  const isReason = useIsReason();
   if (progress === 'running') {
-    return conversation.approvals.length
-      ? trans.__('Waiting for your answer above.')
-      : waiting.length
-        ? trans.__('What you write is asked after those above.')
-        : trans.__('At work; Esc stops it. What you write is asked afterwards.');
+    return isReason
+      ? trans.__('Tell it what to do instead…')
+      : conversation.approvals.length
+        ? trans.__('Waiting for your approval')
+        : waiting.length
+          ? trans.__('Add another follow-up')
+          : trans.__('Type to queue a follow-up (Esc to stop)');
   }
   if (!place && notebooks.drive) {
-    return trans.__('This notebook is on the drive “%1”, out of my reach.', notebooks.drive);
+    return trans.__("The assistant can't open notebooks on drive “%1”.", notebooks.drive);
   }
   return place ? trans.__('Ask about this notebook…') : trans.__('Ask, or open a notebook first…');
 }
@@ -246,7 +270,7 @@ function useAttachFiles(): (files: readonly File[]) => Promise<void> {
       return;
     }
     if (files.some(isPicture) && !assistant.models.takesPictures) {
-      draft.refuse(trans.__('This model does not look at pictures. Choose another one first.'));
+      draft.refuse(trans.__("This model can't read images. Choose another one first."));
       return;
     }
     if (draft.state.pictures.length + files.length > MOST_PICTURES) {

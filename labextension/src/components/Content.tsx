@@ -10,6 +10,7 @@ import { TrustInstructions } from './Instructions';
 import { Log } from './Log';
 import { Models } from './Models';
 import { Obstacle } from './Obstacle';
+import { ReviewBar } from './Review';
 import type { IServices } from './services';
 import { Services, useAssistant, useServices } from './services';
 import { KeptBack } from './Sharing';
@@ -63,6 +64,7 @@ function Panel(): React.JSX.Element {
       {guarded(<KeptBack />)}
       {guarded(<Obstacle />)}
       {guarded(<Verified />)}
+      {guarded(<ReviewBar />)}
       {guarded(<Composer />)}
       {guarded(<Usage />)}
     </div>

@@ -24,7 +24,7 @@ export function Continue({ message }: { message: AgentMessage }): React.JSX.Elem
                 'Stopped after %1 steps, with an answer from what it had.',
                 steps
               )
-            : trans.__('The budget of this turn is used up.')}
+            : trans.__('The budget for this answer is used up.')}
       </p>
       {limit !== 'month' && (
         <button

@@ -1,5 +1,5 @@
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
-import { PathExt, Time } from '@jupyterlab/coreutils';
+import { Time } from '@jupyterlab/coreutils';
 import { closeIcon, downloadIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import { notifyErrors } from '../api/notifyErrors';
@@ -43,12 +43,12 @@ export function Conversations(): React.JSX.Element {
               read(query, !here);
             }}
           />
-          {trans.__('Only about %1', PathExt.basename(notebook))}
+          {trans.__('This notebook only')}
         </label>
       )}
       {!conversations.length && (
         <p className="jp-Agent-notice">
-          {query || here ? trans.__('None is found.') : trans.__('None yet.')}
+          {query || here ? trans.__('No results') : trans.__('No conversations yet')}
         </p>
       )}
       <ul className="jp-Agent-conversations" aria-label={trans.__('Conversations')}>
@@ -61,19 +61,20 @@ export function Conversations(): React.JSX.Element {
           className="jp-Agent-button"
           onClick={() => void notifyErrors(() => listing.more(), trans)}
         >
-          {trans.__('Show older ones')}
+          {trans.__('Show older')}
         </button>
       )}
     </div>
   );
 }
 
-function Entry({ id, title, notebook, updated, state }: IConversationSummary): React.JSX.Element {
+function Entry(known: IConversationSummary): React.JSX.Element {
+  const { id, title, notebook, updated, state, match } = known;
   const { assistant, trans } = useServices();
   const { conversation } = useAssistant();
   const name = title || trans.__('Untitled');
   const stands =
-    state === 'running' ? trans.__('running') : state === 'waiting' && trans.__('waits for you');
+    state === 'running' ? trans.__('working') : state === 'waiting' && trans.__('needs approval');
   const rename = async (): Promise<void> => {
     const { value } = await InputDialog.getText({ title: trans.__('Rename'), text: name });
     if (value?.trim()) {
@@ -83,7 +84,7 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
   const remove = async (): Promise<void> => {
     const { button } = await showDialog({
       title: trans.__('Delete “%1”?', name),
-      body: trans.__('What it changed stays in your notebooks, but cannot be undone from here.'),
+      body: trans.__('Its changes stay in your notebooks but can no longer be undone from here.'),
       buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Delete') })]
     });
     if (button.accept) {
@@ -94,6 +95,11 @@ function Entry({ id, title, notebook, updated, state }: IConversationSummary): R
     <li aria-current={id === conversation.id}>
       <button className="jp-Agent-conversation" onClick={() => assistant.show(id)}>
         <span>{name}</span>
+        {match && (
+          <q className="jp-Agent-match" title={match}>
+            {match}
+          </q>
+        )}
         <span className="jp-Agent-note">
           {[stands, notebook, Time.formatHuman(updated)].filter(Boolean).join(' · ')}
         </span>

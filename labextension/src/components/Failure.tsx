@@ -1,37 +1,45 @@
 import * as React from 'react';
+import type { AgentMessage, INotice } from '../api/protocol';
+import { failureWords, refusalWords, splitRequest } from '../wording/failureWords';
 import { Continue } from './Continue';
+import { Key, ProviderLink } from './Models';
 import { useAssistant, useConversation, useServices } from './services';
 
-/** What went wrong with the last turn, what is safe, and the next step. */
+/** Where one pays for a service. */
+const BILLING: Readonly<Record<string, string>> = {
+  anthropic: 'https://console.anthropic.com/settings/billing',
+  openai: 'https://platform.openai.com/settings/organization/billing'
+};
+
+/** What went wrong with the last turn, and the next step. */
 export function Failure(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { conversation } = useAssistant();
   const { connected, failure, messages, progress } = useConversation();
   const last = messages.at(-1);
   const again = (): void => void conversation.retry(assistant.choices);
+  const told = last && progress !== 'running' ? failedNotice(last) : undefined;
   if (!connected) {
     return (
       <p className="jp-Agent-notice">
-        {trans.__('The server does not answer. Nothing is lost; trying again…')}
+        {trans.__('Connection lost. Nothing was lost; reconnecting…')}
       </p>
     );
   }
+  if (last && told && (!failure || failure.reason === 'turn')) {
+    return <FailedTurn message={last} notice={told} again={again} />;
+  }
   if (failure) {
-    const [text, request] = splitRequest(failure.message);
+    const [text, request] = splitRequest(refusalWords(failure, trans));
     return (
       <div role="alert" className="jp-Agent-failure">
         <p title={request && trans.__('Request %1', request)}>
-          {text || trans.__('The Jupyter server does not answer.')} {trans.__('Nothing was lost.')}
+          {text || trans.__('The Jupyter server does not answer. Nothing was lost.')}
         </p>
         <div className="jp-Agent-buttons">
           <button className="jp-Agent-button" onClick={again}>
             {trans.__('Try again')}
           </button>
-          {failure.reason === 'turn' && (
-            <button className="jp-Agent-button" onClick={() => assistant.setView('models')}>
-              {trans.__('Models and keys')}
-            </button>
-          )}
         </div>
       </div>
     );
@@ -39,7 +47,7 @@ export function Failure(): React.JSX.Element | null {
   if (progress === 'failed' || progress === 'interrupted') {
     return (
       <div className="jp-Agent-failure">
-        <p>{trans.__('This answer was not finished. What was done so far is kept.')}</p>
+        <p>{trans.__('This answer was not finished.')}</p>
         <button className="jp-Agent-button" onClick={again}>
           {trans.__('Try again')}
         </button>
@@ -52,8 +60,53 @@ export function Failure(): React.JSX.Element | null {
   return progress === 'done' && last ? <Continue message={last} /> : null;
 }
 
-/** The message of a model service, and the id of the request, which only its support needs. */
-function splitRequest(message: string): [text: string, request: string | undefined] {
-  const [, text, request] = /^(.*?)\s*\(request ([\w-]+)\)$/s.exec(message) ?? [];
-  return request ? [text, request] : [message, undefined];
+interface IFailedTurnProps {
+  message: AgentMessage;
+  notice: INotice;
+  again: () => void;
+}
+
+/** Why the last turn failed, with what helps against that. */
+function FailedTurn({ message, notice, again }: IFailedTurnProps): React.JSX.Element {
+  const { assistant, trans } = useServices();
+  const [details, setDetails] = React.useState(false);
+  const { model } = message.metadata ?? {};
+  const provider = model?.split(':', 1)[0] ?? '';
+  const words = failureWords(notice, model, trans);
+  const [text, request] = splitRequest(notice.error ?? '');
+  const said = notice.said ?? (text !== words && text);
+  const more = [said, request && trans.__('Request %1', request)];
+  const rejected = notice.reason === 'authentication';
+  return (
+    <div role="alert" className="jp-Agent-failure">
+      <p>{words}</p>
+      {rejected && <Key provider={provider} known onSaved={again} />}
+      <div className="jp-Agent-buttons">
+        <button className="jp-Agent-button" onClick={again}>
+          {trans.__('Try again')}
+        </button>
+        {notice.reason === 'billing' && (
+          <ProviderLink page={BILLING[provider]}>{trans.__('Open billing')}</ProviderLink>
+        )}
+        <button className="jp-Agent-button" onClick={() => assistant.setView('models')}>
+          {trans.__('Settings')}
+        </button>
+        {more.some(Boolean) && (
+          <button
+            className="jp-Agent-link"
+            aria-expanded={details}
+            onClick={() => setDetails(!details)}
+          >
+            {trans.__('Details')}
+          </button>
+        )}
+      </div>
+      {details && <p className="jp-Agent-note">{more.filter(Boolean).join(' ')}</p>}
+    </div>
+  );
+}
+
+function failedNotice({ parts }: AgentMessage): INotice | undefined {
+  const part = parts.at(-1);
+  return part?.type === 'data-notice' && part.data.kind === 'failed' ? part.data : undefined;
 }

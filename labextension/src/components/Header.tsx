@@ -2,6 +2,7 @@ import { addIcon, historyIcon, settingsIcon } from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import { notifyErrors } from '../api/notifyErrors';
+import type { AgentMessage } from '../api/protocol';
 import { titleOf } from '../api/request';
 import { useAssistant, useConversation, useServices } from './services';
 
@@ -12,6 +13,7 @@ export function Header(): React.JSX.Element {
   const state = useConversation();
   const [editing, setEditing] = React.useState(false);
   const title = titleOf(state.title, state.messages) || trans.__('New conversation');
+  const repeated = state.messages.length <= 2 && repeatsQuestion(title, state.messages[0]);
   const rename = (name: string): void => {
     setEditing(false);
     if (name.trim() && name !== title) {
@@ -36,7 +38,7 @@ export function Header(): React.JSX.Element {
         />
       ) : (
         <h2 title={title} onDoubleClick={() => setEditing(state.messages.length > 0)}>
-          {title}
+          {repeated ? trans.__('Assistant') : title}
         </h2>
       )}
       <IconButton
@@ -56,12 +58,18 @@ export function Header(): React.JSX.Element {
       />
       <IconButton
         icon={settingsIcon}
-        label={trans.__('Models and keys')}
+        label={trans.__('Settings')}
         pressed={view === 'models'}
         onClick={() => assistant.setView(view === 'models' ? 'conversation' : 'models')}
       />
     </div>
   );
+}
+
+/** Whether a title is the beginning of the question right below it. */
+function repeatsQuestion(title: string, question: AgentMessage | undefined): boolean {
+  const asked = question ? titleOf(null, [question]) : '';
+  return asked !== '' && (asked.startsWith(title.replace(/(…|\.\.\.)$/, '')) || title === asked);
 }
 
 interface IIconButtonProps {

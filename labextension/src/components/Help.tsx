@@ -1,16 +1,22 @@
 import * as React from 'react';
+import { isMac } from './ReadFirst';
 import { useServices } from './services';
 
 /** What can be written in the message field, and which keys there are. */
 export function Help(): React.JSX.Element {
-  const { assistant, openSettings, slash, trans } = useServices();
+  const { assistant, keysOf, openSettings, slash, trans } = useServices();
   const keys: [string, string][] = [
-    ['Enter', trans.__('asks; while an answer is being written, asks afterwards')],
-    ['Shift Enter', trans.__('begins a new line')],
-    ['↑  ↓', trans.__('go through what you asked before')],
-    ['Esc', trans.__('stops the answer; else goes back to the notebook')],
-    ['@', trans.__('attaches cells, the selection, variables, files and other notebooks')],
-    ['/', trans.__('lists the commands')]
+    ['Enter', trans.__('Send, or queue while it works')],
+    ['Shift Enter', trans.__('New line')],
+    ['↑  ↓', trans.__('Previous messages')],
+    [isMac() ? '⌘ Enter' : 'Ctrl Enter', trans.__('Allow what it asks for')],
+    [keysOf('next-change'), trans.__('Next change')],
+    [keysOf('previous-change'), trans.__('Previous change')],
+    [keysOf('keep-change'), trans.__('Keep the change, show the next one')],
+    [keysOf('undo-change'), trans.__('Undo the change, show the next one')],
+    ['Esc', trans.__('Stop the answer, or return to the notebook')],
+    ['@', trans.__('Add cells, the selection, variables, files or notebooks')],
+    ['/', trans.__('List commands')]
   ];
   return (
     <div
@@ -20,7 +26,11 @@ export function Help(): React.JSX.Element {
       role="region"
     >
       <h3>{trans.__('Keys')}</h3>
-      <Terms terms={keys.map(([key, about]) => [<kbd key={key}>{key}</kbd>, about])} />
+      <Terms
+        terms={keys
+          .filter(([key]) => key)
+          .map(([key, about]) => [<kbd key={key}>{key}</kbd>, about])}
+      />
       <h3>{trans.__('Commands')}</h3>
       <Terms
         terms={slash.commands.map(({ name, description }) => [
@@ -29,14 +39,14 @@ export function Help(): React.JSX.Element {
         ])}
       />
       <p className="jp-Agent-notice">
-        {trans.__('Pictures can be pasted, or dropped here; so can cells and files.')}
+        {trans.__('You can paste or drop images, cells and files.')}
       </p>
       <div className="jp-Agent-buttons">
         <button className="jp-Agent-button" onClick={() => assistant.setView('conversation')}>
           {trans.__('Back')}
         </button>
         <button className="jp-Agent-link" onClick={openSettings}>
-          {trans.__('Add commands of your own')}
+          {trans.__('Add your own commands')}
         </button>
       </div>
     </div>

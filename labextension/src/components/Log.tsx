@@ -1,11 +1,10 @@
 import * as React from 'react';
-import { isLive, describeCall } from '../wording/callDescriptions';
+import { isLive, describeCall, notebookOf } from '../wording/callDescriptions';
 import { Answer } from './Answer';
-import { notebookOf } from './Call';
 import { Failure } from './Failure';
+import { Life } from './Life';
 import { OutOfDate } from './OutOfDate';
 import { Question } from './Question';
-import { PendingReview } from './Review';
 import { useAssistant, useConversation, useNotebookInFront, useServices } from './services';
 import { Welcome } from './Welcome';
 
@@ -45,9 +44,8 @@ export function Log(): React.JSX.Element {
                 />
               )
             )}
-          {progress === 'running' && last?.role === 'user' && <span className="jp-Agent-cursor" />}
+          <Life />
           <Failure />
-          <PendingReview />
           <OutOfDate />
         </div>
       </div>
@@ -139,7 +137,8 @@ function Announcement(): React.JSX.Element {
     notebook ? notebooks.position({ notebook, cell_id }) : null;
   const named = { notebook: notebook === front ? null : notebook };
   const did = call && describeCall(call, [], locate, trans, named);
-  const text = progress === 'running' ? [did?.text, did?.note].filter(Boolean).join(', ') : '';
+  const text =
+    progress === 'running' ? [did?.text, did?.fault, did?.note].filter(Boolean).join(', ') : '';
   return (
     <div role="status" className="jp-Agent-hidden">
       {text || (progress === 'done' ? trans.__('The assistant has answered') : '')}

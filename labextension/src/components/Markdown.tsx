@@ -38,7 +38,13 @@ const Block = React.memo(function Block({ source }: { source: string }) {
 /** A button above a piece of code. */
 type CodeTool = readonly [label: string, act: (code: string) => void];
 
-/** Renders aside and then swaps, so that a growing text never shows raw mathematics or an empty place. */
+/** The longest pause between two renderings of a growing text. */
+const LONGEST_PAUSE_MS = 100;
+
+/**
+ * Renders aside and then swaps, so that a growing text never shows raw mathematics or an empty place. In between it
+ * leaves the page twice the time that it took: a long paragraph with mathematics is rendered from its start each time.
+ */
 class Painter {
   constructor(
     private readonly _rendermime: IRenderMimeRegistry,
@@ -63,6 +69,7 @@ class Painter {
     let shown: string | null = null;
     while (this._host && this._next !== shown) {
       shown = this._next;
+      const start = performance.now();
       const old = this._renderer;
       this._renderer = this._rendermime.createRenderer(MARKDOWN);
       await this._renderer.renderModel(new MimeModel({ data: { [MARKDOWN]: shown } }));
@@ -71,6 +78,8 @@ class Painter {
       this._renderer.node.querySelectorAll('table').forEach(table => this._box(table));
       this._host?.replaceChildren(this._renderer.node);
       old?.dispose();
+      const pause = Math.min(2 * (performance.now() - start), LONGEST_PAUSE_MS);
+      await new Promise(resolve => setTimeout(resolve, pause));
     }
   }
 

@@ -1,32 +1,53 @@
 import * as React from 'react';
-import { RequestError } from '../api/client';
+import { RequestError } from '../api/failure';
 import { titleCase } from '../wording/callDescriptions';
+import { FallbackChoice } from './FallbackChoice';
 import { useModels, useServices } from './services';
 import { SharingChoice } from './Sharing';
 
 /** The known providers that want no key. */
 const KEYLESS = new Set(['demo', 'ollama']);
 
+/** Where one gets a key. */
+const CONSOLES: Readonly<Record<string, string>> = {
+  anthropic: 'https://console.anthropic.com/settings/keys',
+  openai: 'https://platform.openai.com/api-keys'
+};
+
+interface IProviderLinkProps {
+  page: string | undefined;
+  children: string;
+}
+
+/** A link to a page of a provider, in a tab of its own; nothing where the page is not known. */
+export function ProviderLink({ page, children }: IProviderLinkProps): React.JSX.Element | null {
+  return page ? (
+    <a className="jp-Agent-link" href={page} target="_blank" rel="noopener noreferrer">
+      {children}
+    </a>
+  ) : null;
+}
+
 /** Who can answer, and a field for the key of each provider that wants one. */
 export function Models(): React.JSX.Element {
-  const { assistant, trans } = useServices();
+  const { assistant, openSettings, trans } = useServices();
   const { models } = useModels();
   return (
     <div className="jp-Agent-page">
-      <h3>{trans.__('Models and keys')}</h3>
-      <p>
-        {trans.__(
-          'A key is kept on the Jupyter server, in a file that only you can read. It is used at once, and never shown again.'
-        )}
-      </p>
+      <h3>{trans.__('Settings')}</h3>
+      <p>{trans.__('Keys are stored on the Jupyter server in a file only you can read.')}</p>
       {models?.providers
         .filter(({ name }) => !KEYLESS.has(name))
         .map(({ name, credentials }) => (
           <Key key={name} provider={name} known={credentials} />
         ))}
+      <FallbackChoice />
       <SharingChoice />
       <button className="jp-Agent-button" onClick={() => assistant.setView('conversation')}>
         {trans.__('Back')}
+      </button>{' '}
+      <button className="jp-Agent-link" onClick={openSettings}>
+        {trans.__('More settings')}
       </button>
     </div>
   );
@@ -43,14 +64,21 @@ export function AcceptedKey(): React.JSX.Element | null {
   return (
     <p role="status" className="jp-Agent-notice">
       {accepted.models === null
-        ? trans.__('Key for %1 saved; it was not checked.', name)
+        ? trans.__('%1 API key saved. It could not be checked.', name)
         : trans._n('Key works, 1 model', 'Key works, %1 models', accepted.models)}
     </p>
   );
 }
 
+interface IKeyProps {
+  provider: string;
+  known: boolean;
+  /** What the key is needed for; called once it is saved. */
+  onSaved?: () => void;
+}
+
 /** A field for the key of a provider, which is used from the moment it is saved. */
-export function Key({ provider, known }: { provider: string; known: boolean }): React.JSX.Element {
+export function Key({ provider, known, onSaved }: IKeyProps): React.JSX.Element {
   const { assistant, trans } = useServices();
   const [key, setKey] = React.useState('');
   const [problem, setProblem] = React.useState('');
@@ -59,6 +87,7 @@ export function Key({ provider, known }: { provider: string; known: boolean }): 
     setChecking(true);
     try {
       await assistant.setKey(provider, key.trim());
+      onSaved?.();
     } catch (error) {
       if (!(error instanceof RequestError)) {
         throw error;
@@ -78,13 +107,13 @@ export function Key({ provider, known }: { provider: string; known: boolean }): 
       }}
     >
       <label>
-        <span>{trans.__('Key for %1', titleCase(provider))}</span>
+        <span>{trans.__('%1 API key', titleCase(provider))}</span>
         <input
           className="jp-mod-styled"
           type="password"
           autoComplete="off"
           value={key}
-          placeholder={known ? trans.__('There is one; paste another to replace it') : ''}
+          placeholder={known ? trans.__('Saved. Paste a new key to replace it.') : ''}
           onChange={event => setKey(event.target.value)}
         />
       </label>
@@ -93,8 +122,9 @@ export function Key({ provider, known }: { provider: string; known: boolean }): 
         className="jp-Agent-button jp-mod-primary"
         disabled={!key.trim() || checking}
       >
-        {checking ? trans.__('Checking…') : trans.__('Save')}
+        {checking ? trans.__('Checking…') : onSaved ? trans.__('Save and retry') : trans.__('Save')}
       </button>
+      <ProviderLink page={CONSOLES[provider]}>{trans.__('Get a key')}</ProviderLink>
       {problem && (
         <p role="alert" className="jp-Agent-fault">
           {problem}

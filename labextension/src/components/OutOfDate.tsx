@@ -2,6 +2,9 @@ import * as React from 'react';
 import { withPositions } from '../wording/callDescriptions';
 import { useConversation, useServices, useStaleCells } from './services';
 
+/** Stands in a sentence for the links to cells. */
+const PLACES = '\u0000';
+
 /** After a turn: the cells whose outputs no longer follow from the code above, with a way to run them. */
 export function OutOfDate(): React.JSX.Element | null {
   const { notebooks, trans } = useServices();
@@ -16,6 +19,8 @@ export function OutOfDate(): React.JSX.Element | null {
     return null;
   }
   const locate = (cell_id: string): number | null => notebooks.position({ notebook, cell_id });
+  const sentence = trans._n('Cell %2 may be stale', 'Cells %2 may be stale', shown.length, PLACES);
+  const [before, after] = sentence.split(PLACES);
   const run = (): void => {
     void notebooks.run(
       notebook,
@@ -23,24 +28,26 @@ export function OutOfDate(): React.JSX.Element | null {
     );
   };
   return (
-    <div role="group" aria-label={trans.__('Out of date')} className="jp-Agent-turnLine">
+    <div role="group" aria-label={trans.__('Stale cells')} className="jp-Agent-turnLine">
       <span>
-        {trans._n('1 cell is out of date:', '%1 cells are out of date:', shown.length)}{' '}
+        {before}
         {shown.map(({ cell_id, why, position }, index) => (
           <React.Fragment key={cell_id}>
-            {index > 0 && ', '}
+            {index > 0 && (index < shown.length - 1 ? ', ' : ` ${trans.__('and')} `)}
             <button
               className="jp-Agent-link"
+              aria-label={trans.__('Cell %1', position)}
               title={withPositions(why, locate, trans)}
               onClick={() => void notebooks.reveal({ notebook, cell_id })}
             >
-              {trans.__('cell %1', position)}
+              {position}
             </button>
           </React.Fragment>
         ))}
+        {after}
       </span>
       <button className="jp-Agent-button" onClick={run}>
-        {trans._n('Run it', 'Run them', shown.length)}
+        {trans.__('Run')}
       </button>
     </div>
   );

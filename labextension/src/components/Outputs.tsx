@@ -4,10 +4,78 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { JSONExt } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 import * as React from 'react';
+import type { IRunOutput } from '../api/protocol';
+import { leftOut } from '../chat/plots';
+import { placesOf, ranges } from '../wording/cellNames';
 import { useServices } from './services';
 
+interface IRunsProps {
+  runs: readonly IRunOutput[];
+  notebook: string | null;
+}
+
+/** The outputs of runs; for what is too large for an answer, the cells that show it. */
+export function Runs({ runs, notebook }: IRunsProps): React.JSX.Element {
+  const shown = runs.map(run => ({ run, outputs: run.outputs.filter(each => !leftOut(each)) }));
+  return (
+    <>
+      {shown.map(
+        ({ run, outputs }) => outputs.length > 0 && <Outputs key={run.run_id} outputs={outputs} />
+      )}
+      <LeftOut runs={runs} notebook={notebook} />
+    </>
+  );
+}
+
+/** "Plots in cells 2–41" */
+function LeftOut({ runs, notebook }: IRunsProps): React.JSX.Element | null {
+  const { notebooks, trans } = useServices();
+  const of = runs.filter(run => run.outputs.some(leftOut));
+  const [first] = of;
+  if (!first) {
+    return null;
+  }
+  const arePlots = of.every(run => run.outputs.every(each => leftOut(each)?.plots !== 0));
+  const ids = of.flatMap(({ cell_id }) => cell_id ?? []);
+  const places = placesOf(ids, cell_id =>
+    notebook ? notebooks.position({ notebook, cell_id }) : null
+  );
+  const cells = places ? ranges(places) : '';
+  const { cell_id } = first;
+  if (!notebook || !cell_id || !places) {
+    return (
+      <p className="jp-Agent-note">
+        {arePlots
+          ? trans.__('A plot that is too large to show here')
+          : trans.__('An output that is too large to show here')}
+      </p>
+    );
+  }
+  const words = arePlots
+    ? trans._n('Plot in cell %2', 'Plots in cells %2', places.length, cells)
+    : trans._n('Output in cell %2', 'Outputs in cells %2', places.length, cells);
+  return (
+    <button className="jp-Agent-link" onClick={() => void notebooks.reveal({ notebook, cell_id })}>
+      {words}
+    </button>
+  );
+}
+
+/** "NameError: name 'x' is not defined", of the first run that failed. */
+export function lastErrorLine(runs: readonly IRunOutput[]): string {
+  const errors = runs.flatMap(({ outputs }) =>
+    outputs.filter(({ output_type }) => output_type === 'error')
+  );
+  const { ename, evalue } = (errors[0] ?? {}) as { ename?: string; evalue?: string };
+  const said = String(evalue ?? '')
+    .trim()
+    .split('\n')
+    .at(-1);
+  return ename ? [ename, said].filter(Boolean).join(': ') : '';
+}
+
 /** The outputs of a run as a notebook shows them; they may still grow. */
-export function Outputs({ outputs }: { outputs: readonly IOutput[] }): React.JSX.Element {
+function Outputs({ outputs }: { outputs: readonly IOutput[] }): React.JSX.Element {
   const { rendermime, trans } = useServices();
   const [model] = React.useState(() => new OutputAreaModel({ trusted: false }));
   const host = React.useRef<HTMLDivElement>(null);

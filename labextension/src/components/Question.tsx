@@ -1,4 +1,4 @@
-import { editIcon, refreshIcon } from '@jupyterlab/ui-components';
+import { editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, IEndedRun } from '../api/protocol';
 import { endOfRun } from '../wording/callDescriptions';
@@ -8,8 +8,7 @@ import { useAssistant, useConversation, useServices } from './services';
 
 /** What the user asked, with the ways to ask it again or in other words. */
 export const Question = React.memo(function Question({ message }: { message: AgentMessage }) {
-  const { assistant, trans } = useServices();
-  const { conversation } = useAssistant();
+  const { trans } = useServices();
   const [editing, setEditing] = React.useState(false);
   const { parts, metadata } = message;
   if (metadata?.ended) {
@@ -35,17 +34,8 @@ export const Question = React.memo(function Question({ message }: { message: Age
           <span className="jp-Agent-questionTools">
             <IconButton
               icon={editIcon}
-              label={trans.__('Edit and ask again')}
+              label={trans.__('Edit and resend')}
               onClick={() => setEditing(true)}
-            />
-            <IconButton
-              icon={refreshIcon}
-              label={trans.__('Ask again')}
-              onClick={() => {
-                if (!conversation.busy) {
-                  void conversation.retry(assistant.choices, message.id);
-                }
-              }}
             />
           </span>
         </>
@@ -118,7 +108,7 @@ function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
       {changed && (
         <label className="jp-Agent-notice">
           <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} />
-          {trans.__('Undo what was changed since')}
+          {trans.__('Also undo the changes made since')}
         </label>
       )}
       <div className="jp-Agent-buttons">
@@ -127,14 +117,18 @@ function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
           disabled={!text.trim() || conversation.busy}
           onClick={ask}
         >
-          {trans.__('Ask')}
+          {trans.__('Send')}
         </button>
         <button className="jp-Agent-button" onClick={onEnd}>
           {trans.__('Cancel')}
         </button>
         {after.length > 1 && (
           <span className="jp-Agent-note">
-            {trans.__('Replaces the %1 messages below', after.length)}
+            {trans._n(
+              'The message below will be replaced',
+              'The %1 messages below will be replaced',
+              after.length
+            )}
           </span>
         )}
       </div>

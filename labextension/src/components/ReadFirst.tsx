@@ -40,12 +40,14 @@ export function ReadBox({ reading, label, children }: IReadBoxProps): React.JSX.
 
 interface IDecideButtonProps extends IReading {
   label: string;
+  /** The keys that do the same. */
+  keys?: string;
   onDecide: () => void;
 }
 
 /** Says yes; until all was in view it shows more. A key held down or a second click decides nothing. */
 export function DecideButton(props: IDecideButtonProps): React.JSX.Element {
-  const { read, reading, label, onDecide } = props;
+  const { read, reading, label, keys, onDecide } = props;
   const { trans } = useServices();
   return (
     <button
@@ -54,6 +56,46 @@ export function DecideButton(props: IDecideButtonProps): React.JSX.Element {
       onClick={read ? event => event.detail < 2 && onDecide() : reading.showMore}
     >
       {read ? label : trans.__('Show the rest')}
+      {keys && <kbd aria-hidden="true">{keys}</kbd>}
     </button>
   );
+}
+
+/** How long a question has to be there before keys decide on it: the second press of two was meant for another. */
+const SETTLED_MS = 400;
+
+/** Ctrl or Cmd with Enter, anywhere in the panel, does what the button does. Gives how the keys are written. */
+export function useChord(
+  card: React.RefObject<HTMLElement | null>,
+  { read, reading }: IReading,
+  onDecide: () => void
+): string {
+  const mac = isMac();
+  const press = React.useRef(onDecide);
+  React.useLayoutEffect(() => {
+    press.current = read ? onDecide : reading.showMore;
+  });
+  React.useEffect(() => {
+    const panel = card.current?.closest('.jp-Agent-panel');
+    const shownAt = performance.now();
+    const onKeyDown = (event: Event): void => {
+      const { key, ctrlKey, metaKey, shiftKey, altKey, repeat } = event as KeyboardEvent;
+      if (key !== 'Enter' || !(mac ? metaKey : ctrlKey) || shiftKey || altKey) {
+        return;
+      }
+      event.preventDefault();
+      event.stopPropagation(); // the message field would send
+      if (!repeat && performance.now() - shownAt > SETTLED_MS) {
+        press.current();
+      }
+    };
+    panel?.addEventListener('keydown', onKeyDown, true);
+    return () => panel?.removeEventListener('keydown', onKeyDown, true);
+  }, [card, mac]);
+  return mac ? '⌘ Enter' : 'Ctrl Enter';
+}
+
+/** Whether commands are given with the key ⌘. */
+export function isMac(): boolean {
+  return /Mac|iP(hone|ad|od)/.test(navigator.platform);
 }

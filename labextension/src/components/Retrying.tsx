@@ -10,7 +10,7 @@ export function Retrying({ notice }: { notice: INotice }): React.JSX.Element {
   const left = secondsLeft(notice, useSeconds(true));
   return (
     <div role="group" aria-label={trans.__('Waiting to retry')} className="jp-Agent-retrying">
-      <span role="timer" title={notice.text}>
+      <span role="timer" title={notice.said}>
         {retryWords(notice, left, trans)}
       </span>
       {left > 0 && (

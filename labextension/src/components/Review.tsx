@@ -1,13 +1,18 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { undoIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
+import { notifyErrors } from '../api/notifyErrors';
 import type { ICellRef, IChange, IUndone } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import { describeConflict } from '../review/conflicts';
-import { diffLines } from '../review/diff';
+import { countOf } from '../review/countWords';
+import type { IPendingCell } from '../review/pending';
+import { listOf } from '../wording/cellNames';
 import { legible } from '../wording/oddCharacters';
-import { Diff, LineCount } from './Code';
+import { intoView } from './intoView';
 import {
   useAssistant,
+  useChangeWalk,
   useConversation,
   useNotebookInFront,
   usePending,
@@ -28,7 +33,7 @@ export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | n
     return null;
   }
   if (edits.every(change => change.undone)) {
-    return <span className="jp-Agent-note">{trans.__('Reverted')}</span>;
+    return <span className="jp-Agent-note">{trans.__('Undone')}</span>;
   }
   if (edits.every(change => change.reviewed)) {
     return <span className="jp-Agent-note">{trans.__('Kept')}</span>;
@@ -42,114 +47,53 @@ export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | n
         {trans.__('Keep')}
       </button>
       <button className="jp-Agent-button" onClick={() => void conversation.undo(turnId, cells)}>
-        {trans.__('Revert')}
+        {trans.__('Undo')}
       </button>
     </>
   );
 }
 
-/** The end of a turn that changed something: how many cells, and what can be done about it. */
-export function TurnEnd({ turnId, changes }: IReviewProps): React.JSX.Element | null {
+/** Takes an answer back; still there when its changes are kept. */
+export function UndoAnswer({ turnId, changes }: IReviewProps): React.JSX.Element | null {
   const { trans } = useServices();
   const { conversation } = useAssistant();
-  const [reviewing, setReviewing] = React.useState(false);
   const [undone, setUndone] = React.useState<IUndone | null>(null);
-  const front = useNotebookInFront();
-  const cells = byCell(changes.filter(isEdit));
-  const several = new Set(cells.map(([{ notebook }]) => notebook)).size > 1;
-  if (!cells.length) {
+  const edits = changes.filter(isEdit);
+  if (!edits.length) {
     return null;
   }
-  const open = cells.filter(cell => cell.some(change => !change.undone)).length;
   return (
-    <div className="jp-Agent-turnEnd">
-      <div className="jp-Agent-turnLine">
-        <span>
-          {open
-            ? trans._n('1 cell changed', '%1 cells changed', open)
-            : trans.__('This turn was undone')}
-        </span>
+    <>
+      {edits.some(change => !change.undone) ? (
         <button
-          className="jp-Agent-button"
-          aria-expanded={reviewing}
-          onClick={() => setReviewing(!reviewing)}
+          className="jp-Agent-footerButton"
+          title={trans.__('Undo the changes of this answer')}
+          onClick={() => void conversation.undo(turnId).then(setUndone)}
         >
-          {trans.__('Review')}
+          <undoIcon.react tag="span" />
+          {trans.__('Undo')}
         </button>
-        {cells.some(cell => cell.some(isOpen)) && (
-          <button className="jp-Agent-button" onClick={() => void conversation.accept(turnId)}>
-            {trans.__('Keep turn')}
-          </button>
-        )}
-        {open > 0 && (
-          <button
-            className="jp-Agent-button"
-            onClick={() => void conversation.undo(turnId).then(setUndone)}
-          >
-            {trans.__('Undo turn')}
-          </button>
-        )}
-      </div>
-      {undone && <Undone undone={undone} />}
-      {reviewing && (
-        <div ref={intoView} className="jp-Agent-opened">
-          {cells.map(cell => {
-            const [{ notebook, cell_id }] = cell;
-            return (
-              <CellReview
-                key={`${notebook}\0${cell_id}`}
-                turnId={turnId}
-                changes={cell}
-                named={several || notebook !== front}
-              />
-            );
-          })}
-        </div>
+      ) : (
+        <span className="jp-Agent-note">{trans.__('Changes undone')}</span>
       )}
-    </div>
+      {undone && <Undone conflicts={undone.conflicts} />}
+    </>
   );
 }
 
-/** What a turn did to one cell, all its steps taken together. */
-function CellReview(props: IReviewProps & { named: boolean }): React.JSX.Element {
-  const { turnId, changes, named } = props;
-  const { notebooks, trans } = useServices();
-  const { notebook, cell_id, before } = changes[0];
-  const after = changes[changes.length - 1].after;
-  const lines = diffLines(before?.source ?? '', after?.source ?? '');
-  const place = nameOfCell({ notebook, cell_id }, !after, notebooks, trans);
-  const name = named ? trans.__('%1 in %2', place, legible(notebook)) : place;
-  return (
-    <div role="group" aria-label={name} className="jp-Agent-cellReview">
-      <div className="jp-Agent-callHead">
-        <button
-          className="jp-Agent-link"
-          onClick={() => void notebooks.reveal({ notebook, cell_id })}
-        >
-          {name}
-        </button>
-        <LineCount lines={lines} />
-      </div>
-      <Diff
-        lines={lines}
-        mimeType={notebooks.mimeType(notebook, cell_id, (after ?? before)?.type)}
-      />
-      <div className="jp-Agent-buttons">
-        <Review turnId={turnId} changes={changes} />
-      </div>
-    </div>
-  );
-}
-
-function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Element {
+function Undone({ conflicts }: Pick<IUndone, 'conflicts'>): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
+  const left = conflicts
+    .map(conflict => notebooks.position(conflict))
+    .map(place => (place ? trans.__('cell %1', place) : trans.__('a cell')))
+    .join(', ');
   return (
     <div role="status" className="jp-Agent-undone jp-Agent-opened" ref={intoView}>
       <p>
         {conflicts.length
-          ? trans.__('The rest is undone. What ran in the kernel stays as it is.')
-          : trans.__('Undone. What ran in the kernel stays as it is.')}
+          ? trans.__('Undone, except %1. Kernel variables are unchanged.', left)
+          : trans.__('Undone. Kernel variables are unchanged.')}
       </p>
       {conflicts.map(conflict => (
         <p key={`${conflict.notebook} ${conflict.cell_id}`}>
@@ -167,71 +111,93 @@ function Undone({ undone: { conflicts } }: { undone: IUndone }): React.JSX.Eleme
   );
 }
 
-/** Where several turns wait for review in the notebook of the conversation: decide on all at once. */
-export function PendingReview(): React.JSX.Element | null {
-  const { reviews, trans } = useServices();
-  const { messages, progress } = useConversation();
-  const notebook = messages.at(-1)?.metadata?.notebook ?? '';
-  const { cells, turns } = usePending().get(notebook) ?? { cells: [], turns: [] };
-  const [conflicts, setConflicts] = React.useState<IUndone['conflicts']>([]);
-  if (progress === 'running' || (turns.length < 2 && !conflicts.length)) {
+/** All that waits for review: leads through it, and ends it. */
+export function ReviewBar(): React.JSX.Element | null {
+  const { keysOf, notebooks, reviews, walk, trans } = useServices();
+  const { cells, current } = useChangeWalk();
+  const pending = usePending();
+  const { messages } = useConversation();
+  useNotebookInFront();
+  const [left, setLeft] = React.useState<{ conflicts: IUndone['conflicts']; at: number } | null>(
+    null
+  );
+  const told = left?.at === messages.length && left.conflicts.length > 0; // until the next message
+  if (!cells.length && !told) {
     return null;
   }
+  const waiting = [...pending.values()].flatMap(own => own.cells);
+  const go = async (button: HTMLButtonElement, step: 1 | -1): Promise<void> => {
+    await walk.go(step);
+    button.focus(); // which went to the notebook that came to the front
+  };
+  const step = (sign: string, label: string, command: string, by: 1 | -1): React.JSX.Element => {
+    const keys = keysOf(command);
+    return (
+      <button
+        className="jp-Agent-button jp-Agent-step"
+        aria-label={label}
+        title={keys ? trans.__('%1 (%2)', label, keys) : label}
+        onClick={event => void go(event.currentTarget, by)}
+      >
+        {sign}
+      </button>
+    );
+  };
+  const decide = async (work: () => Promise<IUndone['conflicts'] | void>): Promise<void> => {
+    setLeft(null);
+    await notifyErrors(async () => {
+      setLeft({ conflicts: (await work()) ?? [], at: messages.length });
+    }, trans);
+  };
   return (
-    <div role="group" aria-label={trans.__('All changes')} className="jp-Agent-turnEnd">
-      {turns.length > 1 && (
-        <div className="jp-Agent-turnLine">
-          <span>
-            {trans._n(
-              '1 cell of %2 turns to review',
-              '%1 cells of %2 turns to review',
-              cells.length,
-              turns.length
-            )}
+    <div role="group" aria-label={trans.__('Changes')} className="jp-Agent-reviewBar">
+      {cells.length > 0 && (
+        <div className="jp-Agent-reviewLine">
+          <span role="status">{countOf(cells, current, trans)}</span>
+          <span className="jp-Agent-note">{placesOfChanges(cells, notebooks, trans)}</span>
+          <span className="jp-Agent-reviewButtons">
+            {step('‹', trans.__('Previous change'), 'previous-change', -1)}
+            {step('›', trans.__('Next change'), 'next-change', 1)}
+            <button
+              className="jp-Agent-button"
+              disabled={cells.some(cell => reviews.isRunning(cell))}
+              onClick={() => void decide(() => reviews.revert(waiting))}
+            >
+              {trans.__('Undo all')}
+            </button>
+            <button
+              className="jp-Agent-button jp-mod-primary"
+              onClick={() => void decide(() => reviews.keep(waiting))}
+            >
+              {trans.__('Keep all')}
+            </button>
           </span>
-          <button className="jp-Agent-button" onClick={() => void reviews.keep(cells, turns)}>
-            {trans.__('Keep all')}
-          </button>
-          <button
-            className="jp-Agent-button"
-            onClick={() => void reviews.revert(cells, turns).then(setConflicts)}
-          >
-            {trans.__('Revert all')}
-          </button>
         </div>
       )}
-      {conflicts.length > 0 && <Undone undone={{ undone: [], conflicts }} />}
+      {told && <Undone conflicts={left.conflicts} />}
     </div>
   );
 }
 
-function nameOfCell(
-  cell: ICellRef,
-  deleted: boolean,
+/** "cells 4, 6", "sales.ipynb", or "3 notebooks". */
+function placesOfChanges(
+  cells: readonly IPendingCell[],
   notebooks: OpenNotebooks,
   trans: TranslationBundle
 ): string {
-  const position = notebooks.position(cell);
-  if (position) {
-    return trans.__('Cell %1', position);
+  const paths = new Set(cells.map(({ notebook }) => notebook));
+  if (paths.size > 1) {
+    return trans.__('%1 notebooks', paths.size);
   }
-  return deleted ? trans.__('Deleted cell') : trans.__('Cell'); // of a notebook that is not open
-}
-
-/** What a click opened comes into view, with its beginning where it is larger than that. */
-function intoView(opened: HTMLElement | null): void {
-  opened?.scrollIntoView({ block: 'nearest' });
-}
-
-function isOpen(change: IChange): boolean {
-  return !change.reviewed && !change.undone;
+  const [notebook] = paths;
+  if (notebook !== notebooks.place?.notebook) {
+    return legible(notebook);
+  }
+  const there = cells.filter(({ sign }) => sign !== '−').map(({ cell_id }) => cell_id);
+  const locate = (cell_id: string): number | null => notebooks.position({ notebook, cell_id });
+  return there.length ? listOf(there, locate, trans) : '';
 }
 
 function isEdit(change: IChange): boolean {
   return change.kind !== 'outputs';
-}
-
-function byCell(changes: readonly IChange[]): IChange[][] {
-  const cells = Map.groupBy(changes, ({ notebook, cell_id }) => `${notebook}\0${cell_id}`);
-  return [...cells.values()];
 }

@@ -2,14 +2,15 @@ import * as React from 'react';
 import type { ISentRequest } from '../api/protocol';
 import { modelName } from '../wording/callDescriptions';
 import { Code } from './Code';
+import { intoView } from './intoView';
 import { useServices } from './services';
 
 /** The requests: not wanted, loading, loaded, or why they could not be. */
 type Found = { requests: readonly ISentRequest[] } | { failure: string } | 'loading' | null;
 
-/** Every request of a turn as it was sent to the model, on demand. */
-export function SentRequests({ turnId }: { turnId: string }): React.JSX.Element {
-  const { requestsOf, trans } = useServices();
+/** The requests of a turn, which are read once they are wanted. */
+export function useSentRequests(turnId: string): { found: Found; toggle: () => void } {
+  const { requestsOf } = useServices();
   const [found, setFound] = React.useState<Found>(null);
   const toggle = (): void => {
     if (found) {
@@ -22,23 +23,30 @@ export function SentRequests({ turnId }: { turnId: string }): React.JSX.Element 
       (error: unknown) => setFound({ failure: String(error) })
     );
   };
+  return { found, toggle };
+}
+
+/** Every request of a turn as it was sent to the model. */
+export function SentRequests({ found }: { found: Found }): React.JSX.Element | null {
+  const { trans } = useServices();
+  if (!found || found === 'loading') {
+    return null;
+  }
   return (
-    <div className="jp-Agent-sent">
-      <button className="jp-Agent-sentLink" aria-expanded={found !== null} onClick={toggle}>
-        {trans.__('What was sent')}
-      </button>
-      {found && found !== 'loading' && (
-        <div role="group" aria-label={trans.__('What was sent')}>
-          {'failure' in found ? (
-            <p>{found.failure}</p>
-          ) : found.requests.length ? (
-            found.requests.map((request, index) => (
-              <Request key={index} request={request} number={index + 1} />
-            ))
-          ) : (
-            <p>{trans.__('Nothing: this was answered without a model service.')}</p>
-          )}
-        </div>
+    <div
+      role="group"
+      aria-label={trans.__('Requests')}
+      className="jp-Agent-sent jp-Agent-opened"
+      ref={intoView}
+    >
+      {'failure' in found ? (
+        <p>{found.failure}</p>
+      ) : found.requests.length ? (
+        found.requests.map((request, index) => (
+          <Request key={index} request={request} number={index + 1} />
+        ))
+      ) : (
+        <p>{trans.__('Nothing was sent: the demo runs locally.')}</p>
       )}
     </div>
   );

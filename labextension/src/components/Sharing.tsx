@@ -9,28 +9,28 @@ export function SharingChoice(): React.JSX.Element {
   const { sharing, trans } = useServices();
   const { own, notebook, ceiling, hidden } = useSharing();
   return (
-    <section aria-label={trans.__('What models see')}>
-      <h3>{trans.__('What models see')}</h3>
+    <section aria-label={trans.__('Data sharing')}>
+      <h3>{trans.__('Data sharing')}</h3>
       <p>
-        {trans.__('The strictest of these counts. It holds from your next question on.')}{' '}
+        {trans.__('The stricter setting applies, from your next message.')}{' '}
         {ceiling !== 'all' &&
-          trans.__('The administrator allows no more than: %1.', shareName(ceiling, trans))}
+          trans.__('Your administrator allows at most: %1.', shareName(ceiling, trans))}
       </p>
       <Choice
-        label={trans.__('In all your notebooks')}
+        label={trans.__('All your notebooks')}
         value={own}
         onChange={share => void sharing.chooseOwn(share)}
       />
       {notebook && (
         <Choice
-          label={trans.__('In this notebook')}
+          label={trans.__('This notebook')}
           value={notebook}
           onChange={share => sharing.chooseForNotebook(share)}
         />
       )}
       <p className="jp-Agent-notice">
-        {trans.__('A cell with the tag agent-hidden is never sent.')}{' '}
-        {hidden > 0 && trans._n('1 cell here has it.', '%1 cells here have it.', hidden)}
+        {trans.__('Cells tagged agent-hidden are never sent.')}{' '}
+        {hidden > 0 && trans._n('1 cell here is hidden.', '%1 cells here are hidden.', hidden)}
       </p>
     </section>
   );
@@ -46,7 +46,7 @@ export function KeptBack(): React.JSX.Element | null {
   }
   return (
     <p role="note" className="jp-Agent-keptBack">
-      {effective !== 'all' && trans.__('Models see: %1.', shareName(effective, trans))}{' '}
+      {effective !== 'all' && trans.__('Data sharing: %1.', shareName(effective, trans))}{' '}
       {hidden > 0 && trans._n('1 cell is hidden.', '%1 cells are hidden.', hidden)}{' '}
       <button className="jp-Agent-link" onClick={() => assistant.setView('models')}>
         {trans.__('Change')}
@@ -80,10 +80,10 @@ function Choice({ label, value, onChange }: IChoiceProps): React.JSX.Element {
 function shareName(share: Share, trans: TranslationBundle): string {
   switch (share) {
     case 'all':
-      return trans.__('everything it reads');
+      return trans.__('Everything');
     case 'no-outputs':
-      return trans.__('no outputs, no variables');
+      return trans.__('No outputs or variables');
     case 'code-only':
-      return trans.__('code only');
+      return trans.__('Code only');
   }
 }

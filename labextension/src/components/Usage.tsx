@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 import type { IUsage } from '../api/protocol';
 import type { IUsageState } from '../chat/usage';
-import { count, totalOf } from '../wording/tokenCount';
+import { count, money, totalOf } from '../wording/tokenCount';
 import {
   useAssistant,
   useConversation,
@@ -11,13 +11,13 @@ import {
   useServices
 } from './services';
 
-/** Usage of the last turn, and how full the model's context is; unfolds to the details. */
+/** How full the model's context is, and what was used, as a table that unfolds. */
 export function Usage(): React.JSX.Element | null {
   const { assistant, trans, usage: conversationUsage } = useServices();
   const { models } = useModels();
   const { messages } = useConversation();
   const { shown } = useConversationUsage();
-  const { model, usage, stepUsage, steps } =
+  const { model, usage, stepUsage } =
     messages.findLast(({ role, metadata }) => role === 'assistant' && metadata?.usage)?.metadata ??
     {};
   const total = usage ? totalOf(usage) : 0;
@@ -25,24 +25,16 @@ export function Usage(): React.JSX.Element | null {
     return null;
   }
   const window = models?.windows?.[model ?? assistant.models.answering];
-  const cached = Math.round((100 * usage.cache_read_tokens) / total);
-  const tokens = count(total, trans);
   return (
     <>
       {shown && <Details turn={usage} />}
       <div className="jp-Agent-usage">
         <button
           aria-expanded={shown}
-          title={trans.__('What this turn and the conversation took')}
+          title={trans.__('Usage of the last answer and the conversation')}
           onClick={() => conversationUsage.toggle()}
         >
-          {steps !== undefined && <span>{trans._n('1 step', '%1 steps', steps)}</span>}
-          <span>
-            {cached
-              ? trans.__('%1 tokens (%2% cached)', tokens, cached)
-              : trans.__('%1 tokens', tokens)}
-          </span>
-          {typeof usage.cost === 'number' && <span>{trans.__('cost %1', money(usage.cost))}</span>}
+          {trans.__('Usage')}
         </button>
         {window && stepUsage && <Context used={totalOf(stepUsage)} window={window} />}
       </div>
@@ -99,7 +91,7 @@ function Details({ turn }: { turn: IUsage }): React.JSX.Element {
         <thead>
           <tr>
             <th scope="col">{trans.__('Tokens')}</th>
-            <th scope="col">{trans.__('This turn')}</th>
+            <th scope="col">{trans.__('Last answer')}</th>
             <th scope="col">{trans.__('Conversation')}</th>
           </tr>
         </thead>
@@ -119,7 +111,7 @@ function Details({ turn }: { turn: IUsage }): React.JSX.Element {
           disabled={conversation.busy || state.summary === 'asked'}
           onClick={() => void usage.compact()}
         >
-          {trans.__('Summarise the conversation')}
+          {trans.__('Summarise conversation')}
         </button>
         <span role="status" className="jp-Agent-notice">
           {summaryOf(state, trans)}
@@ -132,19 +124,14 @@ function Details({ turn }: { turn: IUsage }): React.JSX.Element {
 function summaryOf({ summary, refusal }: IUsageState, trans: TranslationBundle): string {
   switch (summary) {
     case 'none':
-      return trans.__('Makes room in the context; what is written here stays.');
+      return trans.__('Makes room in the context. Your messages stay.');
     case 'asked':
       return trans.__('Summarising…');
     case 'made':
-      return trans.__('Done. The model goes on from a summary; what is written here stays.');
+      return trans.__('Done. The model continues from a summary. Your messages stay.');
     case 'needless':
-      return trans.__('There is nothing to summarise.');
+      return trans.__('Nothing to summarise yet.');
     case 'refused':
       return refusal;
   }
-}
-
-/** Two decimals, or two significant digits for small amounts. */
-function money(cost: number): string {
-  return cost >= 0.1 || cost === 0 ? cost.toFixed(2) : cost.toPrecision(2);
 }

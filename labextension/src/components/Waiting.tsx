@@ -13,11 +13,13 @@ export function Waiting(): React.JSX.Element | null {
     return null;
   }
   return (
-    <section className="jp-Agent-waiting" aria-label={trans.__('Waiting to be asked')}>
+    <section className="jp-Agent-waiting" aria-label={trans.__('Queued')}>
       <p className="jp-Agent-notice">
         {held && progress !== 'running'
-          ? trans.__('Not asked yet, as the answer before was not finished.')
-          : trans.__('Asked when this answer is finished:')}
+          ? progress === 'stopped'
+            ? trans.__('Paused because the answer was stopped.')
+            : trans.__('Paused because the answer failed.')
+          : trans.__('Queued')}
       </p>
       <ul>
         {waiting.map(queued => (
@@ -26,7 +28,7 @@ export function Waiting(): React.JSX.Element | null {
       </ul>
       {held && progress !== 'running' && (
         <button className="jp-Agent-button" onClick={() => assistant.queue.next()}>
-          {trans.__('Ask now')}
+          {trans.__('Send now')}
         </button>
       )}
     </section>

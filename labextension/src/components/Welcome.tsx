@@ -18,7 +18,7 @@ export function Welcome(): React.JSX.Element {
         <p>
           {problem.message
             ? trans.__(
-                'The part of the assistant that works on the Jupyter server does not answer (%1). Install jupyter_agent where the server runs, and restart it.',
+                'The assistant is not running on the Jupyter server (%1). Install jupyter_agent where the server runs and restart it.',
                 problem.message
               )
             : trans.__('The Jupyter server does not answer.')}
@@ -33,7 +33,7 @@ export function Welcome(): React.JSX.Element {
     <div className="jp-Agent-welcome">
       <p>
         {trans.__(
-          'Ask for something, and watch it happen in your notebook. Every change can be undone.'
+          'Describe what you want and watch it happen in your notebook. You can undo every edit.'
         )}
       </p>
       <div className="jp-Agent-ideas">
@@ -43,9 +43,7 @@ export function Welcome(): React.JSX.Element {
           </button>
         ))}
       </div>
-      <p className="jp-Agent-notice">
-        {trans.__('@ attaches cells, variables and files. / lists commands.')}
-      </p>
+      <p className="jp-Agent-notice">{trans.__('Type @ to add context, / for commands.')}</p>
       <AcceptedKey />
       {models && (touring ? <Setup /> : <WhoAnswers model={chosen} />)}
     </div>
@@ -58,12 +56,12 @@ function WhoAnswers({ model }: { model: string }): React.JSX.Element {
   return (
     <p className="jp-Agent-notice">
       {trans.__(
-        '%1 answers. What you ask, and the parts of the notebook it reads, go to %2.',
+        'Using %1. Your messages and the cells it reads are sent to %2.',
         modelName(model),
         provider
       )}{' '}
       <button className="jp-Agent-link" onClick={() => assistant.setView('models')}>
-        {trans.__('Models and keys')}
+        {trans.__('Settings')}
       </button>
     </p>
   );
@@ -77,13 +75,11 @@ function Setup(): React.JSX.Element {
   return (
     <section className="jp-Agent-setup" aria-label={trans.__('Set up a model')}>
       <p>
-        {trans.__(
-          'A scripted tour answers now. It works with real tools, costs nothing and sends nothing anywhere.'
-        )}
+        {trans.__('Demo: a script, not an AI. Real tools, free, nothing leaves this computer.')}
       </p>
       {anthropic && !anthropic.credentials && <Key provider={anthropic.name} known={false} />}
       <button className="jp-Agent-link" onClick={() => assistant.setView('models')}>
-        {trans.__('Models and keys')}
+        {trans.__('Settings')}
       </button>
     </section>
   );

@@ -7,6 +7,7 @@ import type { IInstructionsState } from '../chat/instructions';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant, IAssistantState } from '../chat/assistant';
 import type { IConversationState } from '../chat/conversation';
+import type { Denial } from '../chat/denial';
 import type { IListingState } from '../chat/listing';
 import type { LongRuns, RunWatch } from '../chat/longRuns';
 import type { IModelsState } from '../chat/models';
@@ -19,6 +20,7 @@ import type { Completion, ICompletionState } from '../composer/completion';
 import type { CopiedCells } from '../composer/copiedCells';
 import type { IDraft } from '../composer/draft';
 import type { Slash } from '../composer/slash';
+import type { ChangeWalk, IChangeWalk } from '../review/changeWalk';
 import type { FileConflicts, IFileConflict } from '../review/fileConflicts';
 import type { IPending, Reviews } from '../review/reviews';
 import type { StaleCells, Staleness } from '../review/staleness';
@@ -36,7 +38,9 @@ export interface IServices {
   staleness: Staleness;
   verifications: Verifications;
   offer: ModeOffer;
+  denial: Denial;
   reviews: Reviews;
+  walk: ChangeWalk;
   sharing: Sharing;
   conflicts: FileConflicts;
   obstacle: Obstacle;
@@ -50,6 +54,8 @@ export interface IServices {
   trans: TranslationBundle;
   /** Open a file of the server in the main area. */
   openFile: (path: string) => void;
+  /** How the shortcut of one of our commands is written; empty if it has none. */
+  keysOf: (command: string) => string;
   /** Open the settings of the assistant. */
   openSettings: () => void;
   /** Put the cursor where the user writes. */
@@ -124,6 +130,11 @@ export function useModeOffer(): boolean {
   return useStore(useServices().offer, atOnce);
 }
 
+/** Whether what is drafted is the reason to deny the open question. */
+export function useIsReason(): boolean {
+  return useStore(useServices().denial, atOnce);
+}
+
 /** The path of the notebook in front, or null if none of our server is. */
 export function useNotebookInFront(): string | null {
   const { notebooks } = useServices();
@@ -165,6 +176,11 @@ export function useVerified(): VerifiedNotebooks {
 /** What waits for review, by notebook. */
 export function usePending(): ReadonlyMap<string, IPending> {
   return useStore(useServices().reviews, eachFrame);
+}
+
+/** The changes to review, in order, and the one that the user looks at. */
+export function useChangeWalk(): IChangeWalk {
+  return useStore(useServices().walk, eachFrame);
 }
 
 /** When a change is rendered, and how to cancel that. */
@@ -218,4 +234,20 @@ export function useSeconds(running: boolean): number {
     }
     return elapsed.current;
   });
+}
+
+/** The time now, rendered again each second. */
+export function useNow(): number {
+  const [now] = React.useState(() => ({ time: Date.now() }));
+  const subscribe = React.useCallback(
+    (render: () => void) => {
+      const timer = setInterval(() => {
+        now.time = Date.now();
+        render();
+      }, 1000);
+      return () => clearInterval(timer);
+    },
+    [now]
+  );
+  return React.useSyncExternalStore(subscribe, () => now.time);
 }

@@ -10,6 +10,8 @@ export interface IDraft {
   readonly text: string;
   /** Where the user is; stays as it is while there is something in the draft. */
   readonly place: IPlace | null;
+  /** Whether the user took the notebook away: then none follows. */
+  readonly detached: boolean;
   /** What was attached by hand. */
   readonly attached: readonly Attachment[];
   readonly pictures: readonly IPicture[];
@@ -23,6 +25,7 @@ export class Draft extends Store<IDraft> {
     super({
       text: '',
       place: _notebooks.place,
+      detached: false,
       attached: [],
       pictures: [],
       refusal: '',
@@ -48,8 +51,9 @@ export class Draft extends Store<IDraft> {
 
   /** Take what goes along from where the user is; not while there is a draft, which is about a place. */
   follow(): void {
-    if (this.isEmpty) {
-      this.update({ place: this._notebooks.place });
+    const { place, detached } = this.state;
+    if (this.isEmpty || !(place || detached)) {
+      this.update({ place: this._notebooks.place, detached: false });
     }
   }
 
@@ -75,7 +79,7 @@ export class Draft extends Store<IDraft> {
     const { attached, place } = this.state;
     const own = place?.attachments ?? [];
     if (index === undefined || !place) {
-      this.update({ place: null });
+      this.update({ place: null, detached: true });
     } else if (index < own.length) {
       this.update({ place: { ...place, attachments: own.toSpliced(index, 1) } });
     }
@@ -99,12 +103,12 @@ export class Draft extends Store<IDraft> {
 
   /** Replace the draft. */
   replace(draft: Pick<IDraft, 'text' | 'place' | 'pictures'>): void {
-    this.update({ ...draft, attached: [], refusal: '' });
+    this.update({ ...draft, detached: !draft.place, attached: [], refusal: '' });
   }
 
   /** Empty the draft, and follow the user again. */
   clear(): void {
-    this.update({ text: '', attached: [], pictures: [], refusal: '' });
+    this.update({ text: '', detached: false, attached: [], pictures: [], refusal: '' });
     this.follow();
   }
 
@@ -112,8 +116,8 @@ export class Draft extends Store<IDraft> {
     if (isBlank(state)) {
       sessionStorage.removeItem(STORAGE_KEY);
     } else {
-      const { text, place, attached } = state;
-      sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ text, place, attached }));
+      const { text, place, detached, attached } = state;
+      sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ text, place, detached, attached }));
     }
     super.set(state);
   }

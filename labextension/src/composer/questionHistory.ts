@@ -2,7 +2,30 @@ import type { Draft } from './draft';
 
 const MAX_QUESTIONS = 50;
 
-/** Earlier questions, to browse as in a terminal. */
+/** Goes through earlier questions in a field, as in a terminal. */
+export class Recall {
+  /**
+   * The text that the field has next: the previous (-1) or next (1) question; null if there is none, or if `text` is
+   * the user's own.
+   */
+  go(step: number, text: string, asked: readonly string[]): string | null {
+    const place = text ? this._place : asked.length;
+    if (place === null || (text && asked[place] !== text)) {
+      return null;
+    }
+    const next = place + step;
+    if (next < 0 || next > asked.length) {
+      return null;
+    }
+    this._place = next < asked.length ? next : null;
+    return asked[next] ?? '';
+  }
+
+  /** The index of the question that is in the field again. */
+  private _place: number | null = null;
+}
+
+/** Earlier questions, to browse in the draft. */
 export class QuestionHistory {
   constructor(private readonly _draft: Draft) {}
 
@@ -11,7 +34,7 @@ export class QuestionHistory {
 
   add(text: string): void {
     this.asked = [...this.asked.filter(other => other !== text), text].slice(-MAX_QUESTIONS);
-    this._place = null;
+    this._recall = new Recall();
   }
 
   /**
@@ -22,20 +45,12 @@ export class QuestionHistory {
    */
   go(step: number, here: readonly string[]): boolean {
     const asked = [...new Set([...this.asked, ...here])];
-    const { text } = this._draft.state;
-    const place = text ? this._place : asked.length;
-    if (place === null || (text && asked[place] !== text)) {
-      return false;
+    const text = this._recall.go(step, this._draft.state.text, asked);
+    if (text !== null) {
+      this._draft.setText(text);
     }
-    const next = place + step;
-    if (next < 0 || next > asked.length) {
-      return false;
-    }
-    this._place = next < asked.length ? next : null;
-    this._draft.setText(asked[next] ?? '');
-    return true;
+    return text !== null;
   }
 
-  /** The index of the question that is in the draft again. */
-  private _place: number | null = null;
+  private _recall = new Recall();
 }

@@ -83,7 +83,7 @@ function asking(trans: TranslationBundle): ISlashCommand[] {
   return [
     {
       name: 'fix',
-      description: trans.__('Find out why the cell fails, and fix it'),
+      description: trans.__('Find out why the cell fails and fix it'),
       text: trans.__('Find out why this cell fails, and fix it.')
     },
     {
@@ -107,15 +107,15 @@ function asking(trans: TranslationBundle): ISlashCommand[] {
     },
     {
       name: 'document',
-      description: trans.__('Add docstrings, and a few words above the cell'),
+      description: trans.__('Add docstrings and a few words above the cell'),
       text: trans.__(
         'Document this cell: docstrings, comments where a reason is needed, and a short Markdown cell above it.'
       )
     },
     {
       name: 'plot',
-      description: trans.__('Plot what is most telling in the data'),
-      text: trans.__('Plot what is most telling here. {input}')
+      description: trans.__('Plot the data'),
+      text: trans.__('Plot the key trends here. {input}')
     },
     {
       name: 'continue',

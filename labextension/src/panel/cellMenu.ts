@@ -48,6 +48,7 @@ export function openCellMenu(
 ): void {
   const menu = new Menu({ commands });
   cellCommands(trans).forEach(({ id }) => menu.addItem({ command: id }));
+  menu.addItem({ command: 'jupyter-agent:ask-in-cell' });
   menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose())); // what was chosen is done first
   const box = (button ?? document.body).getBoundingClientRect();
   menu.open(box.left, box.bottom);

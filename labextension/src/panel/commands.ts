@@ -6,8 +6,10 @@ import { notifyErrors } from '../api/notifyErrors';
 import type { Attachment } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import type { Assistant } from '../chat/assistant';
+import { MODES } from '../chat/modes';
 import { assistantIcon } from '../components/icons';
 import { cellCommands, openCellMenu } from './cellMenu';
+import type { CellPrompts } from '../prompt/cellPrompts';
 import type { AssistantPanel } from './panel';
 import { exportInFront } from './slashActions';
 
@@ -21,6 +23,7 @@ export namespace CommandIDs {
   export const undoTurn = 'jupyter-agent:undo-turn';
   export const sendSelection = 'jupyter-agent:send-selection';
   export const cellMenu = 'jupyter-agent:cell-menu';
+  export const askInCell = 'jupyter-agent:ask-in-cell';
   export const help = 'jupyter-agent:help';
 }
 
@@ -28,6 +31,7 @@ interface ICommandOptions {
   app: JupyterFrontEnd;
   assistant: Assistant;
   panel: AssistantPanel;
+  prompts: CellPrompts;
   palette: ICommandPalette | null;
   trans: TranslationBundle;
 }
@@ -45,7 +49,7 @@ const SEND_ARGUMENTS = {
       text: { type: 'string', description: 'What to ask' },
       mode: {
         type: 'string',
-        enum: ['read', 'ask', 'edit', 'auto'],
+        enum: [...MODES],
         description: 'What the assistant may do without asking; by default what the user chose'
       },
       model: { type: 'string', description: 'provider:model; by default what the user chose' },
@@ -63,8 +67,30 @@ const SEND_ARGUMENTS = {
   }
 };
 
+interface IAskInCellArguments {
+  text?: string;
+  cell?: string;
+}
+
+const ASK_IN_CELL_ARGUMENTS = {
+  args: {
+    type: 'object',
+    properties: {
+      text: {
+        type: 'string',
+        description: 'The text of the field; by default what was left in it'
+      },
+      cell: {
+        type: 'string',
+        description: 'The id of a cell of the notebook in front; by default the active one'
+      }
+    }
+  }
+};
+
 /** The commands of the assistant, for menus, the palette, shortcuts and other extensions. */
-export function addCommands({ app, assistant, panel, palette, trans }: ICommandOptions): void {
+export function addCommands(options: ICommandOptions): void {
+  const { app, assistant, panel, prompts, palette, trans } = options;
   const { commands, shell } = app;
   const category = trans.__('Assistant');
   const add = (id: string, options: CommandRegistry.ICommandOptions): void => {
@@ -86,7 +112,7 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
   });
   add(CommandIDs.newConversation, {
     label: trans.__('New Conversation'),
-    caption: trans.__('Begin a new conversation with the assistant'),
+    caption: trans.__('Start a new conversation with the assistant'),
     execute: async () => {
       assistant.newConversation();
       await open();
@@ -108,13 +134,13 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
   });
   add(CommandIDs.stop, {
     label: trans.__('Stop the Assistant'),
-    caption: trans.__('Stop the turn that runs'),
+    caption: trans.__('Stop the answer that is being written'),
     isEnabled: () => assistant.state.conversation.busy,
     execute: () => assistant.state.conversation.stop()
   });
   add(CommandIDs.undoTurn, {
-    label: trans.__('Undo the Last Turn'),
-    caption: trans.__('Take back what the last turn changed, except what you changed since'),
+    label: trans.__('Undo the Last Answer'),
+    caption: trans.__('Undo the changes of the last answer, except where you edited since'),
     execute: () => assistant.undoLastTurn()
   });
   add(CommandIDs.sendSelection, {
@@ -125,7 +151,7 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
   });
   add(CommandIDs.help, {
     label: trans.__('Help on the Assistant'),
-    caption: trans.__('What can be written to the assistant, and which keys there are'),
+    caption: trans.__('Help and shortcuts'),
     execute: async () => {
       assistant.setView('help');
       await open();
@@ -138,6 +164,18 @@ export function addCommands({ app, assistant, panel, palette, trans }: ICommandO
       execute: () => commands.execute(CommandIDs.send, { text })
     });
   }
+  add(CommandIDs.askInCell, {
+    label: trans.__('Ask About This Cell…'),
+    caption: trans.__('Ask the assistant about the active cell, in the cell'),
+    describedBy: ASK_IN_CELL_ARGUMENTS,
+    isEnabled: inNotebook,
+    execute: async args => {
+      const { cell, text } = args as IAskInCellArguments;
+      const prompt = prompts.open(cell, text); // what is typed next goes into it
+      await settled();
+      prompt?.focus();
+    }
+  });
   // These two are not in the palette: one needs arguments, the other a place.
   commands.addCommand(CommandIDs.send, {
     label: trans.__('Ask the Assistant'),

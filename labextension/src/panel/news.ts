@@ -46,7 +46,7 @@ export class News {
 
   private _onHappened({ state: { conversation } }: Assistant, event: ConversationEvent): void {
     if (event === 'asked') {
-      this._notify(this._trans.__('The assistant waits for your answer.'), '');
+      this._notify(this._trans.__('The assistant needs your approval.'), '');
     } else if (event === 'outcomeKnown' && conversation.state.progress !== 'stopped') {
       void this._notifyOfOutcome(conversation);
     }

@@ -17,17 +17,17 @@ export function actions(
   return [
     {
       name: 'clear',
-      description: trans.__('Begin a new conversation; this one stays in the list'),
+      description: trans.__('Start a new conversation'),
       run: () => assistant.newConversation()
     },
     {
       name: 'undo',
-      description: trans.__('Take back what the last turn changed'),
+      description: trans.__('Undo the changes of the last answer'),
       run: () => void assistant.undoLastTurn()
     },
     {
       name: 'compact',
-      description: trans.__('Summarise the conversation, to make room in the context'),
+      description: trans.__('Summarise the conversation to free up context'),
       run: () => {
         usage.show();
         void usage.compact();
@@ -40,26 +40,26 @@ export function actions(
     },
     {
       name: 'help',
-      description: trans.__('What can be written here, and which keys there are'),
+      description: trans.__('Help and shortcuts'),
       run: () => assistant.setView('help')
     },
     {
       name: 'model',
-      description: trans.__('Choose who answers'),
-      run: value => (value ? assistant.setModel(value) : assistant.setView('models')),
+      description: trans.__('Choose a model'),
+      run: value => (value ? assistant.choose({ model: value }) : assistant.setView('models')),
       values: () =>
         (assistant.models.state.models?.providers ?? []).flatMap(({ name, models, credentials }) =>
           models.map(model => ({
             value: `${name}:${model}`,
             description: credentials
-              ? modelName(model)
-              : trans.__('%1 (no key yet)', modelName(model))
+              ? modelName(`${name}:${model}`)
+              : trans.__('%1 (no key yet)', modelName(`${name}:${model}`))
           }))
         )
     },
     {
       name: 'mode',
-      description: trans.__('Choose what the assistant may do without asking'),
+      description: trans.__('Choose a mode'),
       run: value => {
         if (value in modes(trans)) {
           assistant.setMode(value as Mode);

@@ -45,9 +45,9 @@ export class StatusItem extends ReactWidget {
 
   private _activity(conversation: Conversation): string {
     if (conversation.approvals.length) {
-      return this._trans.__('waits for you');
+      return this._trans.__('needs approval');
     }
-    return conversation.busy ? this._trans.__('at work') : this._trans.__('ready');
+    return conversation.busy ? this._trans.__('working') : this._trans.__('ready');
   }
 
   /** At most once per frame, since an answer changes with each word. */

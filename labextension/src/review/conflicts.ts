@@ -3,7 +3,7 @@ import type { IUndone } from '../api/protocol';
 import { legible } from '../wording/oddCharacters';
 
 /**
- * Why one cell was not undone, in the assistant's own words: "You changed cell 5 meanwhile; I kept yours."
+ * Why one cell was not undone, as a sentence: "Cell 5 kept: you edited it after the assistant."
  *
  * @param named - Whether to say in which notebook.
  */
@@ -17,12 +17,16 @@ export function describeConflict(
   const cell = named ? trans.__('%1 in %2', place, legible(notebook)) : place;
   switch (reason) {
     case 'changed':
-      return trans.__('You changed %1 meanwhile; I kept yours.', cell);
+      return sentence(trans.__('%1 kept: you edited it after the assistant.', cell));
     case 'deleted':
-      return trans.__('You deleted %1 meanwhile; I left it so.', cell);
+      return sentence(trans.__('%1 stays deleted: you deleted it after the assistant.', cell));
     case 'typing':
-      return trans.__('You are typing in %1; I left it as it is.', cell);
+      return sentence(trans.__('%1 kept: you are typing in it.', cell));
     default:
-      return trans.__('I left %1 as it is: %2', cell, why);
+      return sentence(trans.__('%1 kept: %2', cell, why));
   }
+}
+
+function sentence(words: string): string {
+  return words.charAt(0).toLocaleUpperCase() + words.slice(1);
 }

@@ -3,11 +3,19 @@ import type { ICellRef, IPendingChange } from '../api/protocol';
 /** How a cell differs from when the user last kept it: added, edited or deleted. */
 export type Sign = '+' | '~' | '−';
 
+/** One change of the text of a cell. */
+export interface ITextChange {
+  before: string;
+  after: string;
+}
+
 /** A cell whose changes are neither kept nor undone, combined into one. */
 export interface IPendingCell extends ICellRef {
   sign: Sign;
   /** The text before these changes; empty for a cell that was not there. */
   base: string;
+  /** The assistant's changes of its text, the first one first; people may have edited it in between. */
+  steps: readonly ITextChange[];
   type: 'code' | 'markdown' | 'raw';
   /** Whether it was moved. */
   moved: boolean;
@@ -35,6 +43,10 @@ export function pendingCells(changes: readonly IPendingChange[]): IPendingCell[]
         cell_id: first.cell_id,
         sign: !first.before ? '+' : last.after ? '~' : '−',
         base: first.before?.source ?? '',
+        steps: own.map(({ before, after }) => ({
+          before: before?.source ?? '',
+          after: after?.source ?? ''
+        })),
         type: state.type,
         moved: own.some(({ kind }) => kind === 'move'),
         turns: [...new Set(own.map(({ turn_id }) => turn_id))],

@@ -2,7 +2,7 @@ import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
-import type { IUndone } from '../api/protocol';
+import type { ICellRef, IUndone } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant } from '../chat/assistant';
 import type { ConversationEvent } from '../chat/conversationEvents';
@@ -60,35 +60,42 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     return conversation.busy && turn !== undefined && turns.includes(turn);
   }
 
-  /** Keep what turns, named with the first one first, did to these cells. Raises RequestError, NetworkError. */
-  async keep(cells: readonly IPendingCell[], turns: readonly string[]): Promise<void> {
-    for (const [turn, refs] of byTurn(cells, turns)) {
+  /** Keep what was done to these cells. Raises RequestError, NetworkError. */
+  async keep(cells: readonly IPendingCell[]): Promise<void> {
+    for (const [turn, refs] of this._byTurn(cells)) {
       await this._client.accept(turn, refs);
       await this._assistant.state.conversation.refreshChanges(turn);
     }
   }
 
   /** Undo it; returns which cells stay unchanged, and why. Raises RequestError, NetworkError. */
-  async revert(
-    cells: readonly IPendingCell[],
-    turns: readonly string[]
-  ): Promise<IUndone['conflicts']> {
+  async revert(cells: readonly IPendingCell[]): Promise<IUndone['conflicts']> {
     const conflicts: IUndone['conflicts'] = [];
-    for (const [turn, refs] of byTurn(cells, turns)) {
+    for (const [turn, refs] of this._byTurn(cells)) {
       conflicts.push(...(await this._client.undo(turn, refs)).conflicts);
       await this._assistant.state.conversation.refreshChanges(turn);
     }
     return conflicts;
   }
 
+  private _byTurn(cells: readonly IPendingCell[]): [string, ICellRef[]][] {
+    const byNotebook = Map.groupBy(cells, ({ notebook }) => notebook);
+    return [...byNotebook].flatMap(([notebook, own]) => [...byTurn(own, this.of(notebook).turns)]);
+  }
+
   private _onHappened(_: Assistant, event: ConversationEvent): void {
-    if (['changesArrived', 'turnStarted', 'turnEnded'].includes(event)) {
+    if (['opened', 'changesArrived', 'turnStarted', 'turnEnded'].includes(event)) {
       this._readAll();
     }
   }
 
   private readonly _readAll = (): void => {
-    for (const path of this._notebooks.paths) {
+    const paths = this._paths;
+    const known = [...this.state].filter(([path]) => paths.has(path));
+    if (known.length < this.state.size) {
+      this.set(new Map(known)); // closed, renamed, or of another conversation
+    }
+    for (const path of paths) {
       void this._read(path);
     }
   };
@@ -105,10 +112,32 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
       const changes = await this._client.pending(path).catch(() => null);
       if (changes && !this.isDisposed) {
         const turns = [...new Set(changes.map(({ turn_id }) => turn_id))];
-        this.set(new Map(this.state).set(path, { cells: pendingCells(changes), turns }));
+        const cells = this._recognised(path, pendingCells(changes));
+        this.set(new Map(this.state).set(path, { cells, turns }));
       }
     } while (this._again.has(path));
     this._reading.delete(path);
+  }
+
+  /** The cells, each the same object as before if nothing about it has changed. */
+  private _recognised(path: string, cells: readonly IPendingCell[]): IPendingCell[] {
+    const known = new Map(this.of(path).cells.map(cell => [JSON.stringify(cell), cell]));
+    return cells.map(cell => known.get(JSON.stringify(cell)) ?? cell);
+  }
+
+  /** The open notebooks and those in which the conversation in front has changes that wait. */
+  private get _paths(): Set<string> {
+    const { messages, changes } = this._assistant.state.conversation.state;
+    const waiting = Object.values(changes)
+      .flat()
+      .filter(({ reviewed, undone }) => !reviewed && !undone);
+    const recent = (messages.at(-1)?.parts ?? []).flatMap(part =>
+      part.type === 'data-changes' ? part.data.changes : []
+    );
+    return new Set([
+      ...this._notebooks.paths,
+      ...[...waiting, ...recent].map(({ notebook }) => notebook)
+    ]);
   }
 
   private readonly _reading = new Set<string>();

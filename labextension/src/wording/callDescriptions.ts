@@ -1,8 +1,8 @@
+import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type {
   AgentPart,
   CallPart,
-  IApproval,
   IChange,
   IEndedRun,
   IPlanStep,
@@ -10,8 +10,9 @@ import type {
 } from '../api/protocol';
 import { runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
-import { ownInput } from './serverTools';
-import type { IInput, Locate } from './toolPhrases';
+import { ownInput } from './mcpTools';
+import type { Locate } from './cellNames';
+import type { IInput } from './toolPhrases';
 import { phrase } from './toolPhrases';
 
 /** A call in the words of a colleague. */
@@ -20,6 +21,8 @@ export interface IWords {
   text: string;
   /** What to say at the end of the line: a duration, an outcome. */
   note: string;
+  /** What went wrong, said before the note. */
+  fault: string;
   /** The cell that it is about, if it is about one. */
   cellId: string | null;
 }
@@ -73,100 +76,71 @@ export function describeCall(
     runs,
     output,
     cell,
+    added: changes[0]?.kind === 'insert' ? locate(changes[0].cell_id) : null,
     notebook: notebook && legible(notebook),
     locate,
     trans
   });
+  const words = (text: string, note = '', fault = ''): IWords => ({ text, note, fault, cellId });
   switch (call.state) {
     case 'approval-requested':
-      return { text: todo, note: trans.__('waiting for you'), cellId };
+      return words(todo, trans.__('needs approval'));
     case 'output-denied':
-      return { text: todo, note: trans.__('not allowed'), cellId };
+      return words(todo, trans.__('denied'));
     case 'output-error':
-      return { text: todo, note: trans.__('failed'), cellId };
+      return words(todo, '', trans.__('failed'));
     default:
       return isLive(call)
-        ? { text: isAtWork(call, held) ? trans.__('%1…', doing) : todo, note: '', cellId }
-        : {
-            text: done,
-            note: seen(call, trans) ?? ticked(call, trans) ?? outcome(runs, trans),
-            cellId
-          };
+        ? words(isAtWork(call, held) ? trans.__('%1…', doing) : todo)
+        : words(
+            done,
+            seen(call, trans) ?? ticked(call, trans) ?? duration(secondsOf(runs), trans),
+            faultOf(runs, locate, trans)
+          );
   }
 }
 
-/** "Run cell 7", `named` with its notebook: what would happen; characters that do not show are spelt out. */
-export function describeQuestion(
-  { tool, input, cell_id, notebook }: IApproval,
-  locate: Locate,
-  trans: TranslationBundle,
-  named = false
-): string {
-  const cell = nameOf(cell_id, undefined, locate, trans);
-  const where = named ? notebook : null;
-  const [todo] = phrase({ tool, input, runs: [], cell, notebook: where, locate, trans });
-  return legible(todo);
-}
-
-/** "Edit and run cell 7": what would happen if all of these, which are one question, are allowed. */
-export function describeQuestions(
-  approvals: readonly IApproval[],
-  locate: Locate,
-  trans: TranslationBundle,
-  named = false
-): string {
-  const [first] = approvals;
-  if (approvals.length === 1) {
-    return describeQuestion(first, locate, trans, named);
-  }
-  const notebooks = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
-  const words = together(approvals, locate, trans);
-  return named ? legible(trans.__('%1 in %2', words, [...notebooks].join(', '))) : words;
-}
-
-function together(
-  approvals: readonly IApproval[],
-  locate: Locate,
-  trans: TranslationBundle
-): string {
-  const [first] = approvals;
-  const edits = approvals.filter(isEdit);
-  if (edits.length === approvals.length) {
-    return trans._n('Make 1 change', 'Make %1 changes', edits.length);
-  }
-  if (new Set(approvals.map(({ notebook, cell_id }) => `${notebook}\0${cell_id}`)).size === 1) {
-    return trans.__('Edit and run %1', nameOf(first.cell_id, undefined, locate, trans));
-  }
-  return trans._n('Make 1 change and run', 'Make %1 changes and run', edits.length);
-}
-
-/** Tools that change cells, some of which run them afterwards. */
-const EDITS = [
-  'create_cell',
-  'create_cells',
-  'update_cell',
-  'edit_cells',
-  'delete_cell',
-  'move_cell',
-  'create_notebook'
-];
-
-/** Whether a question is about a change of cells, and not about running something. */
-export function isEdit({ tool }: IApproval): boolean {
-  return EDITS.includes(tool);
-}
-
-/** "4.2 s", "2 min 5 s". */
+/** "4.2 s", "2 min 5 s"; empty for a moment. */
 export function duration(seconds: number, trans: TranslationBundle): string {
+  if (seconds < 0.05) {
+    return '';
+  }
   if (seconds < 60) {
     return trans.__('%1 s', seconds < 10 ? seconds.toFixed(1) : Math.round(seconds));
   }
   return trans.__('%1 min %2 s', Math.floor(seconds / 60), Math.round(seconds % 60));
 }
 
+interface INamesNotebook {
+  notebook?: string;
+}
+
+/** The notebook that a call is about: as the server resolved it, or as the model spells it; by default the turn's. */
+export function notebookOf(
+  call: CallPart,
+  changes: readonly IChange[],
+  home: string | null
+): string | null {
+  const resolved = changes[0]?.notebook ?? (call.output as INamesNotebook | undefined)?.notebook;
+  const spelt = (ownInput(call) as INamesNotebook).notebook;
+  return resolved ?? (spelt ? PathExt.normalize(spelt).replace(/^\//, '') : home);
+}
+
+/** "Running cell 5, 12 s", of a clock that runs. */
+export function withSeconds(text: string, seconds: number, trans: TranslationBundle): string {
+  return seconds > 0 ? trans.__('%1, %2', text, wholeSeconds(seconds, trans)) : text;
+}
+
+function wholeSeconds(seconds: number, trans: TranslationBundle): string {
+  return seconds < 60 ? trans.__('%1 s', seconds) : duration(seconds, trans);
+}
+
 /** "Sonnet 5.5" for `anthropic:claude-sonnet-5-5`; other models by the names that their makers use. */
 export function modelName(model: string): string {
   const name = model.replace(/^[^:]*:/, '');
+  if (model.startsWith('demo:')) {
+    return 'Demo';
+  }
   const [, kind, version] = /^claude-([a-z]+)-([\d-]+)$/.exec(name) ?? [];
   return kind ? `${titleCase(kind)} ${version.replaceAll('-', '.')}` : name;
 }
@@ -184,7 +158,7 @@ export function withPositions(text: string, locate: Locate, trans: TranslationBu
   });
 }
 
-function nameOf(
+export function nameOf(
   cellId: string | null,
   change: IChange | undefined,
   locate: Locate,
@@ -213,9 +187,10 @@ function ticked({ toolName, output }: CallPart, trans: TranslationBundle): strin
   return trans.__('%1 of %2 done', done, steps.length);
 }
 
-/** "Cell 3 finished: 5 min 2 s  ok", of a run that ended after its turn. */
+/** "Cell 3 finished: ok, 5 min 2 s", of a run that ended after its turn. */
 export function endOfRun(run: IEndedRun, locate: Locate, trans: TranslationBundle): string {
-  const how = outcome([{ ...run, text: '', execution_count: null, outputs: [] }], trans);
+  const ended = run.status === 'ok' ? trans.__('ok') : statusName(run.status, trans);
+  const how = [ended, duration(run.seconds, trans)].filter(Boolean).join(', ');
   const place = run.cell_id && locate(run.cell_id);
   if (place) {
     return trans.__('Cell %1 finished: %2', place, how);
@@ -223,13 +198,26 @@ export function endOfRun(run: IEndedRun, locate: Locate, trans: TranslationBundl
   return run.cell_id ? trans.__('A cell finished: %1', how) : trans.__('A run finished: %1', how);
 }
 
-function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string {
-  const ended = (runs.find(run => run.status !== 'ok') ?? runs[0])?.status;
-  const took = runs.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
-  const words: Record<string, string> = {
+/** What runs took together, in seconds. */
+export function secondsOf(runs: readonly IRunOutput[]): number {
+  return runs.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
+}
+
+/** "error in cell 5", of the first run that did not end well; of a single run without its cell. */
+function faultOf(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
+  const run = runs.find(({ status }) => status !== 'ok');
+  if (!run) {
+    return '';
+  }
+  const name = statusName(run.status, trans);
+  const place = runs.length > 1 && run.cell_id ? locate(run.cell_id) : null;
+  return place ? trans.__('%1 in cell %2', name, place) : name;
+}
+
+function statusName(status: string, trans: TranslationBundle): string {
+  const names: Record<string, string> = {
     queued: trans.__('queued'),
     running: trans.__('still running'),
-    ok: trans.__('ok'),
     error: trans.__('error'),
     timeout: trans.__('took too long'),
     interrupted: trans.__('interrupted'),
@@ -237,6 +225,5 @@ function outcome(runs: readonly IRunOutput[], trans: TranslationBundle): string 
     restarted: trans.__('the kernel was restarted'),
     deleted: trans.__('the cell was deleted')
   };
-  const outcome = ended && (words[ended] ?? ended);
-  return [took >= 0.05 && duration(took, trans), outcome].filter(Boolean).join('  ');
+  return names[status] ?? status;
 }

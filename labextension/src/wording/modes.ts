@@ -5,8 +5,8 @@ import type { Mode } from '../api/protocol';
 export function modes(trans: TranslationBundle): Record<Mode, { name: string; meaning: string }> {
   return {
     read: { name: trans.__('Read only'), meaning: trans.__('looks, changes nothing') },
-    ask: { name: trans.__('Ask'), meaning: trans.__('asks before each change or run') },
+    ask: { name: trans.__('Ask first'), meaning: trans.__('approve each change and run') },
     edit: { name: trans.__('Edit'), meaning: trans.__('edits freely, asks before running') },
-    auto: { name: trans.__('Auto'), meaning: trans.__('edits and runs freely') }
+    auto: { name: trans.__('Auto'), meaning: trans.__('edits and runs without asking') }
   };
 }

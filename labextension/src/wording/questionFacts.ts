@@ -1,8 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IApproval, ICellDiff } from '../api/protocol';
 import { legible } from './oddCharacters';
-import { serverTool } from './serverTools';
-import type { Locate } from './toolPhrases';
+import { mcpTool } from './mcpTools';
+import type { Locate } from './cellNames';
 
 /** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them; of code that it starts a cluster job. */
 export function factsOf(
@@ -33,7 +33,7 @@ export function factsOf(
   }
 }
 
-/** "Always: run any cell in n.ipynb, ..., until its kernel restarts.": all that "always" allows. */
+/** "Run any cell in n.ipynb, in this conversation, until the kernel restarts": all that is allowed with it. */
 export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundle): string {
   const names = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
   const where = [...names].join(', ');
@@ -45,14 +45,18 @@ export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundl
     others && trans.__('%1 in %2, in this conversation', others, where),
     runs &&
       trans.__(
-        '%1 in %2, whatever its code, in this conversation, until its kernel restarts',
+        '%1 in %2, whatever its code, in this conversation, until the kernel restarts',
         runs,
         where
       )
   ];
-  const words = trans.__('Always: %1.', scope.filter(Boolean).join('; '));
-  const except = trans.__('Code with ! or % needs an answer each time.');
-  return legible(runs ? `${words} ${except}` : words);
+  const words = legible(scope.filter(Boolean).join('; '));
+  return words.charAt(0).toLocaleUpperCase() + words.slice(1);
+}
+
+/** What the scope leaves out, for questions about code. */
+export function exceptionOf(approvals: readonly IApproval[], trans: TranslationBundle): string {
+  return approvals.some(runsCode) ? trans.__('Code with ! or % is asked about each time.') : '';
 }
 
 /** Tools that run code in the notebook's own kernel. */
@@ -101,7 +105,7 @@ function placeOf(
 }
 
 function actOf({ tool, input }: IApproval, trans: TranslationBundle): string {
-  const remote = serverTool(tool);
+  const remote = mcpTool(tool);
   if (remote) {
     return trans.__('call %1 on %2, whatever it gets,', remote.tool, remote.server);
   }

@@ -16,6 +16,11 @@ export function retryWords(
   return `${whyWords(reason, trans)} ${whenWords(until, left, trans)}`;
 }
 
+/** Why a request was repeated, once that is over. */
+export function retriedWords({ reason }: INotice, trans: TranslationBundle): string {
+  return `${whyWords(reason, trans)} ${trans.__('Retried.')}`;
+}
+
 function whyWords(reason: string | undefined, trans: TranslationBundle): string {
   switch (reason) {
     case 'rate_limit':

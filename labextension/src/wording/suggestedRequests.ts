@@ -16,8 +16,8 @@ export function suggestedRequests(
   }
   if (!cells.some(({ source }) => source.trim())) {
     return [
-      trans.__('Look which data files are here, and load one'),
-      trans.__('Begin a notebook that compares two samples'),
+      trans.__('Find a data file here and load it'),
+      trans.__('Start a notebook that compares two samples'),
       trans.__('What can you do?')
     ];
   }
@@ -34,11 +34,11 @@ export function suggestedRequests(
     title
       ? trans.__('Explain “%1” step by step', title)
       : trans.__('Explain what this notebook does'),
-    table && trans.__('Plot what is most telling in %1', table),
+    table && trans.__('Plot the key trends in %1', table),
     code.some(({ source, executed }) => source.trim() && !executed) &&
-      trans.__('Run all cells, and fix what fails'),
+      trans.__('Run all cells and fix errors'),
     tested && trans.__('Write a test for %1', tested),
-    trans.__('Tidy up: order, names, a few words between the cells')
+    trans.__('Clean up and document this notebook')
   ];
   return found.filter(request => typeof request === 'string').slice(0, MAX_REQUESTS);
 }

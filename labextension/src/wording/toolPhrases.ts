@@ -1,10 +1,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IRunOutput } from '../api/protocol';
-import { serverTool } from './serverTools';
+import type { Locate } from './cellNames';
+import { listOf } from './cellNames';
+import { mcpTool } from './mcpTools';
 import { OF_SERVICES, servicePhrase } from './servicePhrases';
-
-/** How one finds a cell's position now, counted from 1; null for a cell that is not in sight. */
-export type Locate = (cellId: string) => number | null;
 
 /** The fields of tools' inputs that are worth a word. */
 export interface IInput {
@@ -35,6 +34,8 @@ interface IPhraseOptions {
   output?: unknown;
   /** "cell 5", or "a cell" where its position is not known. */
   cell: string;
+  /** The position of the cell that was added, once it is known. */
+  added?: number | null;
   /** The path of its notebook, where that has to be named. */
   notebook: string | null;
   locate: Locate;
@@ -44,7 +45,7 @@ interface IPhraseOptions {
 /** What a tool does, in a colleague's words: "Edited cell 5", "Edited cell 5 in sales.ipynb". */
 export function phrase(options: IPhraseOptions): Phrase {
   const { tool, notebook, trans } = options;
-  const remote = serverTool(tool);
+  const remote = mcpTool(tool);
   if (remote) {
     return [
       trans.__('Call %1 on %2', remote.tool, remote.server),
@@ -93,18 +94,22 @@ function plainly(options: IPhraseOptions): Phrase {
       ];
     }
     case 'create_cell':
-      return creation(input, locate, trans);
+      return creation(options);
     case 'create_cells':
       return severalCells(input, trans);
     case 'edit_cells':
       return severalEdits(input, locate, trans);
     case 'update_cell':
-      return [trans.__('Edit %1', cell), trans.__('Editing %1', cell), trans.__('Edited %1', cell)];
+      return [
+        trans.__('Edit %1', cell),
+        trans.__('Editing %1', cell),
+        passive(trans.__('%1 edited', cell))
+      ];
     case 'delete_cell':
       return [
         trans.__('Delete %1', cell),
         trans.__('Deleting %1', cell),
-        trans.__('Deleted %1', cell)
+        passive(trans.__('%1 deleted', cell))
       ];
     case 'move_cell':
       return moving(options);
@@ -180,12 +185,12 @@ function severalCells({ cells = [], run }: IInput, trans: TranslationBundle): Ph
     ? [
         trans._n('Add a cell and run it', 'Add %1 cells and run them', count),
         trans._n('Adding a cell and running it', 'Adding %1 cells and running them', count),
-        trans._n('Added a cell and ran it', 'Added %1 cells and ran them', count)
+        trans._n('1 cell added and run', '%1 cells added and run', count)
       ]
     : [
         trans._n('Add a cell', 'Add %1 cells', count),
         trans._n('Adding a cell', 'Adding %1 cells', count),
-        trans._n('Added a cell', 'Added %1 cells', count)
+        trans._n('1 cell added', '%1 cells added', count)
       ];
 }
 
@@ -202,28 +207,35 @@ function severalEdits(
     ? [
         trans.__('Edit and run %1', cells),
         trans.__('Editing and running %1', cells),
-        trans.__('Edited and ran %1', cells)
+        passive(trans.__('%1 edited and run', cells))
       ]
-    : [trans.__('Edit %1', cells), trans.__('Editing %1', cells), trans.__('Edited %1', cells)];
+    : [
+        trans.__('Edit %1', cells),
+        trans.__('Editing %1', cells),
+        passive(trans.__('%1 edited', cells))
+      ];
 }
 
-function creation({ after, before }: IInput, locate: Locate, trans: TranslationBundle): Phrase {
+/** "Cell 6 added", by its own place once it has one. */
+function creation({ input, added, locate, trans }: IPhraseOptions): Phrase {
+  const { after, before } = input;
   const [below, above] = [after && locate(after), before && locate(before)];
+  const done = added ? trans.__('Cell %1 added', added) : trans.__('A cell added');
   if (below) {
     return [
       trans.__('Add a cell after %1', below),
       trans.__('Adding a cell after %1', below),
-      trans.__('Added a cell after %1', below)
+      done
     ];
   }
   if (above) {
     return [
       trans.__('Add a cell before %1', above),
       trans.__('Adding a cell before %1', above),
-      trans.__('Added a cell before %1', above)
+      done
     ];
   }
-  return [trans.__('Add a cell'), trans.__('Adding a cell'), trans.__('Added a cell')];
+  return [trans.__('Add a cell'), trans.__('Adding a cell'), done];
 }
 
 /** "Moved cell 3 below 6"; its position has changed by then, so it is named only before the move. */
@@ -269,27 +281,13 @@ function verifying({ output, notebook, locate, trans }: IPhraseOptions): Phrase 
   ];
 }
 
-/** "cells 2–7, stopped at an error in 5". */
+/** "cells 2–7". */
 function ranCells({ input, runs, locate, trans }: IPhraseOptions): string {
-  const failed = runs.find(({ status }) => status === 'error')?.cell_id;
   const ids = runs.length ? runs.flatMap(({ cell_id }) => cell_id ?? []) : input.cell_ids;
-  const cells = ids ? listOf(ids, locate, trans) : trans.__('all cells');
-  const place = failed && locate(failed);
-  return place ? trans.__('%1, stopped at an error in %2', cells, place) : cells;
+  return ids ? listOf(ids, locate, trans) : trans.__('all cells');
 }
 
-/** "cells 2–7", "cells 2, 4", "cell 3", "3 cells". */
-function listOf(ids: readonly string[], locate: Locate, trans: TranslationBundle): string {
-  const places = ids.map(locate).filter(place => place !== null);
-  places.sort((a, b) => a - b);
-  if (places.length < ids.length || !places.length) {
-    return trans._n('a cell', '%1 cells', ids.length || 1);
-  }
-  const [first, last] = [places[0], places[places.length - 1]];
-  if (first === last) {
-    return trans.__('cell %1', first);
-  }
-  return last - first === places.length - 1
-    ? trans.__('cells %1–%2', first, last)
-    : trans.__('cells %1', places.join(', '));
+/** "Cell 5 edited": a sentence that begins with the name of a cell. */
+function passive(words: string): string {
+  return words.charAt(0).toLocaleUpperCase() + words.slice(1);
 }

@@ -50,11 +50,48 @@ describe('The assistant', () => {
       stream.end();
       return stream.response;
     };
-    assistant.setEffort('high');
+    assistant.choose({ effort: 'high' });
     await assistant.ask('Think.');
-    assistant.setEffort(null);
+    assistant.choose({ effort: null });
     await assistant.ask('And now?');
     expect(bodies.map(({ effort }) => effort)).toEqual(['high', undefined]);
+  });
+
+  it('is in no freer mode than the administrator allows, whatever was chosen before', async () => {
+    server.routes['GET status'] = () => json({ policy: { max_mode: 'ask' } });
+    server.routes['GET models'] = () => json({ default: 'demo:tour', providers: [] });
+    server.routes['GET conversations'] = () => json({ conversations: [] });
+    assistant.setMode('auto');
+    expect(assistant.choices.mode).toBe('auto');
+    await assistant.restore();
+    await new Promise<void>(resolve => {
+      const look = (): void => void (assistant.state.freestMode === 'ask' && resolve());
+      assistant.changed.connect(look);
+      look();
+    });
+    expect(assistant.choices.mode).toBe('ask');
+    assistant.setMode('read');
+    expect(assistant.choices.mode).toBe('read');
+  });
+
+  it('sends the fallback model with each question: one, nobody, or the choice of the server', async () => {
+    const bodies: { fallback_model?: string }[] = [];
+    server.routes['POST chat'] = body => {
+      bodies.push(body as { fallback_model?: string });
+      const stream = new LiveStream();
+      stream.tell(...CHUNKS);
+      stream.end();
+      return stream.response;
+    };
+    for (const fallback of ['anthropic:claude-opus-5-5', '', null]) {
+      assistant.choose({ fallback });
+      await assistant.ask('Go.');
+    }
+    expect(bodies.map(({ fallback_model }) => fallback_model)).toEqual([
+      'anthropic:claude-opus-5-5',
+      '',
+      undefined
+    ]);
   });
 
   it('asks the next question when a turn ends, whose changes are read all the same', async () => {

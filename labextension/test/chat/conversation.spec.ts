@@ -7,6 +7,10 @@ import { LiveStream, Server, events, json } from '../server';
 
 const CHUNKS = goldenStream('edit_and_run');
 const ANSWER = CHUNKS.reduce(advance, emptyAnswer(''));
+const TIMED = {
+  ...ANSWER,
+  metadata: { ...ANSWER.metadata, seconds: expect.any(Number) as number }
+};
 const TITLE = 'Sales report';
 const QUESTION: AgentMessage = { id: 'q', role: 'user', parts: [{ type: 'text', text: 'Set x' }] };
 
@@ -45,7 +49,7 @@ describe('Conversation', () => {
     stream.tell(...CHUNKS.slice(4));
     stream.end();
     await asked;
-    expect(conversation.state.messages[1]).toEqual(ANSWER);
+    expect(conversation.state.messages[1]).toEqual(TIMED);
     expect(conversation.state.progress).toBe('done');
     expect(server.to('POST chat')[0].body).toMatchObject({
       id: 'c_1',
@@ -74,7 +78,7 @@ describe('Conversation', () => {
     server.routes['POST chat'] = () => events(CHUNKS.slice(0, 9), 0, false);
     server.routes['GET chat/c_1/stream'] = () => events(CHUNKS, 9);
     await conversation.send({ text: 'Set x' });
-    expect(conversation.state.messages[1]).toEqual(ANSWER);
+    expect(conversation.state.messages[1]).toEqual(TIMED);
     expect(server.to('GET chat/c_1/stream')[0].headers.get('Last-Event-ID')).toBe('9');
     expect(server.to('POST chat')).toHaveLength(1);
   });

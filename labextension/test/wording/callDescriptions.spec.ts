@@ -2,13 +2,8 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { CallPart, IApproval, IChange } from '../../src/api/protocol';
 import { withoutRemoteContent } from '../../src/panel/sanitizer';
-import {
-  currentCall,
-  describeCall,
-  describeQuestions,
-  duration,
-  endOfRun
-} from '../../src/wording/callDescriptions';
+import { currentCall, describeCall, duration, endOfRun } from '../../src/wording/callDescriptions';
+import { describeQuestions } from '../../src/wording/questions';
 
 const trans = nullTranslator.load('jupyter_agent');
 const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
@@ -24,8 +19,9 @@ function said(toolName: string, input: object, rest: object = {}, changes: IChan
     output: { text: '', cells: 12 },
     ...rest
   } as CallPart;
-  const { text, note } = describeCall(call, changes, locate, trans);
-  return note ? `${text} (${note})` : text;
+  const { text, note, fault } = describeCall(call, changes, locate, trans);
+  const result = [fault, note].filter(Boolean).join(', ');
+  return result ? `${text} (${result})` : text;
 }
 
 describe('describeCall', () => {
@@ -39,19 +35,19 @@ describe('describeCall', () => {
     ['web_fetch', { url: 'https://pandas.example' }, 'Read pandas.example'],
     ['code_execution', { code: '6 * 7' }, 'Ran code at the model’s service'],
     ['bash_code_execution', { command: 'ls' }, 'Ran code at the model’s service'],
-    ['create_cell', { after: 'b2', source: '' }, 'Added a cell after 2'],
-    ['create_cells', { cells: [{}, {}] }, 'Added 2 cells'],
-    ['create_cells', { cells: [{}, {}], run: true }, 'Added 2 cells and ran them'],
-    ['edit_cells', { edits: [{ cell_id: 'b2' }, { cell_id: 'b2' }] }, 'Edited cell 2'],
+    ['create_cell', { after: 'b2', source: '' }, 'A cell added'],
+    ['create_cells', { cells: [{}, {}] }, '2 cells added'],
+    ['create_cells', { cells: [{}, {}], run: true }, '2 cells added and run'],
+    ['edit_cells', { edits: [{ cell_id: 'b2' }, { cell_id: 'b2' }] }, 'Cell 2 edited'],
     [
       'edit_cells',
       { edits: [{ cell_id: 'b2' }, { cell_id: 'd4' }], run: true },
-      'Edited and ran cells 2, 4'
+      'Cells 2, 4 edited and run'
     ],
-    ['edit_cells', { edits: 'b2' }, 'Edited a cell'],
+    ['edit_cells', { edits: 'b2' }, 'A cell edited'],
     ['run_code', { code: '1 + 1' }, 'Ran code'],
-    ['update_cell', { cell_id: 'b2' }, 'Edited cell 2'],
-    ['delete_cell', { cell_id: 'gone' }, 'Deleted a cell'],
+    ['update_cell', { cell_id: 'b2' }, 'Cell 2 edited'],
+    ['delete_cell', { cell_id: 'gone' }, 'A cell deleted'],
     ['move_cell', { cell_id: 'b2', after: 'd4' }, 'Moved cell 2 below 4'],
     ['move_cell', { cell_id: 'b2', before: 'a1' }, 'Moved cell 2 above 1'],
     ['run_cells', { cell_ids: ['d4', 'b2', 'c3'] }, 'Ran cells 2–4'],
@@ -113,28 +109,33 @@ describe('describeCall', () => {
 
   it('says how a run ended and how long it took', () => {
     const output = { text: '', status: 'ok', cell_id: 'b2', seconds: 1.24, outputs: [] };
-    expect(said('run_cell', { cell_id: 'b2' }, { output })).toBe('Ran cell 2 (1.2 s  ok)');
+    expect(said('run_cell', { cell_id: 'b2' }, { output })).toBe('Ran cell 2 (1.2 s)');
     const cells = [
       { cell_id: 'b2', status: 'ok', seconds: 60, outputs: [] },
       { cell_id: 'c3', status: 'error', seconds: 5, outputs: [] }
     ];
     expect(said('run_cells', {}, { output: { text: '', cells } })).toBe(
-      'Ran cells 2–3, stopped at an error in 3 (1 min 5 s  error)'
+      'Ran cells 2–3 (error in cell 3, 1 min 5 s)'
     );
   });
 
   it('never says that something was done which was refused or failed', () => {
     expect(said('run_cell', { cell_id: 'b2' }, { state: 'output-denied' })).toBe(
-      'Run cell 2 (not allowed)'
+      'Run cell 2 (denied)'
     );
     expect(said('update_cell', { cell_id: 'b2' }, { state: 'output-error' })).toBe(
       'Edit cell 2 (failed)'
     );
   });
 
+  it('names an added cell by its own place', () => {
+    const change = { cell_id: 'd4', kind: 'insert', before: null } as IChange;
+    expect(said('create_cell', { after: 'b2' }, {}, [change])).toBe('Cell 4 added');
+  });
+
   it('names a deleted cell by the place that it had', () => {
     const change = { cell_id: 'x9', kind: 'delete', before: { index: 2 }, after: null };
-    expect(said('delete_cell', { cell_id: 'x9' }, {}, [change as IChange])).toBe('Deleted cell 3');
+    expect(said('delete_cell', { cell_id: 'x9' }, {}, [change as IChange])).toBe('Cell 3 deleted');
   });
 });
 
@@ -145,15 +146,25 @@ describe('describeQuestions', () => {
     tool,
     input: { cell_id },
     notebook: 'a.ipynb',
-    cell_id,
+    cell_id: cell_id || null,
     expires: ''
   });
 
   it.each([
     ['Run cell 2', [ask('run_cell', 'b2')]],
     ['Edit and run cell 2', [ask('update_cell', 'b2'), ask('run_cell', 'b2')]],
-    ['Make 2 changes', [ask('update_cell', 'b2'), ask('delete_cell', 'c3')]],
-    ['Make 1 change and run', [ask('update_cell', 'b2'), ask('run_cells', '')]],
+    ['Edit cell 2 and delete cell 3', [ask('update_cell', 'b2'), ask('delete_cell', 'c3')]],
+    ['Edit cell 2 and run all', [ask('update_cell', 'b2'), ask('run_cells', '')]],
+    [
+      'Edit cells 2, 4, add 2 cells and restart the kernel',
+      [
+        ask('update_cell', 'd4'),
+        ask('create_cell', ''),
+        ask('update_cell', 'b2'),
+        ask('create_cell', ''),
+        ask('restart_kernel', '')
+      ]
+    ],
     ['Use del⟨U+202E⟩', [ask('del\u202e', '')]]
   ])('says %s', (words, approvals) =>
     expect(describeQuestions(approvals, locate, trans)).toBe(words)
@@ -173,8 +184,8 @@ describe('the notebook', () => {
   };
 
   it.each([
-    ['update_cell', { cell_id: 'b2' }, 'Edited cell 2 in a⟨U+202E⟩.ipynb'],
-    ['create_cell', { after: 'b2' }, 'Added a cell after 2 in a⟨U+202E⟩.ipynb'],
+    ['update_cell', { cell_id: 'b2' }, 'Cell 2 edited in a⟨U+202E⟩.ipynb'],
+    ['create_cell', { after: 'b2' }, 'A cell added in a⟨U+202E⟩.ipynb'],
     ['run_cells', {}, 'Ran all cells in a⟨U+202E⟩.ipynb'],
     ['get_notebook_state', {}, 'Read a⟨U+202E⟩.ipynb'],
     ['verify_notebook', {}, 'Checked a⟨U+202E⟩.ipynb'],
@@ -184,7 +195,7 @@ describe('the notebook', () => {
     expect(call(tool, input)).toBe(words);
   });
 
-  it('is named in a question', () => {
+  it('is not the only one that a question is about', () => {
     const ask = (id: string, tool: string, notebook: string): IApproval => ({
       id,
       call_id: id,
@@ -197,17 +208,17 @@ describe('the notebook', () => {
     const edit = ask('1', 'update_cell', 'a.ipynb');
     const others = [ask('2', 'run_cell', 'b.ipynb'), ask('3', 'run_cell', 'a.ipynb')];
     const words = (...approvals: IApproval[]): string =>
-      describeQuestions(approvals, locate, trans, true);
-    expect(words(edit)).toBe('Edit cell 2 in a.ipynb');
-    expect(words(edit, others[1])).toBe('Edit and run cell 2 in a.ipynb');
-    expect(words(edit, others[0])).toBe('Make 1 change and run in a.ipynb, b.ipynb'); // two cells of one id
+      describeQuestions(approvals, locate, trans);
+    expect(words(edit, others[1])).toBe('Edit and run cell 2');
+    expect(words(edit, others[0])).toBe('Edit 2 notebooks and run'); // two cells of one id
+    expect(words(edit, ask('4', 'update_cell', 'b.ipynb'))).toBe('Edit 2 notebooks');
   });
 });
 
 describe('duration', () => {
   it('is short for short ones', () => {
     expect([0.04, 9.96, 12.4, 75].map(seconds => duration(seconds, trans))).toEqual([
-      '0.0 s',
+      '',
       '10.0 s',
       '12 s',
       '1 min 15 s'
@@ -263,9 +274,9 @@ describe('endOfRun', () => {
   const ended = { run_id: 'r', notebook: 'a.ipynb', cell_id: 'c3', status: 'ok', seconds: 302 };
 
   it.each([
-    [{}, 'Cell 3 finished: 5 min 2 s  ok'],
-    [{ status: 'error', seconds: 4.2 }, 'Cell 3 finished: 4.2 s  error'],
-    [{ cell_id: 'gone' }, 'A cell finished: 5 min 2 s  ok'],
+    [{}, 'Cell 3 finished: ok, 5 min 2 s'],
+    [{ status: 'error', seconds: 4.2 }, 'Cell 3 finished: error, 4.2 s'],
+    [{ cell_id: 'gone' }, 'A cell finished: ok, 5 min 2 s'],
     [{ cell_id: null, status: 'died', seconds: 0 }, 'A run finished: the kernel died']
   ])('says which run ended, and how: %j', (rest, words) => {
     expect(endOfRun({ ...ended, ...rest }, locate, trans)).toBe(words);

@@ -23,24 +23,18 @@ describe('ideas', () => {
     expect(suggestedRequests(cells, trans)).toEqual([
       'Fix the error in cell 3',
       'Explain “Sales, Q3” step by step',
-      'Plot what is most telling in sales'
+      'Plot the key trends in sales'
     ]);
   });
 
   it('go on with what is left to do where nothing presses', () => {
     expect(suggestedRequests([cell('def mean(x):\n    pass', { executed: false })], trans)).toEqual(
-      [
-        'Explain what this notebook does',
-        'Run all cells, and fix what fails',
-        'Write a test for mean'
-      ]
+      ['Explain what this notebook does', 'Run all cells and fix errors', 'Write a test for mean']
     );
   });
 
   it('help to begin in an empty notebook', () => {
-    expect(suggestedRequests([cell('  \n')], trans)[0]).toBe(
-      'Look which data files are here, and load one'
-    );
+    expect(suggestedRequests([cell('  \n')], trans)[0]).toBe('Find a data file here and load it');
     expect(suggestedRequests(null, trans)).toEqual(['What can you do?']);
   });
 });
@@ -49,7 +43,7 @@ describe('modelName', () => {
   it.each([
     ['anthropic:claude-sonnet-5-5', 'Sonnet 5.5'],
     ['ollama:qwen3:8b', 'qwen3:8b'],
-    ['demo:tour', 'tour']
+    ['demo:tour', 'Demo']
   ])('calls %s %s', (model, name) => {
     expect(modelName(model)).toBe(name);
   });

@@ -2,9 +2,16 @@ import type { Cell } from '@jupyterlab/cells';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
+import { assistantLines } from '../authorship';
+import { countLines } from '../diff';
 import type { IPendingCell } from '../pending';
-import { button, element, guard } from './element';
-import type { ReviewActions } from './reviewActions';
+import type { ReviewActions } from '../reviewActions';
+import { DecisionButtons } from './decisionButtons';
+import { showBelow, showInEditor } from './difference';
+import { button, element, guard, leave } from './element';
+
+/** Lines that were removed, or of a difference below a cell, that are shown before "Show all". */
+export const MOST_LINES = 20;
 
 /** Services that all marks need. */
 export interface IMarkServices {
@@ -13,14 +20,28 @@ export interface IMarkServices {
   trans: TranslationBundle;
 }
 
-/** The bar in the gutter of a changed cell, and the difference in place once it was clicked. */
+/** The bar in the gutter of a changed cell, and its difference in place with a head that decides on it. */
 export class ChangeMark implements IDisposable {
   constructor(
     private readonly _cell: Cell,
     private readonly _services: IMarkServices
   ) {
-    this._bar = button('', 'jp-Agent-bar', () => void this.toggle());
-    guard(this._bar);
+    const { actions, trans } = _services;
+    this._bar = guard(button('', 'jp-Agent-bar', () => this._toggle()));
+    this._fold = button('', 'jp-Agent-markLink', () => this._showWhole());
+    this._decisions = new DecisionButtons({
+      actions,
+      cells: () => (this._pending ? [this._pending] : []),
+      labels: { keep: trans.__('Keep'), undo: trans.__('Undo') },
+      trans
+    });
+    this._head = guard(
+      element('div', {
+        className: 'jp-Agent-markHead',
+        attributes: { role: 'group' },
+        children: [this._words, this._conflict, this._fold, ...this._decisions.nodes]
+      })
+    );
   }
 
   get isDisposed(): boolean {
@@ -31,14 +52,21 @@ export class ChangeMark implements IDisposable {
     this._isDisposed = true;
     this._close();
     this._bar.remove();
+    this._cell.removeClass('jp-Agent-current');
   }
 
-  /** Show the current state; the position of the cell is counted from 1. */
-  show(pending: IPendingCell, position: number): void {
+  /**
+   * Show the current state.
+   *
+   * @param position - Of the cell, counted from 1.
+   * @param open - Whether the difference is shown where the user has not chosen.
+   */
+  show(pending: IPendingCell, position: number, open: boolean): void {
     const { trans } = this._services;
-    const again = this._pending && this._pending.base !== pending.base;
+    const other = this._pending !== pending;
     this._pending = pending;
     this._position = position;
+    this._isOpen = this._chosen ?? open;
     this._bar.textContent = pending.sign;
     this._bar.dataset.sign = pending.sign;
     const name = {
@@ -55,31 +83,32 @@ export class ChangeMark implements IDisposable {
     if (wrapper && this._bar.parentElement !== wrapper) {
       wrapper.append(this._bar);
     }
-    if (this._isOpen) {
-      this._showBox();
-      if (again || this._over !== this._editable) {
-        this._closeDifference();
-        void this._openDifference();
-      }
+    if (!this._isOpen) {
+      this._close();
+      return;
     }
+    this._showHead();
+    if (other || this._over !== this._editable) {
+      this._closeDifference();
+    }
+    this._openDifference();
   }
 
-  async toggle(): Promise<void> {
-    this._isOpen = !this._isOpen;
-    this._bar.setAttribute('aria-expanded', String(this._isOpen));
-    if (this._isOpen) {
-      this._showBox();
-      await this._openDifference();
-    } else {
-      this._close();
-    }
+  /** Whether the user looks at this change. */
+  set current(current: boolean) {
+    this._cell.toggleClass('jp-Agent-current', current);
+  }
+
+  private _toggle(): void {
+    this._chosen = !this._isOpen;
+    this.show(this._pending!, this._position, this._chosen);
   }
 
   private _close(): void {
-    this._isOpen = false;
     this._closeDifference();
-    this._box?.remove();
-    this._box = null;
+    this._cell.removeClass('jp-Agent-inserted');
+    leave(this._head, this._cell.node);
+    this._host.remove();
   }
 
   private _closeDifference(): void {
@@ -88,50 +117,66 @@ export class ChangeMark implements IDisposable {
     this._host.replaceChildren();
   }
 
-  /** Below the input: what was done, and the buttons. JupyterLab takes a cell's own parts out and in as it scrolls. */
-  private _showBox(): void {
-    const { actions, trans } = this._services;
+  /** Above the input. JupyterLab takes a cell's own parts out and in as it scrolls. */
+  private _showHead(): void {
+    const { trans } = this._services;
     const pending = this._pending!;
-    const conflict = pending.conflict
-      ? element('span', { className: 'jp-Agent-markConflict', children: [pending.conflict] })
-      : null;
-    const words =
-      pending.sign === '+'
-        ? trans.__('Added by the assistant')
-        : this._onlyMoved
-          ? trans.__('Moved by the assistant')
-          : trans.__('Edited by the assistant');
-    const content = element('div', {
-      className: 'jp-Agent-markLine',
-      children: [
-        element('span', { className: 'jp-Agent-markWords', children: [words] }),
-        conflict,
-        actions.buttons(pending)
-      ]
-    });
-    this._box ??= guard(
-      element('div', { className: 'jp-Agent-markBox', attributes: { role: 'group' } })
-    );
-    this._box.setAttribute('aria-label', trans.__('Change in cell %1', this._position));
-    this._box.replaceChildren(this._host, content);
+    this._head.setAttribute('aria-label', trans.__('Change in cell %1', this._position));
+    this._conflict.textContent = pending.conflict ?? '';
+    this._decisions.update();
+    if (this._counted !== pending) {
+      this._counted = pending;
+      const lines = assistantLines(pending);
+      const { added, removed } = countLines(lines);
+      this._words.replaceChildren(
+        ...this._about(pending),
+        ...(added ? [element('ins', { className: '', children: [`+${added}`] }), ' '] : []),
+        ...(removed ? [element('del', { className: '', children: [`−${removed}`] })] : [])
+      );
+      this._long = Math.max(removed, this._editable ? 0 : lines.length);
+    }
+    this._fold.hidden = this._isWhole || this._long <= MOST_LINES;
+    this._fold.textContent = trans.__('Show all %1 lines', this._long);
+    this._cell.toggleClass('jp-Agent-folded', !this._fold.hidden);
     const wrapper = this._wrapper;
-    if (wrapper && wrapper.nextSibling !== this._box) {
-      wrapper.after(this._box);
+    if (wrapper && wrapper.previousSibling !== this._head) {
+      wrapper.before(this._head);
+    }
+    if (wrapper && wrapper.nextSibling !== this._host) {
+      wrapper.after(this._host);
     }
   }
 
-  private async _openDifference(): Promise<void> {
-    const { showBelow, showInEditor } = await import('./difference');
+  private _about({ sign }: IPendingCell): (string | Node)[] {
+    const { trans } = this._services;
+    const words =
+      sign === '+'
+        ? trans.__('Assistant, new cell')
+        : this._onlyMoved
+          ? trans.__('Assistant, moved')
+          : trans.__('Assistant');
+    return [words, ' '];
+  }
+
+  private _showWhole(): void {
+    this._isWhole = true;
+    this._showHead();
+    this._cell.editor?.focus(); // the button is gone
+  }
+
+  /** A new cell is all new: it is tinted, with no difference. */
+  private _openDifference(): void {
+    const pending = this._pending!;
     const { editor } = this._cell;
-    if (!this._isOpen || this._difference || this.isDisposed) {
+    this._cell.toggleClass('jp-Agent-inserted', pending.sign === '+');
+    if (this._difference || pending.sign === '+' || this._cell.isPlaceholder()) {
       return;
     }
-    const { base } = this._pending!;
     this._over = this._editable;
     this._difference =
       this._over && editor
-        ? showInEditor(editor, base)
-        : showBelow(this._cell, base, this._services.languages, this._host);
+        ? showInEditor(editor, pending)
+        : showBelow(this._cell, pending, this._services.languages, this._host);
   }
 
   private get _onlyMoved(): boolean {
@@ -150,12 +195,23 @@ export class ChangeMark implements IDisposable {
   }
 
   private readonly _bar: HTMLButtonElement;
+  private readonly _head: HTMLElement;
+  private readonly _words = element('span', { className: 'jp-Agent-markWords' });
+  private readonly _conflict = element('span', { className: 'jp-Agent-markConflict' });
+  private readonly _fold: HTMLButtonElement;
+  private readonly _decisions: DecisionButtons;
   private readonly _host = element('div', { className: 'jp-Agent-markDiff' });
-  private _box: HTMLElement | null = null;
   private _difference: IDisposable | null = null;
   private _pending: IPendingCell | null = null;
+  /** The change whose lines the head counts. */
+  private _counted: IPendingCell | null = null;
   private _position = 0;
+  /** Lines of what may be folded. */
+  private _long = 0;
   private _over = true;
+  /** Whether the user wants it open; null as long as they have not said. */
+  private _chosen: boolean | null = null;
   private _isOpen = false;
+  private _isWhole = false;
   private _isDisposed = false;
 }

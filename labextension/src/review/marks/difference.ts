@@ -1,26 +1,43 @@
 import type { Cell } from '@jupyterlab/cells';
-import { diff, unifiedMergeView } from '@codemirror/merge';
-import { Compartment, EditorState } from '@codemirror/state';
+import {
+  diff,
+  getChunks,
+  getOriginalDoc,
+  originalDocChangeEffect,
+  unifiedMergeView
+} from '@codemirror/merge';
+import type { Extension } from '@codemirror/state';
+import { ChangeSet, Compartment, EditorState } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
 import type { CodeEditor } from '@jupyterlab/codeeditor';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { CodeMirrorEditor, jupyterTheme } from '@jupyterlab/codemirror';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableDelegate } from '@lumino/disposable';
+import { baseFor } from '../authorship';
+import type { IPendingCell } from '../pending';
 
 /**
- * Show what was added and removed since `base` in the editor of a cell itself: it stays the user's to type in, and the
+ * Show what the assistant added and removed in the editor of a cell itself: it stays the user's to type in, and the
  * difference follows.
  */
-export function showInEditor(editor: CodeEditor.IEditor, base: string): IDisposable {
+export function showInEditor(editor: CodeEditor.IEditor, pending: IPendingCell): IDisposable {
   if (!(editor instanceof CodeMirrorEditor)) {
     return new DisposableDelegate(() => undefined); // another editor, which somebody put in its place
   }
   const shown = new Compartment();
-  editor.injectExtension(shown.of(difference(base, editor.model.sharedModel.getSource())));
+  const view = editor.editor;
+  const open = (): void =>
+    editor.injectExtension(shown.of(difference(pending, editor.model.sharedModel.getSource())));
+  if (view.composing) {
+    view.dom.addEventListener('compositionend', open, { once: true }); // what is composed must not be torn
+  } else {
+    open();
+  }
   return new DisposableDelegate(() => {
+    view.dom.removeEventListener('compositionend', open);
     if (!editor.isDisposed) {
-      editor.editor.dispatch({ effects: shown.reconfigure([]) });
+      view.dispatch({ effects: shown.reconfigure([]) });
     }
   });
 }
@@ -28,7 +45,7 @@ export function showInEditor(editor: CodeEditor.IEditor, base: string): IDisposa
 /** The same below a cell whose editor is not shown, as that of rendered Markdown; to be read only. */
 export function showBelow(
   { model }: Cell,
-  base: string,
+  pending: IPendingCell,
   languages: IEditorLanguageRegistry,
   host: HTMLElement
 ): IDisposable {
@@ -44,7 +61,7 @@ export function showBelow(
         EditorView.lineWrapping,
         jupyterTheme,
         language.of([]),
-        difference(base, sharedModel.getSource())
+        difference(pending, sharedModel.getSource())
       ]
     })
   });
@@ -65,9 +82,33 @@ export function showBelow(
   });
 }
 
-function difference(base: string, now: string): ReturnType<typeof unifiedMergeView> {
-  const original = isContinued(base, now) ? `${base}\n` : base;
-  return unifiedMergeView({ original, gutter: false, mergeControls: false });
+/** The assistant's lines only: what people edit is in the original, too, from the moment they type it. */
+function difference(pending: IPendingCell, now: string): Extension {
+  return [
+    unifiedMergeView({ original: originalFor(pending, now), gutter: false, mergeControls: false }),
+    EditorView.updateListener.of(({ docChanged, view }) => {
+      if (docChanged) {
+        queueMicrotask(() => followEdits(view, pending)); // a transaction of its own: theirs stays as it is
+      }
+    })
+  ];
+}
+
+function followEdits(view: EditorView, pending: IPendingCell): void {
+  if (!getChunks(view.state)) {
+    return; // it is not shown any more
+  }
+  const original = getOriginalDoc(view.state);
+  const insert = originalFor(pending, view.state.doc.toString());
+  if (original.toString() !== insert) {
+    const changes = ChangeSet.of({ from: 0, to: original.length, insert }, original.length);
+    view.dispatch({ effects: originalDocChangeEffect(view.state, changes) });
+  }
+}
+
+function originalFor(pending: IPendingCell, now: string): string {
+  const base = baseFor(pending, now);
+  return isContinued(base, now) ? `${base}\n` : base;
 }
 
 /** Whether lines were added below the last one, which would count as changed: it gets its line break only then. */

@@ -19,15 +19,20 @@ export function element<Tag extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** Let an element live in a cell: Lab's own shortcuts and its handling of the mouse stay out of it. */
-export function guard(made: HTMLElement): HTMLElement {
-  made.setAttribute('data-lm-suppress-shortcuts', 'true');
+/** Keep the focus in the user's editor when they click a button. */
+export function keepFocus(made: HTMLElement): void {
   made.addEventListener('mousedown', event => {
-    event.stopPropagation(); // JupyterLab would leave the editor in which the user types
     if (event.target instanceof Element && event.target.closest('button')) {
-      event.preventDefault(); // and so would the browser
+      event.preventDefault();
     }
   });
+}
+
+/** Let an element live in a cell: Lab's own shortcuts and its handling of the mouse stay out of it. */
+export function guard<Made extends HTMLElement>(made: Made): Made {
+  made.setAttribute('data-lm-suppress-shortcuts', 'true');
+  made.addEventListener('mousedown', event => event.stopPropagation()); // JupyterLab would leave the user's editor
+  keepFocus(made); // and so would the browser
   return made;
 }
 
@@ -45,4 +50,12 @@ export function button(
   });
   made.addEventListener('click', act);
   return made;
+}
+
+/** Take an element out of the page; if it has the focus, that moves to `next`. */
+export function leave(made: HTMLElement, next: HTMLElement): void {
+  if (made.contains(document.activeElement)) {
+    next.focus({ preventScroll: true });
+  }
+  made.remove();
 }

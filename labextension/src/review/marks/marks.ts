@@ -1,46 +1,77 @@
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { OpenNotebooks } from '../../bridge/openNotebooks';
 import type { Assistant } from '../../chat/assistant';
+import type { ChangeWalk } from '../changeWalk';
+import type { ReviewActions } from '../reviewActions';
 import type { Reviews } from '../reviews';
-import type { IMarkServices } from './changeMark';
-import { NotebookMarks } from './notebookMarks';
-import { ReviewActions } from './reviewActions';
+import type { NotebookMarks } from './notebookMarks';
 import { writingPlaces } from './writingPlaces';
 
 interface IMarksOptions {
   tracker: INotebookTracker;
-  notebooks: OpenNotebooks;
   assistant: Assistant;
   reviews: Reviews;
+  walk: ChangeWalk;
+  actions: ReviewActions;
   languages: IEditorLanguageRegistry;
   trans: TranslationBundle;
 }
 
-/** Marks the assistant's changes, and where it is writing, in open notebooks. */
+/**
+ * Marks the assistant's changes, and where it is writing, in open notebooks. How they look is loaded when there is
+ * something to mark.
+ */
 export class Marks {
   constructor(private readonly _options: IMarksOptions) {
-    const { tracker, assistant, notebooks, reviews, languages, trans } = _options;
-    this._services = { actions: new ReviewActions(reviews, notebooks, trans), languages, trans };
+    const { tracker, assistant, reviews } = _options;
     tracker.widgetAdded.connect((_, panel) => this._add(panel));
-    tracker.forEach(panel => this._add(panel));
+    reviews.changed.connect(this._loadIfNeeded, this);
     assistant.happened.connect(this._markWriting, this);
   }
 
+  /** Whether differences are open, or only their bars are there. */
+  set open(open: boolean) {
+    this._isOpen = open;
+    this._marks.forEach(marks => (marks.open = open));
+  }
+
+  private _loadIfNeeded(): void {
+    const waiting = [...this._options.reviews.state.values()].some(({ cells }) => cells.length);
+    if (!this._Marks && (waiting || this._writing.length)) {
+      void this._load();
+    }
+  }
+
+  private async _load(): Promise<void> {
+    const { NotebookMarks: Loaded } = await import('./notebookMarks');
+    if (!this._Marks) {
+      this._Marks = Loaded;
+      this._options.tracker.forEach(panel => this._add(panel));
+    }
+  }
+
   private _add(panel: NotebookPanel): void {
-    const marks = new NotebookMarks(panel, this._options.reviews, this._services);
+    if (!this._Marks) {
+      return;
+    }
+    const marks = new this._Marks(panel, this._options);
+    marks.open = this._isOpen;
+    marks.writing = this._writing;
     this._marks.add(marks);
     panel.disposed.connect(() => this._marks.delete(marks));
   }
 
   private _markWriting({ state: { conversation } }: Assistant): void {
-    const writing = conversation.busy ? writingPlaces(conversation.state.messages.at(-1)) : [];
+    this._writing = conversation.busy ? writingPlaces(conversation.state.messages.at(-1)) : [];
+    this._loadIfNeeded();
     for (const marks of this._marks) {
-      marks.writing = writing;
+      marks.writing = this._writing;
     }
   }
 
-  private readonly _services: IMarkServices;
+  private _Marks: typeof NotebookMarks | null = null;
+  private _writing: ReturnType<typeof writingPlaces> = [];
+  private _isOpen = true;
   private readonly _marks = new Set<NotebookMarks>();
 }

@@ -2,27 +2,37 @@ import type { Cell } from '@jupyterlab/cells';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
+import type { ChangeWalk } from '../changeWalk';
 import type { IPendingCell } from '../pending';
-import { isBack, placesOf } from '../pending';
+import { placesOf } from '../pending';
 import type { Reviews } from '../reviews';
 import type { IMarkServices } from './changeMark';
 import { ChangeMark } from './changeMark';
 import { element } from './element';
+import { Pill } from './pill';
 import { RemovedMark } from './removedMark';
 import type { IWriting } from './writingPlaces';
+
+export interface INotebookMarkServices extends IMarkServices {
+  reviews: Reviews;
+  walk: ChangeWalk;
+}
 
 /** What is marked in one open notebook: changed, added and removed cells, and where the assistant writes. */
 export class NotebookMarks implements IDisposable {
   constructor(
     private readonly _panel: NotebookPanel,
-    private readonly _reviews: Reviews,
-    private readonly _services: IMarkServices
+    private readonly _services: INotebookMarkServices
   ) {
+    const { reviews, walk } = _services;
+    this._pill = new Pill(_panel, walk, _services);
     const { content, context } = _panel;
     _panel.disposed.connect(this.dispose, this);
     context.pathChanged.connect(this.schedule, this);
     content.modelChanged.connect(this._onModelChanged, this);
-    _reviews.changed.connect(this.schedule, this);
+    reviews.changed.connect(this.schedule, this);
+    walk.changed.connect(this.schedule, this);
+    walk.revealed.connect(this._onRevealed, this);
     this._onModelChanged();
   }
 
@@ -47,6 +57,12 @@ export class NotebookMarks implements IDisposable {
     }
   }
 
+  /** Whether differences are shown where the user has not chosen. */
+  set open(open: boolean) {
+    this._isOpen = open;
+    this.schedule();
+  }
+
   /** Bring the marks up to date with the next frame. */
   schedule(): void {
     this._frame ||= requestAnimationFrame(() => {
@@ -63,31 +79,26 @@ export class NotebookMarks implements IDisposable {
   }
 
   private _update(): void {
-    const { cells } = this._reviews.of(this._panel.context.path);
-    const widgets = this._panel.content.widgets;
-    const there = new Set(widgets.map(({ model }) => model.id));
-    const changed = new Map(
-      cells.filter(cell => cell.sign !== '−').map(cell => [cell.cell_id, cell])
-    );
-    const removed = cells.filter(cell => cell.sign === '−' && !there.has(cell.cell_id));
-    this._markChanged(changed);
-    this._markRemoved(removed);
+    const { path } = this._panel.context;
+    const shown = this._services.walk.of(path);
+    this._services.reviews.of(path).cells.forEach(({ cell_id }) => this._followCell(cell_id));
+    this._markChanged(new Map(shown.map(cell => [cell.cell_id, cell])));
+    this._markRemoved(shown.filter(({ sign }) => sign === '−'));
     this._markWriting();
+    this._pill.show(shown);
+    this._panel.toggleClass('jp-Agent-reviewing', shown.length > 0);
   }
 
   private _markChanged(changed: ReadonlyMap<string, IPendingCell>): void {
     const stale = new Set(this._changes.keys());
+    const { current } = this._services.walk.state;
     this._panel.content.widgets.forEach((cell, index) => {
       const pending = changed.get(cell.model.id);
-      if (!pending) {
-        return;
-      }
-      this._follow(cell);
-      const { type, sharedModel } = cell.model;
-      if (!isBack(pending, { type, source: sharedModel.getSource() })) {
+      if (pending && pending.sign !== '−') {
         const mark = this._changes.get(cell) ?? new ChangeMark(cell, this._services);
         this._changes.set(cell, mark);
-        mark.show(pending, index + 1);
+        mark.show(pending, index + 1, this._isOpen);
+        mark.current = pending === current;
         stale.delete(cell);
       }
     });
@@ -112,6 +123,7 @@ export class NotebookMarks implements IDisposable {
         const mark = this._removals.get(pending.cell_id) ?? new RemovedMark(this._services);
         this._removals.set(pending.cell_id, mark);
         mark.show(pending, pending.type === 'code' ? codeMimetype : 'text/x-ipythongfm');
+        mark.current = pending === this._services.walk.state.current;
         if (neighbour) {
           mark.place(neighbour, id ? 'below' : 'above');
           this._follow(neighbour);
@@ -143,6 +155,19 @@ export class NotebookMarks implements IDisposable {
     }
   }
 
+  private _onRevealed(_: ChangeWalk, { notebook, cell_id }: IPendingCell): void {
+    if (notebook === this._panel.context.path) {
+      this._removals.get(cell_id)?.reveal();
+    }
+  }
+
+  private _followCell(cellId: string): void {
+    const cell = this._panel.content.widgets.find(({ model }) => model.id === cellId);
+    if (cell) {
+      this._follow(cell);
+    }
+  }
+
   /** JupyterLab makes a cell's content, and takes it out and in again, as one scrolls. */
   private _follow(cell: Cell): void {
     if (!this._followed.has(cell)) {
@@ -158,6 +183,8 @@ export class NotebookMarks implements IDisposable {
   private readonly _lines: HTMLElement[] = [];
   private readonly _followed = new WeakSet<Cell>();
   private _writing: readonly IWriting[] = [];
+  private readonly _pill: Pill;
+  private _isOpen = true;
   private _frame = 0;
   private _isDisposed = false;
 }

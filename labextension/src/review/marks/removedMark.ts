@@ -1,12 +1,21 @@
 import type { Cell } from '@jupyterlab/cells';
 import type { IDisposable } from '@lumino/disposable';
+import { coloured } from '../colours';
 import type { IPendingCell } from '../pending';
 import type { IMarkServices } from './changeMark';
-import { button, element, guard } from './element';
+import { DecisionButtons } from './decisionButtons';
+import { button, element, guard, leave } from './element';
 
 /** A line where a cell was, which unfolds to what stood in it. It lives at the edge of a neighbour, as part of it. */
 export class RemovedMark implements IDisposable {
   constructor(private readonly _services: IMarkServices) {
+    const { actions, trans } = _services;
+    this._decisions = new DecisionButtons({
+      actions,
+      cells: () => (this._pending ? [this._pending] : []),
+      labels: { keep: trans.__('Keep'), undo: trans.__('Undo') },
+      trans
+    });
     this._line = button('', 'jp-Agent-removedLine', () => this._toggle());
     this._node = guard(
       element('div', {
@@ -23,7 +32,7 @@ export class RemovedMark implements IDisposable {
 
   dispose(): void {
     this._isDisposed = true;
-    this._node.remove();
+    leave(this._node, this._node.closest<HTMLElement>('.jp-Cell') ?? document.body);
   }
 
   /** Show the current state of the deleted cell. */
@@ -53,6 +62,18 @@ export class RemovedMark implements IDisposable {
     }
   }
 
+  /** Whether the user looks at this change. */
+  set current(current: boolean) {
+    this._node.classList.toggle('jp-Agent-current', current);
+  }
+
+  /** Unfold it and bring it into view. */
+  reveal(): void {
+    this._isOpen = true;
+    this._showBody();
+    this._node.scrollIntoView({ block: 'nearest' });
+  }
+
   private _toggle(): void {
     this._isOpen = !this._isOpen;
     this._showBody();
@@ -65,8 +86,9 @@ export class RemovedMark implements IDisposable {
     if (!this._isOpen || !this._pending) {
       return;
     }
-    const { actions, trans } = this._services;
+    const { trans } = this._services;
     const { conflict } = this._pending;
+    this._decisions.update();
     const words = element('span', {
       className: 'jp-Agent-markWords',
       children: [conflict ?? trans.__('Deleted by the assistant')]
@@ -77,7 +99,7 @@ export class RemovedMark implements IDisposable {
         this._text(this._pending),
         element('div', {
           className: 'jp-Agent-markLine',
-          children: [words, actions.buttons(this._pending)]
+          children: [words, ...this._decisions.nodes]
         })
       ]
     });
@@ -87,15 +109,15 @@ export class RemovedMark implements IDisposable {
   private _text({ base }: IPendingCell): HTMLElement {
     const { languages } = this._services;
     const text = element('pre', { className: 'jp-Agent-removedText', children: [base] });
-    const aside = document.createElement('code');
-    void languages
-      .highlight(base, languages.findByMIME(this._mimeType), aside)
-      .then(() => text.replaceChildren(...aside.childNodes));
+    void coloured(base, languages.findByMIME(this._mimeType), languages).then(painted =>
+      text.replaceChildren(...painted.childNodes)
+    );
     return text;
   }
 
   private readonly _line: HTMLButtonElement;
   private readonly _node: HTMLElement;
+  private readonly _decisions: DecisionButtons;
   private _body: HTMLElement | null = null;
   private _pending: IPendingCell | null = null;
   private _mimeType = '';

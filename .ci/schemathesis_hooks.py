@@ -1,0 +1,122 @@
+"""Values for schemathesis that lead somewhere: names of what is there, bodies that say something,
+streams that end; and a list of the operations that never had what they need.
+"""
+
+import atexit
+import json
+import os
+import sys
+import urllib.request
+from collections import defaultdict
+from itertools import count
+from random import Random
+
+import schemathesis
+
+API = os.environ["AGENT_API"]
+NOTEBOOKS = ("one.ipynb", "two.ipynb", "three.ipynb")
+number = count()
+chance = Random(20)
+done = defaultdict(int)
+
+
+def ask(method, path, body=None):
+    """The answer of the server, as JSON."""
+    request = urllib.request.Request(
+        f"{API}/{path}",
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": "token secret", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=120) as response:
+        text = response.read()
+    return json.loads(text) if text else None
+
+
+def seed():
+    """What there is before the first request."""
+    known = defaultdict(list, {"path": NOTEBOOKS, "cell_id": ("a1", "b2", "c3")})
+    for name in NOTEBOOKS:
+        added = ask("POST", f"notebooks/{name}/cells?by=Script", {"source": "2"})
+        known["turn_id"].append(added["turn_id"])
+        ask("POST", f"notebooks/{name}/run", {})
+        run = ask("POST", f"notebooks/{name}/kernel/code", {"code": "1"})
+        known["run_id"].append(run["run_id"])
+    for n in range(4):
+        talk = {"id": f"talk{n}", "mode": "auto", "stream": False, "notebook": "one.ipynb"}
+        talk["messages"] = [{"role": "user", "content": "Hello"}]
+        known["turn_id"].append(ask("POST", "chat", talk)["turn_id"])
+        known["conversation_id"].append(talk["id"])
+    for copy in ask("GET", "notebooks/one.ipynb/recovery")["copies"]:
+        known["copy_id"].append(str(copy["id"]))
+    known["instructions"] = ask("GET", "instructions")["instructions"]
+    known["provider"] = ("anthropic", "demo")
+    known["name"] = ("get_notebook_state", "list_files", "read_cells", "create_cell")
+    return known
+
+
+KNOWN = seed()
+
+
+@schemathesis.hook
+def map_path_parameters(context, path_parameters):
+    """Three of four requests name what is there, or a notebook that can be made."""
+    operation = context.operation
+    if path_parameters and chance.random() < 0.75:
+        if (operation.method, operation.path) == ("post", "/notebooks/{path}"):
+            return {"path": f"made-{next(number)}.ipynb"}
+        if "copy_id" in path_parameters:
+            return {"path": "one.ipynb", "copy_id": KNOWN["copy_id"][0]}
+        for name in path_parameters:
+            if values := KNOWN.get(name):
+                path_parameters[name] = chance.choice(values)
+    return path_parameters
+
+
+@schemathesis.hook
+def map_query(context, query):
+    """The events of a notebook end soon."""
+    if context.operation.path.endswith("/events"):
+        return {**(query or {}), "seconds": 1}
+    return query
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    """Every other request with a valid body has one that says something."""
+    meta = case.meta
+    if not isinstance(case.body, dict) or meta is None or meta.generation.mode.is_negative:
+        return
+    if chance.random() < 0.5:
+        case.body = sensible(case.operation.path, case.body)
+
+
+def sensible(path, body):
+    """What such a body may be, for routes to which few texts are useful."""
+    if path == "/chat":
+        return {**body, "messages": [{"role": "user", "content": "Hello"}], "model": "demo:tour"}
+    if path == "/instructions":
+        (file,) = KNOWN["instructions"]
+        return {"source": file["source"], "digest": file["digest"], "trusted": True}
+    if path == "/mcp":
+        return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+    if path.endswith("/cells/{cell_id}"):
+        return {"source": f"x = {next(number)}"}
+    if path.endswith("/key"):
+        return {"key": "sk-test"}
+    return {} if path.endswith(("/accept", "/undo")) else body
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    """Notes what was done."""
+    if case.method.upper() == case.operation.method.upper():
+        done[f"{case.operation.method.upper()} {case.operation.path}"] += response.status_code < 400
+
+
+@atexit.register
+def tell():
+    never = sorted(name for name, times in done.items() if not times)
+    sys.stdout.write(f"{len(done) - len(never)} of {len(done)} operations did what they are for.\n")
+    if never:
+        sys.stdout.write(f"Only refused: {', '.join(never)}.\n")

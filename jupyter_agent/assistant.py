@@ -1,0 +1,346 @@
+"""The assistant in a server: traits -> objects -> routes. The only module that knows everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jupyter_server.serverapp import ServerApp
+
+from jupyter_agent import tools
+from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
+from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.permissions import Rule
+from jupyter_agent.carriers.known_tabs import KnownTabs
+from jupyter_agent.carriers.leftovers import Leftovers
+from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.room_saving import RoomSaver
+from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.carriers.ydoc import collaboration
+from jupyter_agent.conversations.allowances import Allowance, Allowances
+from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
+from jupyter_agent.conversations.audit import AuditLog, entry_of
+from jupyter_agent.conversations.budget import MonthlyBudgets
+from jupyter_agent.conversations.changes import Journal
+from jupyter_agent.conversations.clients import Clients
+from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.instructions import TrustStore
+from jupyter_agent.conversations.keyed import KeyStore
+from jupyter_agent.conversations.live import TurnStores
+from jupyter_agent.conversations.liveness import Presence
+from jupyter_agent.conversations.recovery import RecoveryCopies, follow
+from jupyter_agent.conversations.request import Rules
+from jupyter_agent.conversations.requests import RequestStore
+from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.usage import UsageStore
+from jupyter_agent.conversations.wakes import Wakes, WakeStore
+from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
+from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.mcp.config import servers_of
+from jupyter_agent.mcp.offer import Offer
+from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.mcp_server.catalogue import Catalogue
+from jupyter_agent.mcp_server.server import McpServer
+from jupyter_agent.models.facts import FactBook
+from jupyter_agent.models.registry import Models
+from jupyter_agent.packages import namesake
+from jupyter_agent.server.announce import announcer
+from jupyter_agent.server.base import REQUESTS, Requests
+from jupyter_agent.server.once import ONCE, Once
+from jupyter_agent.server.routes import Route, routes
+from jupyter_agent.server.watchdog import Watchdog
+from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.tools.mcp import McpTools
+from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.identity import Identities, root_of
+from jupyter_agent.workspace.run_records import RunRecords
+from jupyter_agent.workspace.runs import Runs
+from jupyter_agent.workspace.visibility import Redactor
+from jupyter_agent.workspace.workspace import Services
+
+if TYPE_CHECKING:
+    from jupyter_agent.extension import JupyterAgent
+
+
+class Assistant:
+    """All parts of the assistant, each built from what it needs.
+
+    Raises what they raise for a configuration that cannot be used.
+    """
+
+    watchdog: Watchdog | None = None
+    """There once the server has started."""
+    tidying: asyncio.Task[None] | None = None
+    """The same: notebooks whose save was cut off are put right, old copies are dropped."""
+    recovering: asyncio.Task[None] | None = None
+    """The same: runs that an earlier server left behind are found again."""
+    saving: asyncio.Task[None] | None = None
+    """The same: rooms are saved while people type in them."""
+    greeting: asyncio.Task[list[Offer]] | None = None
+    """The same: MCP servers are reached before the first question needs them."""
+
+    def __init__(self, options: JupyterAgent, server: ServerApp) -> None:
+        self.options = options
+        self.server = server
+        self.log = options.log
+        folder = Path(options.store_dir)
+        self.models = self._models()
+        self.mcp = Servers(servers_of(options.mcp_servers), log=self.log)
+        self.redactor = Redactor(lambda: self.models.secrets() | self.mcp.secrets())
+        rules, allowances = self._rules(), self._allowances()
+        database = Database(
+            folder / "conversations.db",
+            MIGRATIONS,
+            self.log,
+            root=root_of(server.contents_manager),
+        )
+        self.database = database
+        self.presence = Presence(folder / "servers")
+        self.recovery = RecoveryCopies(
+            database, days=options.recovery_days, megabytes=options.recovery_megabytes
+        )
+        known = KnownTabs(self._leftovers(server, "tabs"))
+        self.tabs = Tabs(Timeouts(sync=options.tab_timeout), known=known)
+        stores = self._stores(server, database)
+        self.services = self._services(server)
+        self.moves = Moves(self.services.notebooks, self._moved)
+        assert server.event_logger is not None
+        self.moves.listen(server.event_logger)
+        self.toolbox = Toolbox(tools.ALL)
+        self.dispatcher = Dispatcher(
+            self.toolbox,
+            record=_audit_into(stores.audit),
+            retries=options.read_retries,
+            others=McpTools(self.mcp),
+        )
+        self.runner = TurnRunner(
+            stores,
+            self.models,
+            self.dispatcher,
+            self.services,
+            rules,
+            self.presence,
+            allowances,
+            MonthlyBudgets(stores.usage, allowances),
+            self.log,
+            missing=self.mcp.faults,
+            active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
+        )
+        self.wakes = Wakes(WakeStore(database), self.runner)
+        self.requests = server.web_app.settings[REQUESTS] = Requests()
+        server.web_app.settings[ONCE] = Once(KeyStore(database))
+        self.routes = self._routes()
+
+    def _models(self) -> Models:
+        options = self.options
+        return Models(
+            default=options.default_model or None,
+            fallback=options.fallback_model or None,
+            cache_ttl=options.cache_ttl,
+            key_file=Path(options.key_file),
+            providers=options.providers,
+            facts=FactBook(options.model_facts),
+            allow_keys=options.allow_keys,
+        )
+
+    def _rules(self) -> Rules:
+        options = self.options
+        return Rules(
+            rules=[Rule(**rule) for rule in options.rules],
+            share=options.share,
+            server_tools=tuple(dict.fromkeys(options.server_tools)),
+            trust_instructions=options.trust_instructions,
+            allow_remote_content=options.allow_remote_content,
+        )
+
+    def _allowances(self) -> Allowances:
+        options = self.options
+        everybody = Allowance(
+            max_mode=options.max_mode,
+            monthly_token_budget=options.monthly_token_budget,
+            monthly_cost_budget=options.monthly_cost_budget,
+        )
+        return Allowances(everybody, options.allowances)
+
+    async def _moved(self, old: str, new: str) -> None:
+        self.services.hidden.moved(old, new)
+        self.services.verified.moved(old, new)
+        await follow(self.database, old, new)
+
+    def _stores(self, server: ServerApp, database: Database) -> TurnStores:
+        assert server.event_logger is not None
+        return TurnStores(
+            conversations=ConversationStore(database),
+            journal=Journal(database),
+            approvals=ApprovalStore(database),
+            requests=RequestStore(database),
+            rules=RuleStore(database),
+            trust=TrustStore(database),
+            usage=UsageStore(database),
+            audit=AuditLog(database),
+            announce=announcer(server.event_logger),
+        )
+
+    def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
+        folder = Path(self.options.store_dir) / kind
+        root = root_of(server.contents_manager)
+        return Leftovers(folder, self.presence.id, root, self.presence.alive)
+
+    def _services(self, server: ServerApp) -> Services:
+        notebooks = Notebooks(
+            server.contents_manager,
+            self.tabs,
+            recovery=self.recovery.keep,
+            rooms=lambda: collaboration(server.web_app.settings),
+        )
+        return Services(
+            notebooks=notebooks,
+            kernels=Kernels(
+                server.session_manager,
+                server.kernel_manager,
+                server.kernel_spec_manager,
+                start_timeout=self.options.kernel_start_timeout,
+            ),
+            runs=Runs(
+                output_limit=self.options.output_limit,
+                result_chars=self.options.result_chars,
+                widget_state=self.options.save_widget_state,
+                records=RunRecords(self._leftovers(server, "runs")),
+            ),
+            files=Files(server.contents_manager),
+            identities=Identities(server.contents_manager, notebooks.locate),
+            fresh=FreshKernels(
+                server.session_manager,
+                server.kernel_manager,
+                start_timeout=self.options.kernel_start_timeout,
+            ),
+            redactor=self.redactor,
+            verify_seconds=self.options.verify_seconds,
+        )
+
+    def _routes(self) -> Sequence[Route]:
+        limits = Limits(
+            max_steps=self.options.max_steps,
+            max_tokens=self.options.max_tokens,
+            token_budget=self.options.token_budget,
+            token_cap=self.options.token_cap,
+            cost_budget=self.options.cost_budget,
+            approval_seconds=self.options.approval_seconds,
+        )
+        ceiling = Limits(
+            max_steps=self.options.most_steps,
+            max_tokens=self.options.most_tokens,
+            token_budget=self.options.most_token_budget,
+        )
+        clients = self.clients(limits)
+        return routes(
+            runner=self.runner,
+            limits=limits,
+            ceiling=ceiling,
+            services=self.services,
+            models=self.models,
+            dispatcher=self.dispatcher,
+            tabs=self.tabs,
+            copies=self.recovery,
+            servers=self.mcp,
+            wakes=self.wakes,
+            mcp_server=McpServer(clients, Catalogue(tools.ALL)),
+            clients=clients,
+        )
+
+    def clients(self, limits: Limits) -> Clients:
+        """Agents of others that call our tools over MCP, and scripts that say who they are."""
+        return Clients(
+            self.runner,
+            self.dispatcher,
+            self.services,
+            server_id=self.presence.id,
+            has_page=self.tabs.has_page_of,
+            max_calls=self.options.mcp_max_calls,
+            approval_seconds=limits.approval_seconds,
+        )
+
+    async def start(self) -> None:
+        """Takes up what an earlier server left, and starts the background tasks."""
+        await self.runner.recover()
+        runs = self.services.runs.recover(self.services.notebooks, self.services.kernels)
+        self.recovering = asyncio.create_task(runs)
+        self.tidying = asyncio.create_task(self._tidy())
+        with suppress(ModelError):  # a key that cannot be read is told where it is needed
+            self.models.warm()
+        if self.options.room_save_seconds:
+            rooms = partial(collaboration, self.server.web_app.settings)
+            saver = RoomSaver(rooms, self.options.room_save_seconds, self.log)
+            self.saving = asyncio.create_task(saver.run())
+        self.greeting = asyncio.create_task(self.mcp.offered())
+        self.watchdog = Watchdog(self.log)
+        if (warning := namesake()) is not None:
+            self.log.warning("jupyter_agent: %s", warning)
+
+    async def _tidy(self) -> None:
+        with suppress(StoreUnavailable):  # it is tidied with the next copy
+            for path in await self.recovery.notebooks():
+                await self._mend(path)
+            await self.recovery.tidy()
+
+    async def _mend(self, path: str) -> None:
+        try:
+            done = await self.services.notebooks.mend(path, partial(self.recovery.newest, path))
+        except ToolError as error:
+            done = error.message
+        if done:
+            self.log.warning("jupyter_agent: %s", done)
+
+    def activity(self) -> list[dict[str, str]] | None:
+        """Turns that run or wait for a person; None for none."""
+        return [{"turn": turn.record.id} for turn in self.runner.running] or None
+
+    async def stop(self) -> None:
+        """Ends turns with a valid history and requests, lets go of runs, saves, and closes what
+        was opened."""
+        assert self.server.event_logger is not None
+        if self.watchdog is not None:
+            self.watchdog.close()
+        self.moves.stop(self.server.event_logger)
+        try:
+            await self._close()
+        except Exception:  # the outermost edge: with it Jupyter would never end its loop
+            self.log.exception("jupyter_agent did not end in order")
+
+    async def _close(self) -> None:
+        """All of it, whatever goes wrong in a part."""
+        async with AsyncExitStack() as steps:
+            steps.callback(self.presence.close)
+            steps.callback(self.database.close)
+            steps.push_async_callback(self.mcp.close)
+            for task in filter(None, (self.tidying, self.saving, self.recovering, self.greeting)):
+                steps.push_async_callback(asyncio.wait, [task])
+                steps.callback(task.cancel)
+            steps.push_async_callback(self.models.close)
+            steps.push_async_callback(self.services.notebooks.close)
+            steps.push_async_callback(self.services.kernels.close)
+            steps.push_async_callback(self.services.fresh.close)
+            steps.push_async_callback(self.services.runs.close)
+            steps.push_async_callback(self.requests.close)
+            steps.push_async_callback(self.runner.close)
+            await self.wakes.close()
+
+
+def _note_activity(times: dict[str, datetime]) -> None:
+    """For a hub, which culls a server that says of itself that it did nothing for long."""
+    times["jupyter_agent"] = datetime.now(UTC)
+
+
+def _audit_into(audit: AuditLog) -> Record:
+    async def record(call: Audit) -> None:
+        await audit.add([entry_of(call, "tools")])
+
+    return record

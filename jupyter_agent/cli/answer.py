@@ -1,0 +1,186 @@
+"""A turn as text: what the model says, each call in words, diffs, and a summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jupyter_agent.cli.exits import Exit
+from jupyter_agent.cli.terminal import Console, Working
+from jupyter_agent.cli.words import Cells, counted, phrase, told_change
+
+_SHOWN_LINES = 24
+"""Of what a call answered."""
+_TOLD_OUTPUTS = (
+    "run_cell",
+    "run_cells",
+    "run_code",
+    "verify_notebook",
+    "wait_for_run",
+    "write_plan",
+)
+"""Tools whose answer is for people too."""
+_QUIET = ("approval", "answered")
+"""Notices that are told otherwise."""
+
+
+class AnswerPrinter:
+    """Shows the chunks of one turn as they come, and knows how it ended."""
+
+    def __init__(self, console: Console, working: Working, cells: Cells) -> None:
+        self._console = console
+        self._working = working
+        self._cells = cells
+        self._calls: dict[str, tuple[str, Any]] = {}
+        """Tool and input by call."""
+        self._told: set[str] = set()
+        self._over: set[str] = set()
+        """Calls that were answered."""
+        self._changed: set[tuple[str, str]] = set()
+        self._finish: Mapping[str, Any] = {}
+        self._model = "the model"
+        self._notebook: str | None = None
+        """That `cells` is about."""
+        self._denied = False
+        self.failures = 0
+        """Calls that failed."""
+        self.turn_id: str | None = None
+        self.exit: Exit | None = None
+        """How it ended; None while it has not."""
+
+    def show(self, chunk: Mapping[str, Any]) -> None:
+        """One more chunk of the stream."""
+        self._working.on("")
+        self._write(chunk)
+        if self.exit is None:
+            self._working.on(self._doing(chunk))
+
+    @property
+    def ended(self) -> Exit:
+        """The exit code; FAILED where the end did not come."""
+        return Exit.FAILED if self.exit is None else self.exit
+
+    def described(self, call_id: str, tool: str, given: Any) -> str:
+        """A call in words."""
+        return phrase(tool, given, self._cells.name)
+
+    def summary(self) -> Iterator[str]:
+        """What was done and used, and how to take it back."""
+        usage = self._finish.get("usage") or {}
+        tokens = sum(value for key, value in usage.items() if key.endswith("_tokens"))
+        facts = [
+            {
+                Exit.DONE: "Done",
+                Exit.LIMIT: "Ended by a limit",
+                Exit.REFUSED: "Done, but some calls were denied",
+                Exit.MODEL: "Failed",
+                Exit.STOPPED: "Stopped",
+            }.get(self.ended, "Cut off"),
+            f"{counted(len(self._changed), 'cell')} changed",
+            counted(tokens, "token") if tokens else "",
+            f"cost {usage['cost']:.4f}" if usage.get("cost") else "",
+        ]
+        yield ", ".join(filter(None, facts)) + "."
+        if self._changed and self.turn_id:
+            yield f"Take it back: jupyter agent undo {self.turn_id}"
+
+    def _write(self, chunk: Mapping[str, Any]) -> None:
+        console = self._console
+        match chunk["type"]:
+            case "start":
+                started = chunk["messageMetadata"]
+                self.turn_id, self._model = started["turnId"], started["model"]
+                self._notebook = started["notebook"]
+            case "text-delta":
+                console.write(chunk["delta"])
+            case "text-end":
+                console.end_line()
+            case "reasoning-delta":
+                console.write(chunk["delta"], "faint")
+            case "reasoning-end":
+                console.end_line()
+            case "tool-input-available":
+                self._calls[chunk["toolCallId"]] = (chunk["toolName"], chunk["input"])
+            case "tool-input-error":
+                self._calls[chunk["toolCallId"]] = (chunk["toolName"], chunk["input"])
+                self._failed(chunk)
+            case "tool-output-available" if not chunk.get("preliminary"):
+                self._answered(chunk)
+            case "tool-output-error":
+                self._failed(chunk)
+            case "tool-output-denied":
+                self._denied = True
+                self._over.add(chunk["toolCallId"])
+                self._head(chunk["toolCallId"], " - denied")
+            case "data-changes":
+                self._changes(chunk["data"])
+            case "data-notice" if chunk["data"]["kind"] not in _QUIET:
+                console.line(chunk["data"]["text"], "warning")
+            case "finish" if not chunk["messageMetadata"].get("state"):
+                self._finished(chunk)
+            case "error":
+                console.line(chunk["errorText"], "warning")
+                self.exit = Exit.MODEL
+            case "abort":
+                self.exit = Exit.STOPPED
+
+    def _doing(self, chunk: Mapping[str, Any]) -> str:
+        """What is going on after this chunk."""
+        open_calls = [call_id for call_id in self._calls if call_id not in self._over]
+        if open_calls:
+            return f"{self._phrase(open_calls[0])}..."
+        if chunk["type"] in ("text-delta", "reasoning-delta"):
+            return ""  # it would stand within the line
+        return f"Waiting for {self._model}"
+
+    def _finished(self, chunk: Mapping[str, Any]) -> None:
+        self._finish = chunk["messageMetadata"]
+        limited = self._finish.get("stepLimitReached") or self._finish.get("budgetReached")
+        if chunk["finishReason"] == "content-filter":
+            self.exit = Exit.MODEL
+        elif limited or chunk["finishReason"] == "length":
+            self.exit = Exit.LIMIT
+        else:
+            self.exit = Exit.REFUSED if self._denied else Exit.DONE
+
+    def _phrase(self, call_id: str) -> str:
+        tool, given = self._calls.get(call_id, ("a tool", {}))
+        return self.described(call_id, tool, given)
+
+    def _head(self, call_id: str, note: str = "") -> None:
+        """The line of a call, once."""
+        if call_id not in self._told:
+            self._told.add(call_id)
+            self._console.line(f"* {self._phrase(call_id)}{note}", "strong")
+
+    def _answered(self, chunk: Mapping[str, Any]) -> None:
+        call_id, output = chunk["toolCallId"], chunk["output"]
+        self._over.add(call_id)
+        self._head(call_id)
+        tool, _ = self._calls.get(call_id, ("", {}))
+        if tool in _TOLD_OUTPUTS or tool.startswith("mcp__"):
+            self._indented(str(output.get("text", "")) if isinstance(output, Mapping) else "")
+
+    def _failed(self, chunk: Mapping[str, Any]) -> None:
+        self.failures += 1
+        self._over.add(chunk["toolCallId"])
+        self._head(chunk["toolCallId"], " - failed")
+        self._indented(chunk["errorText"])
+
+    def _changes(self, data: Mapping[str, Any]) -> None:
+        self._head(data["toolCallId"])
+        if data["notebook"] == self._notebook:
+            self._cells.follow(data["changes"])
+        for change in data["changes"]:
+            if change["kind"] == "outputs":  # the call's answer shows them
+                continue
+            self._changed.add((data["notebook"], change["cell_id"]))
+            for text, style in told_change(change, self._cells.name):
+                self._console.line(f"    {text}", style)
+
+    def _indented(self, text: str) -> None:
+        lines = text.strip("\n").splitlines()
+        for line in lines[:_SHOWN_LINES]:
+            self._console.line(f"    {line}", "faint")
+        if len(lines) > _SHOWN_LINES:
+            self._console.line(f"    ... {len(lines) - _SHOWN_LINES:,} more lines", "faint")

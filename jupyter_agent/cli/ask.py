@@ -1,0 +1,196 @@
+"""`jupyter agent ask`: a question about a notebook, and the answer as it comes."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.cli.answer import AnswerPrinter
+from jupyter_agent.cli.exits import Exit
+from jupyter_agent.cli.offline import add_store
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.questions import refusals, settle, way_on
+from jupyter_agent.cli.terminal import Console, Working, standard
+from jupyter_agent.cli.words import Cells
+from jupyter_agent.client.chat import Chat
+from jupyter_agent.client.servers import Server, existing, serving
+
+MODES = ("read", "ask", "edit", "auto")
+EXAMPLES = """\
+  jupyter agent ask sales.ipynb "Why does cell 4 fail?" --mode read
+  jupyter agent ask sales.ipynb "Fix the errors" --mode edit --yes run_cell
+  git diff | jupyter agent ask sales.ipynb - --json > answer.json
+
+exit codes: 0 done, 1 failed, 2 usage, 3 something was not allowed, 4 a limit ended it,
+5 the model failed, 130 stopped
+"""
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = add_command(
+        commands,
+        "ask",
+        help="ask for something in a notebook and watch it happen",
+        description="Asks the Jupyter server that serves the notebook; where none runs, one is "
+        "started for this answer. What needs approval is asked about here, with the exact code or "
+        "diff; without a terminal it is refused. Ctrl-C stops the answer.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    parser.add_argument(
+        "prompt", nargs="?", metavar="PROMPT", help="what you want; `-`: from standard input"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default="ask",
+        help="read: changes nothing; ask: approve each change and run (default); edit: edits "
+        "freely, asks before running; auto: edits and runs without asking",
+    )
+    parser.add_argument("--model", metavar="PROVIDER:MODEL", help="see `jupyter agent models`")
+    parser.add_argument("--max-steps", type=_positive, metavar="N", help="model calls at most")
+    parser.add_argument(
+        "--yes",
+        action="append",
+        default=[],
+        metavar="TOOL",
+        help="approve this tool beforehand, e.g. run_cell; may be given several times",
+    )
+    parser.add_argument("--conversation", metavar="ID", help="ask in an earlier conversation")
+    parser.add_argument(
+        "--json", action="store_true", help="print the turn as POST chat with `stream: false`"
+    )
+    add_store(parser)
+    parser.set_defaults(command=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Asks, shows the answer, and says by the exit code how it ended."""
+    console = standard()
+    notebook = existing(given.notebook)
+    prompt = _prompt(given.prompt)
+    if not prompt:
+        console.tell(
+            "Say what you want: `jupyter agent ask NOTEBOOK PROMPT`, or `-` to read it from "
+            "standard input."
+        )
+        return Exit.USAGE
+    with serving(notebook, given.store) as server:
+        if unknown := _unknown_tools(server, given.yes):
+            console.tell(unknown)
+            return Exit.USAGE
+        body = {
+            "id": given.conversation or f"cli-{secrets.token_hex(8)}",
+            "messages": [{"role": "user", "content": prompt}],
+            "notebook": server.path(notebook),
+            "mode": given.mode,
+            "allow": given.yes,
+            **({"model": given.model} if given.model else {}),
+            **({"max_steps": given.max_steps} if given.max_steps else {}),
+        }
+        cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
+        shown = Console(io.StringIO(), sys.stderr, {}) if given.json else console
+        with shown.working() as working:
+            chat = Chat(server, body)
+            asking = _Asking(chat, shown, working, Cells([cell["id"] for cell in cells]))
+            asking.follow()
+        if given.json:
+            console.json(chat.outcome())
+        console.end_line()
+        for hint in asking.hints():
+            console.tell(hint, "warning")
+        return asking.answer.ended
+
+
+class _Asking:
+    """One turn at the terminal."""
+
+    def __init__(self, chat: Chat, console: Console, working: Working, cells: Cells) -> None:
+        self._chat = chat
+        self._console = console
+        self._working = working
+        self._cells = cells
+        self._refused: dict[str, Mapping[str, Any]] = {}
+        self._stopping = False
+        self.answer = AnswerPrinter(console, working, cells)
+
+    def follow(self) -> None:
+        """Shows the answer to its end; Ctrl-C stops the turn, and what it did until then is shown.
+
+        Raises KeyboardInterrupt for a second one, ServerRefused where it cannot be asked.
+        """
+        while True:
+            try:
+                for chunk in self._chunks():
+                    self._take(chunk)
+                break
+            except KeyboardInterrupt:
+                if self._stopping:
+                    raise
+                self._stopping = True
+                self._working.on("")
+                self._console.tell("Stopping...")
+                self._chat.stop()
+        self._working.on("")
+        for line in self.answer.summary():
+            self._console.line(line, "faint")
+
+    def hints(self) -> Iterator[str]:
+        """What was refused because nobody could be asked, and how to go on."""
+        return map(way_on, self._refused.values())
+
+    def _chunks(self) -> Iterator[Mapping[str, Any]]:
+        """Those that were not seen yet: the same request again joins the turn."""
+        self._working.on("Asking")
+        return self._chat.chunks()
+
+    def _take(self, chunk: Mapping[str, Any]) -> None:
+        self.answer.show(chunk)
+        if self._stopping and chunk["type"] == "start":  # Ctrl-C came before the turn began
+            self._chat.stop()
+        if chunk["type"] == "data-notice" and chunk["data"]["kind"] == "approval":
+            self._settle()
+
+    def _settle(self) -> None:
+        """Asks the person what is open, or refuses it where there is none."""
+        groups = self._chat.questions()
+        self._working.on("")
+        for group in groups:
+            self._reply(group)
+
+    def _reply(self, asked: Sequence[Mapping[str, Any]]) -> None:
+        replies = settle(self._console, asked, self._cells)
+        if replies is None:
+            replies = refusals(asked)
+            self._refused.update({each["tool"]: each for each in asked})
+        if not self._chat.reply(replies):
+            self._console.tell("That was answered elsewhere, or is over.")
+
+
+def _prompt(given: str | None) -> str:
+    if given == "-" or (given is None and not sys.stdin.isatty()):
+        given = sys.stdin.read()
+    return (given or "").strip()
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"`{text}` is no whole number from 1")
+    return int(text)
+
+
+def _unknown_tools(server: Server, names: Sequence[str]) -> str:
+    """A sentence about the tools that there are not; empty where there are all."""
+    if not names:
+        return ""
+    known = [tool["name"] for tool in server.ask("GET", "tools")]
+    unknown = [name for name in names if name not in known and not name.startswith("mcp__")]
+    if not unknown:
+        return ""
+    return f"No tool {', '.join(f'`{name}`' for name in unknown)}. Tools: {', '.join(known)}."

@@ -1,0 +1,179 @@
+"""`jupyter agent edit`: cells of a live notebook, without a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.cli.exits import Exit, of_refusal
+from jupyter_agent.cli.offline import add_store
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.run import cell_id
+from jupyter_agent.cli.terminal import standard
+from jupyter_agent.client.servers import ServerRefused, existing, serving
+from jupyter_agent.legible import quoted
+
+EXAMPLES = """\
+  jupyter agent edit sales.ipynb --cell 4 --old "mean()" --new "median()"
+  jupyter agent edit sales.ipynb --insert "## Results" --type markdown --after summary
+  echo '[{"cell": "b2", "source": "x = 2"}, {"cell": 3, "delete": true}]' \\
+    | jupyter agent edit sales.ipynb -
+
+Edits on standard input are a JSON list; each is one of
+  {"cell": ID, "source": TEXT}              {"cell": ID, "old_string": TEXT, "new_string": TEXT}
+  {"cell": ID, "type": "markdown"}          {"cell": ID, "delete": true}
+  {"cell": ID, "move": {"after": ID}}       {"insert": TEXT, "type": "code", "after": ID}
+with a `version`, as `show --json` names it, where a cell that changed since must stay. Numbers of
+cells are those before the first edit.
+
+exit codes: 0 all made, 1 refused, 2 usage, 3 not allowed
+"""
+_FIELDS = ("source", "old_string", "new_string", "type")
+_PLACE = ("after", "before", "index")
+_DONE = {
+    "insert": "Inserted",
+    "update": "Edited",
+    "delete": "Deleted cell",
+    "move": "Moved",
+}
+_BY = "by=jupyter%20agent%20edit&new_turn=true"
+"""Each command is a turn, which is reviewed and undone."""
+_KNOWN = {*_FIELDS, *_PLACE, "cell", "delete", "move", "insert", "version"}
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = add_command(
+        commands,
+        "edit",
+        help="edit cells of a live notebook without a model",
+        description="Edits the notebook through the Jupyter server that serves it, so that what "
+        "people type meanwhile is merged; where none runs, the file. Several are made all or none; "
+        "one that is refused shows the cell's current text. `jupyter agent undo` takes them back.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    parser.add_argument(
+        "edits", nargs="?", choices=["-"], metavar="-", help="edits as JSON from standard input"
+    )
+    parser.add_argument("--cell", metavar="CELL", help="id or number")
+    parser.add_argument("--source", metavar="TEXT", help="the whole new text")
+    parser.add_argument("--old", dest="old_string", metavar="TEXT", help="once in the cell")
+    parser.add_argument("--new", dest="new_string", metavar="TEXT", help="in its place")
+    parser.add_argument("--type", choices=["code", "markdown", "raw"])
+    parser.add_argument("--delete", action="store_true", default=None)
+    parser.add_argument("--insert", metavar="TEXT", help="a new cell")
+    parser.add_argument("--after", metavar="CELL", help="where the new cell goes")
+    parser.add_argument("--before", metavar="CELL")
+    parser.add_argument("--json", action="store_true", help="as POST notebooks/NOTEBOOK/edits")
+    add_store(parser)
+    parser.set_defaults(command=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Makes the edits, all or none; 1 where one was refused."""
+    console, notebook = standard(), existing(given.notebook)
+    edits = _from_input() if given.edits else [_from_flags(given)]
+    with serving(notebook, given.store) as server:
+        cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
+        route = f"{server.route(notebook, 'edits')}?{_BY}"
+        try:
+            made = server.ask("POST", route, {"edits": [_step(edit, cells) for edit in edits]})
+        except ServerRefused as error:
+            console.tell(f"Refused: {error}", "warning")
+            for line in _current(error.facts):
+                console.tell(line)
+            return Exit.FAILED if error.status in (409, 412) else of_refusal(error)
+    if given.json:
+        console.json(made)
+        return Exit.DONE
+    for edit in made["edits"]:
+        console.line(_told(edit))
+    if note := made.get("note"):
+        console.tell(note)
+    console.tell(f"Undo: jupyter agent undo {made['turn_id']}", "faint")
+    return Exit.DONE
+
+
+def _from_input() -> list[dict[str, Any]]:
+    """Raises ServerRefused for what is no list of edits."""
+    try:
+        edits = json.loads(sys.stdin.read())
+    except ValueError as error:
+        raise _misused(f"Standard input is no JSON: {error}.") from None
+    if not isinstance(edits, list) or not edits or not all(isinstance(e, dict) for e in edits):
+        raise _misused("Standard input is a JSON list of edits; see `jupyter agent edit --help`.")
+    for edit in edits:
+        _check(edit)
+    return edits
+
+
+def _from_flags(given: argparse.Namespace) -> dict[str, Any]:
+    """Raises ServerRefused for flags that are no edit."""
+    named = {name: getattr(given, name) for name in _KNOWN if hasattr(given, name)}
+    edit = {name: value for name, value in named.items() if value is not None}
+    _check(edit)
+    return edit
+
+
+def _check(edit: Mapping[str, Any]) -> None:
+    unknown = sorted(edit.keys() - _KNOWN)
+    if unknown:
+        raise _misused(f"An edit has no `{unknown[0]}`; see `jupyter agent edit --help`.")
+    if ("cell" in edit) == ("insert" in edit):
+        raise _misused("An edit names the `cell` that it changes, or the text to `insert`.")
+    if ("old_string" in edit) != ("new_string" in edit):
+        raise _misused("Give both: what stands in the cell, and what goes in its place.")
+    if "cell" in edit and not any(edit.get(name) for name in (*_FIELDS, "delete", "move")):
+        if edit.get("source") != "":
+            raise _misused("Say how the cell changes: source, old and new, type, delete or move.")
+
+
+def _misused(message: str) -> ServerRefused:
+    return ServerRefused(message, 400, "invalid_input")
+
+
+def _step(edit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """An edit as the route takes it. Raises ServerRefused for a cell that is not there."""
+    if "insert" in edit:
+        kind = {"type": edit["type"]} if "type" in edit else {}
+        return {"op": "insert", "source": edit["insert"], **kind, **_place(edit, cells)}
+    cell = {"cell_id": cell_id(cells, str(edit["cell"]))}
+    if "version" in edit:
+        cell["version"] = edit["version"]
+    if edit.get("delete"):
+        return {"op": "delete", **cell}
+    if "move" in edit:
+        return {"op": "move", **cell, **_place(edit["move"], cells)}
+    return {"op": "update", **cell, **{name: edit[name] for name in _FIELDS if name in edit}}
+
+
+def _place(edit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    given = {name: edit[name] for name in _PLACE if name in edit}
+    return {
+        name: value if name == "index" else cell_id(cells, str(value))
+        for name, value in given.items()
+    }
+
+
+def _told(edit: Mapping[str, Any]) -> str:
+    cell = edit["cell"]
+    where = f"cell {cell['index'] + 1} ({quoted(cell['id'])})" if cell else quoted(edit["cell_id"])
+    return f"{_DONE[edit['op']]} {where}."
+
+
+def _current(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The cell that the refused edit found: of several, after those before it."""
+    current, number = facts.get("current"), facts.get("edit", 1)
+    if isinstance(current, Mapping):
+        cell = f"Cell {quoted(str(current['id']))}"
+        if number > 1:
+            yield f"{cell} as edit {number} would have found it:"
+        else:
+            yield f"{cell} is now (version {current['version']}):"
+        for line in str(current["source"]).split("\n"):
+            yield f"| {line}"

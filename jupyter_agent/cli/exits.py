@@ -1,0 +1,39 @@
+"""How commands end, for scripts: docs/cli.md has the table."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from jupyter_agent.client.servers import ServerRefused
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    DONE = 0
+    FAILED = 1
+    """It was tried and did not work: a cell failed, an edit met another text, no server."""
+    USAGE = 2
+    """The command line is wrong, or names what is not there."""
+    REFUSED = 3
+    """Something was not allowed: a call that needed approval, a mode, a rule, the authorizer."""
+    LIMIT = 4
+    """A limit ended it: steps, tokens, cost, the month's budget."""
+    MODEL = 5
+    """The model's service failed or refused, or there is no such model or key."""
+    STOPPED = 130
+    """Ctrl-C, or somebody else stopped the turn."""
+
+
+def of_refusal(error: ServerRefused) -> Exit:
+    """How a command ends that a server refused."""
+    match error.status:
+        case 400 if not error.reason.startswith("invalid"):  # else it is a fault of models
+            return Exit.MODEL
+        case 429:
+            return Exit.LIMIT
+        case 401 | 403:
+            return Exit.REFUSED
+        case 400 | 404 | 422:
+            return Exit.USAGE
+    return Exit.FAILED

@@ -1,0 +1,251 @@
+"""`jupyter agent mcp`: messages of agents that start a program, on its standard input and output,
+passed on to the Jupyter server that runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlencode, urlsplit
+
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.client.servers import Server, ServerRefused, find
+from jupyter_agent.mcp.client import header_value
+from jupyter_agent.mcp.messages import INTERNAL_ERROR, PARSE_ERROR, VERSION_KEY, error_reply
+
+_SESSION = "Mcp-Session-Id"
+_MODES = ("read", "ask", "edit", "auto")
+EXAMPLES = """\
+  jupyter agent mcp
+  jupyter agent mcp sales.ipynb --mode edit
+  claude mcp add jupyter -- jupyter agent mcp
+"""
+_SHARES = ("all", "no-outputs", "code-only")
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = add_command(
+        commands,
+        "mcp",
+        help="lets other agents work on live notebooks: an MCP server on standard input and output",
+        description="Finds the Jupyter server that runs and serves PATH, and passes the messages "
+        "of the Model Context Protocol on to it. For the configuration of agents that start a "
+        "program.",
+        examples=EXAMPLES,
+    )
+    add_address(parser, nowhere="the current folder")
+    parser.set_defaults(command=run)
+
+
+def add_address(parser: argparse.ArgumentParser, nowhere: str) -> None:
+    """The arguments that say which server, and what the agent may do there."""
+    parser.add_argument(
+        "path",
+        nargs="?",
+        type=Path,
+        metavar="PATH",
+        help=f"a folder, or the notebook that calls are about (default: {nowhere})",
+    )
+    parser.add_argument("--mode", choices=_MODES, help="what it may do (default: ask)")
+    parser.add_argument("--allow", metavar="TOOLS", help="tools that need no answer: run_cell,...")
+    parser.add_argument("--share", choices=_SHARES, help="what its model may see (default: all)")
+
+
+def address_of(given: argparse.Namespace) -> dict[str, str]:
+    """What it may do, as the query of the server's address has it."""
+    address = {"mode": given.mode, "allow": given.allow, "share": given.share}
+    return {name: value for name, value in address.items() if value}
+
+
+def run(given: argparse.Namespace) -> int:
+    """Until standard input ends."""
+    path = (given.path or Path()).resolve()
+    bridge = Bridge(path, address_of(given), sys.stdout.buffer)
+    for line in sys.stdin.buffer:
+        if line.strip():
+            bridge.take(line)
+    bridge.close()
+    return 0
+
+
+class Bridge:
+    """Passes messages on, each in a thread, and answers as they come."""
+
+    def __init__(self, path: Path, address: Mapping[str, str], out: BinaryIO) -> None:
+        """`path` that the server has to serve; `address`: its query."""
+        self._path = path
+        # A new one for each program, so that two of one name do not share a conversation.
+        self._address = {**address, "client": secrets.token_hex(8)}
+        self._out = out
+        self._writing = threading.Lock()
+        self._beginning = threading.Lock()
+        self._server: Server | None = None
+        self._begun: Mapping[str, Any] | None = None
+        """The `initialize` of the client."""
+        self._session: dict[str, str] = {}
+        self._open: dict[str, HTTPConnection] = {}
+        """By the JSON of the request's id."""
+        self._given_up: set[str] = set()
+
+    def take(self, line: bytes) -> None:
+        """One message of the client."""
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return self._write(error_reply(None, PARSE_ERROR, "That is no JSON."))
+        if not isinstance(message, dict):
+            return self._write(error_reply(None, PARSE_ERROR, "Send one message a line."))
+        threading.Thread(target=self._pass_on, args=(message,), daemon=True).start()
+
+    def close(self) -> None:
+        """The client has gone: what it still waits for is given up."""
+        for id in list(self._open):
+            self._give_up(id)
+
+    def _pass_on(self, message: Mapping[str, Any]) -> None:
+        if message.get("method") == "notifications/cancelled" and not self._session:
+            params = message.get("params")  # since 2026-07-28 HTTP has another way to say it
+            self._give_up(json.dumps(params.get("requestId") if isinstance(params, dict) else None))
+            return
+        try:
+            self._exchange(message)
+        except ServerRefused as error:
+            self._fail(message, str(error))
+        except (OSError, HTTPException, ValueError) as error:
+            if json.dumps(message.get("id")) not in self._given_up:
+                self._fail(message, f"The connection to the Jupyter server was lost ({error}).")
+
+    def _give_up(self, id: str) -> None:
+        if (connection := self._open.get(id)) is not None:
+            self._given_up.add(id)
+            with suppress(OSError):
+                if connection.sock is not None:
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+
+    def _exchange(self, message: Mapping[str, Any]) -> None:
+        """Sends a message and writes what is said to it."""
+        with self._asked(message) as response:
+            if response is None:
+                return
+            is_over = response.status == 404 and bool(self._session)
+            if not is_over or message.get("method") == "initialize":
+                return self._tell(message, response)
+        self._begin_again()  # the server was restarted, and does not know the session
+        with self._asked(message) as response:
+            if response is not None:
+                self._tell(message, response)
+
+    def _begin_again(self) -> None:
+        with self._beginning:
+            if self._begun is not None:
+                with self._asked(self._begun) as response:
+                    if response is not None:
+                        self._note_session(self._begun, response, json.loads(response.read()))
+
+    @contextmanager
+    def _asked(self, message: Mapping[str, Any]) -> Iterator[HTTPResponse | None]:
+        """The server's response, or None after an error reply that no server is there."""
+        connection = self._connect(message)
+        if connection is None:
+            why = "No Jupyter server with the assistant serves this folder"
+            self._fail(message, f"{why}: start `jupyter lab` in {self._path}.")
+            yield None
+            return
+        id = json.dumps(message["id"]) if "method" in message and "id" in message else ""
+        if id:
+            self._open[id] = connection
+        try:
+            yield connection.getresponse()
+        finally:
+            self._open.pop(id, None)
+            connection.close()
+
+    def _connect(self, message: Mapping[str, Any]) -> HTTPConnection | None:
+        """A connection on which the message was sent."""
+        server = self._server or find(self._path)
+        if server is not None:
+            with suppress(ConnectionRefusedError):
+                connection = self._send(server, message)
+                self._server = server
+                return connection
+            server = find(self._path)  # it ended; another may run by now
+        self._server = server
+        return None if server is None else self._send(server, message)
+
+    def _send(self, server: Server, message: Mapping[str, Any]) -> HTTPConnection:
+        address = urlsplit(server.url)
+        kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
+        connection = kind(address.hostname or "localhost", address.port)
+        query = dict(self._address)
+        if self._path.suffix == ".ipynb":
+            query["notebook"] = server.path(self._path)
+        connection.request(
+            "POST",
+            f"{address.path}api/agent/mcp?{urlencode(query)}",
+            body=json.dumps(message).encode(),
+            headers={
+                "Authorization": f"token {server.token}",
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                **self._headers(message),
+            },
+        )
+        return connection
+
+    def _headers(self, message: Mapping[str, Any]) -> dict[str, str]:
+        params = message.get("params")
+        params = params if isinstance(params, Mapping) else {}
+        meta = params.get("_meta")
+        version = meta.get(VERSION_KEY) if isinstance(meta, Mapping) else None
+        if not isinstance(version, str):
+            return {} if message.get("method") == "initialize" else dict(self._session)
+        headers = {"MCP-Protocol-Version": version, "Mcp-Method": str(message.get("method"))}
+        name = params.get("uri" if message.get("method") == "resources/read" else "name")
+        return {**headers, **({"Mcp-Name": header_value(name)} if isinstance(name, str) else {})}
+
+    def _tell(self, message: Mapping[str, Any], response: HTTPResponse) -> None:
+        """Writes what the server says to a message, as it comes."""
+        if response.headers.get_content_type() == "text/event-stream":
+            for line in response:
+                if line.startswith(b"data:"):
+                    self._write(json.loads(line.removeprefix(b"data:")))
+            return
+        body = response.read()
+        if not body:
+            return
+        answer = json.loads(body)
+        if "jsonrpc" not in answer:
+            return self._fail(message, str(answer.get("message") or f"HTTP {response.status}"))
+        self._note_session(message, response, answer)
+        self._write(answer)
+
+    def _note_session(
+        self, message: Mapping[str, Any], response: HTTPResponse, answer: Mapping[str, Any]
+    ) -> None:
+        if message.get("method") == "initialize" and "result" in answer:
+            self._begun = message
+            self._session = {
+                _SESSION: response.headers.get(_SESSION, ""),
+                "MCP-Protocol-Version": answer["result"]["protocolVersion"],
+            }
+
+    def _fail(self, message: Mapping[str, Any], why: str) -> None:
+        if "id" in message and "method" in message:
+            self._write(error_reply(message["id"], INTERNAL_ERROR, why))
+        else:
+            sys.stderr.write(f"{why}\n")
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        with self._writing, suppress(BrokenPipeError):
+            self._out.write(json.dumps(message).encode() + b"\n")
+            self._out.flush()

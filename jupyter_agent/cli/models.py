@@ -1,0 +1,60 @@
+"""`jupyter agent models`: who can answer, and whose key is there."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+from urllib.parse import quote
+
+from jupyter_agent.cli.offline import add_store
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import standard
+from jupyter_agent.client.servers import anywhere
+
+EXAMPLES = """\
+  jupyter agent models
+  jupyter agent models --of openai      # asks the provider itself, with your key
+"""
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = add_command(
+        commands,
+        "models",
+        help="models and providers, and which of them have a key",
+        description="Lists the models that are known here as `provider:model`, the default marked "
+        "by `*`. Keys are never shown.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("--of", metavar="PROVIDER", help="the models that the provider says it has")
+    parser.add_argument("--json", action="store_true", help="as the route answers")
+    add_store(parser)
+    parser.set_defaults(command=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Prints a line per model."""
+    console = standard()
+    with anywhere(given.store) as server:
+        if given.of:
+            found = server.ask("POST", f"providers/{quote(given.of, '')}/models", {})
+        else:
+            found = server.ask("GET", "models")
+    if given.json:
+        console.json(found)
+    elif given.of:
+        for model in found["models"]:
+            console.line(f"{given.of}:{model}")
+    else:
+        named = [
+            (f"{provider['name']}:{model}", provider["credentials"])
+            for provider in found["providers"]
+            for model in provider["models"] or ["..."]
+        ]
+        if found["default"] not in dict(named):
+            named.append((found["default"], None))
+        for model, ready in named:
+            mark = "*" if model == found["default"] else " "
+            console.line(f"{mark} {model}{'' if ready or ready is None else '  (no key)'}")
+    return 0

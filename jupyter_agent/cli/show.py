@@ -1,0 +1,74 @@
+"""`jupyter agent show`: a notebook as it is now, unsaved typing included."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_agent.cli.offline import add_store
+from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import Console, standard
+from jupyter_agent.client.servers import existing, serving
+from jupyter_agent.legible import quoted
+
+EXAMPLES = """\
+  jupyter agent show sales.ipynb
+  jupyter agent show sales.ipynb --no-outputs | less
+  jupyter agent show sales.ipynb --for-model
+"""
+
+
+def add_to(commands: Any) -> None:
+    """The command, for the parser of `jupyter agent`."""
+    parser = add_command(
+        commands,
+        "show",
+        help="print a notebook as it is now, unsaved typing included",
+        description="Asks the Jupyter server that serves the notebook, or one of its own.",
+        examples=EXAMPLES,
+    )
+    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    parser.add_argument("--no-outputs", action="store_true", help="only the cells")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--for-model", action="store_true", help="as a model reads it")
+    form.add_argument("--json", action="store_true", help="as GET notebooks/NOTEBOOK")
+    add_store(parser)
+    parser.set_defaults(command=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Prints the cells; 2 where there is no notebook."""
+    console, notebook = standard(), existing(given.notebook)
+    outputs = "none" if given.no_outputs else "full" if given.json else "text"
+    query = "format=text" if given.for_model else f"outputs={outputs}"
+    with serving(notebook, given.store) as server:
+        found = server.ask("GET", f"{server.route(notebook)}?{query}")
+    if given.json:
+        console.json(found)
+    elif given.for_model:
+        console.line(found.rstrip("\n"))
+    else:
+        _show(console, found)
+    return 0
+
+
+def _show(console: Console, found: Mapping[str, Any]) -> None:
+    kernel = found["kernel"]
+    state = f"kernel {kernel['name']} {kernel['state']}" if kernel else "no kernel"
+    console.line(f"{quoted(found['path'])}: {len(found['cells'])} cells, {state}", "faint")
+    for cell in found["cells"]:
+        console.line()
+        _show_cell(console, cell)
+
+
+def _show_cell(console: Console, cell: Mapping[str, Any]) -> None:
+    count = f" [{cell['execution_count']}]" if cell.get("execution_count") else ""
+    stale = f", stale: {cell['stale_why']}" if cell["stale"] else ""
+    head = f"{cell['index'] + 1} {quoted(cell['id'])} {cell['type']}{count}{stale}"
+    console.line(head, "strong")
+    for line in cell["source"].splitlines():
+        console.line(f"    {line}")
+    for line in str(cell.get("outputs") or "").splitlines():
+        console.line(f"  > {line}", "faint")

@@ -1,0 +1,192 @@
+"""What a command writes: colours and questions only where a person looks at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, TextIO, TypeAlias
+
+from jupyter_agent.legible import legible
+
+Style: TypeAlias = Literal["plain", "strong", "faint", "added", "removed", "warning"]
+_CODES: Mapping[Style, str] = {
+    "plain": "",
+    "strong": "1",
+    "faint": "2",
+    "added": "32",
+    "removed": "31",
+    "warning": "33",
+}
+_TICK_SECONDS = 1.0
+_TERMINAL = "CON" if sys.platform == "win32" else "/dev/tty"
+
+
+class Console:
+    """The standard streams of a command.
+
+    Texts from outside may be given as they are: nothing in them moves the cursor, sets a title or
+    hides itself.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, environment: Mapping[str, str]) -> None:
+        self._out = out
+        self._err = err
+        plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
+        self._coloured = {out: out.isatty() and not plain, err: err.isatty() and not plain}
+        self.live = err.isatty() and environment.get("TERM") != "dumb"
+        """Whether a line that changes in place can be shown."""
+        self._midway = False
+        """Whether a line was begun and not ended."""
+
+    def write(self, text: str, style: Style = "plain") -> None:
+        """A piece of text, which may begin or end within a line."""
+        shown = seen(text)
+        if shown:
+            self._out.write(self._styled(shown, style, self._out))
+            self._out.flush()
+            self._midway = not shown.endswith("\n")
+
+    def line(self, text: str = "", style: Style = "plain") -> None:
+        """A line of its own."""
+        self.end_line()
+        self.write(text, style)
+        self._out.write("\n")
+        self._out.flush()
+        self._midway = False
+
+    def end_line(self) -> None:
+        """Ends the line that was begun, if one was."""
+        if self._midway:
+            self._out.write("\n")
+            self._midway = False
+
+    def json(self, value: Any) -> None:
+        """A value for programs, as indented JSON."""
+        self._out.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        self._out.flush()
+
+    def tell(self, text: str, style: Style = "plain") -> None:
+        """A line beside the result: what went wrong, what to do."""
+        self._out.flush()
+        self._err.write(self._styled(seen(text), style, self._err) + "\n")
+        self._err.flush()
+
+    def ask(self, prompt: str) -> str | None:
+        """What the person types; None where nobody can be asked, or types nothing more."""
+        with _keyboard(self._err) as keyboard:
+            if keyboard is None:
+                return None
+            self._err.write(prompt)
+            self._err.flush()
+            answer = keyboard.readline()
+        return answer.strip() if answer else None
+
+    def working(self) -> Working:
+        """A line that says what is going on, while nothing else is written."""
+        return Working(self._err if self.live else None)
+
+    def _styled(self, text: str, style: Style, stream: TextIO) -> str:
+        code = _CODES[style]
+        return f"\x1b[{code}m{text}\x1b[0m" if code and text and self._coloured[stream] else text
+
+
+class Working:
+    """What a command waits for and for how long, in one line that is gone when anything else is
+    written. Nothing where no person looks.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._text = ""
+        self._named = ""
+        """The last label: its clock continues after other output."""
+        self._since = 0.0
+        self._shown = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Working:
+        if self._stream is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        if self._stream is not None:
+            self._thread.join()
+        self.on("")
+
+    def on(self, text: str) -> None:
+        """What is waited for from now on; empty before anything else is written."""
+        with self._lock:
+            if text not in ("", self._named):
+                self._named, self._since = text, time.monotonic()
+            self._text = seen(text)
+            self._clear()
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK_SECONDS):
+            with self._lock:
+                self._clear()
+                if self._text and self._stream is not None:
+                    seconds = time.monotonic() - self._since
+                    width = shutil.get_terminal_size().columns - 1  # a second line would stay
+                    self._stream.write(f"{self._text}, {seconds:.0f} s"[:width])
+                    self._stream.flush()
+                    self._shown = True
+
+    def _clear(self) -> None:
+        if self._shown and self._stream is not None:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._shown = False
+
+
+@contextmanager
+def _keyboard(shown_on: TextIO) -> Iterator[TextIO | None]:
+    """Where a person types: standard input, or the terminal itself where that is a pipe; None where
+    no person sees the question."""
+    if not shown_on.isatty():
+        yield None
+    elif sys.stdin is not None and sys.stdin.isatty():
+        yield sys.stdin
+    else:
+        try:
+            terminal = open(_TERMINAL, encoding="utf-8", errors="replace")
+        except OSError:
+            yield None
+            return
+        with terminal:
+            yield terminal
+
+
+def standard() -> Console:
+    """The streams of this process."""
+    return Console(sys.stdout, sys.stderr, os.environ)
+
+
+def seen(text: str) -> str:
+    """The text as a terminal may have it: without what moves the cursor or does not show."""
+    return legible(text).replace("\r\n", "\n").replace("\r", "\n").replace("\b", "")
+
+
+def exact(text: str) -> str:
+    """The text with every character that would not show, or move the cursor, spelt out: for what a
+    person is to allow."""
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1]
+        for letter in text
+    )

@@ -1,0 +1,406 @@
+"""Jupyter servers that commands and scripts ask: one that runs and serves a notebook, or one of
+their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+
+from jupyter_core.paths import jupyter_runtime_dir
+from jupyter_server.utils import check_pid
+
+from jupyter_agent.client.stores import known_root, root_of_turn
+
+ALONE = "--YDocExtension.disable_rtc=True"
+"""Where jupyter-collaboration is installed: it would leave its database in the current folder."""
+_PROBE_SECONDS = 10.0
+"""That a running server may take to say whether the assistant is there."""
+_END_SECONDS = 30.0
+"""That our own server may take to end with its kernels; then it is killed."""
+_TOLD_LINES = 12
+"""Of what a server wrote that could not be started."""
+_TOKENS = ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN")
+"""Environment variables with the token of a server that keeps its own to itself."""
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Without the proxies of the environment: these servers are on this machine."""
+
+
+class ServerRefused(Exception):
+    """A server answered that it does not do that; the text says why."""
+
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        reason: str = "",
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        """None where no server answered."""
+        self.reason = reason
+        self.facts = facts or {}
+        """What else the answer has, such as `current`, a cell as it is now."""
+
+
+class Unreachable(ServerRefused):
+    """The server is not there, or has no assistant."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server with the assistant."""
+
+    url: str
+    """With its base path, ending in a slash."""
+    token: str = field(repr=False)
+    root: Path
+    """The real path of the folder that paths count from."""
+    own: bool = False
+    """Whether it was started by this command."""
+
+    def path(self, notebook: Path) -> str:
+        """The notebook as this server calls it."""
+        return notebook.relative_to(self.root).as_posix()
+
+    def route(self, notebook: Path, *more: str) -> str:
+        """A route of a notebook, quoted."""
+        return "/".join(["notebooks", quote(self.path(notebook)), *(quote(m, "") for m in more)])
+
+    def ask(
+        self,
+        method: str,
+        route: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """What the route answers: JSON, another text, or None. Raises ServerRefused."""
+        with self._opened(method, route, body, headers or {}, seconds) as response:
+            try:
+                answer = response.read()
+            except (OSError, HTTPException) as error:
+                raise _unreachable(self.url, error) from None
+            kind = response.headers.get_content_type()
+        if not answer:
+            return None
+        if kind == "text/html":  # the page of a login, where it sends strangers
+            raise Unreachable(f"The Jupyter server at {self.url} wants a login.", 403)
+        return json.loads(answer) if kind == "application/json" else answer.decode()
+
+    def stream(
+        self, method: str, route: str, body: Any = None, *, headers: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The chunks of an event stream as they come, with their numbers.
+
+        Raises ServerRefused, also where the stream ends before its end is said.
+        """
+        with self._opened(method, route, body, headers or {}, None) as response:
+            seq = 0
+            while line := _line(response, self.url):
+                name, _, value = line.decode().rstrip("\r\n").partition(": ")
+                if name == "id":
+                    seq = int(value)
+                elif name == "data" and value == "[DONE]":
+                    return
+                elif name == "data":
+                    yield seq, json.loads(value)
+            if response.status != 204:
+                raise _unreachable(self.url)
+
+    def _opened(
+        self, method: str, route: str, body: Any, headers: Mapping[str, str], seconds: float | None
+    ) -> HTTPResponse:
+        request = urllib.request.Request(
+            f"{self.url}api/agent/{route}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}", **headers},
+        )
+        try:
+            response: HTTPResponse = _OPENER.open(request, timeout=seconds)
+        except HTTPError as error:
+            raise _refusal(error) from None
+        except (OSError, HTTPException) as error:
+            raise _unreachable(self.url, error) from None
+        return response
+
+
+def _line(response: HTTPResponse, url: str) -> bytes:
+    try:
+        line = response.readline()
+    except (OSError, HTTPException) as error:
+        raise _unreachable(url, error) from None
+    if line and not line.endswith(b"\n"):  # cut off within it
+        raise _unreachable(url)
+    return line
+
+
+def _unreachable(url: str, error: Exception | None = None) -> ServerRefused:
+    """Unreachable only for a server that is gone. One that is there and is not understood may have
+    the notebook open."""
+    cause = error.reason if isinstance(error, URLError) else error
+    if isinstance(cause, ssl.SSLError):
+        return ServerRefused(
+            f"The certificate of the Jupyter server at {url} cannot be verified ({cause.reason}). "
+            "Set SSL_CERT_FILE to the file that has it.",
+            403,
+            "denied",
+        )
+    if isinstance(cause, TimeoutError):
+        return ServerRefused(f"The Jupyter server at {url} does not answer. Try again, or stop it.")
+    return Unreachable(f"The connection to the Jupyter server at {url} was lost.")
+
+
+def _refusal(error: HTTPError) -> ServerRefused:
+    """Why the assistant refuses; Unreachable where another part of Jupyter answered."""
+    try:
+        with error:
+            answer = json.loads(error.read())
+        message, reason = str(answer.pop("message")), answer.pop("reason")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        message, reason = "", None
+    if not reason:
+        told = message or f"The Jupyter server answered with HTTP {error.code}."
+        return Unreachable(told, error.code)
+    return ServerRefused(message, error.code, str(reason), answer)
+
+
+def running() -> Iterator[Server]:
+    """The servers of this user that listen on a port, whether they have the assistant or not."""
+    ours = next((os.environ[name] for name in _TOKENS if os.environ.get(name)), "")
+    for server in _announced():
+        if not server.get("sock"):
+            root = server.get("root_dir") or server.get("notebook_dir") or "/"
+            token = server.get("token") or ours
+            yield Server(server["url"], token, Path(root).resolve())
+
+
+def _announced() -> Iterator[dict[str, Any]]:
+    """What running servers say of themselves, as Jupyter's `list_running_servers` tells it; that
+    takes a second to import, and every command would wait for it."""
+    for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json")):
+        with contextlib.suppress(OSError, ValueError, LookupError):
+            server: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            if check_pid(server["pid"]):
+                yield server
+
+
+def ask_running(
+    notebook: Path, route: str, body: Any = None, *, seconds: float | None
+) -> dict[str, Any] | None:
+    """What a running server that serves the notebook answers about it; None if none does.
+
+    It is a POST with a body. Raises ServerRefused.
+    """
+    method = "GET" if body is None else "POST"
+    for server in _serving(notebook):
+        with contextlib.suppress(Unreachable):  # gone, or behind a password
+            answer: dict[str, Any] = server.ask(
+                method, server.route(notebook, route), body, seconds=seconds
+            )
+            return answer
+    return None
+
+
+def ask_any(folder: Path, route: str, *, seconds: float) -> dict[str, Any] | None:
+    """What a running server answers, of several preferably one that serves the folder; None if none
+    does. Raises ServerRefused.
+    """
+    for server in sorted(running(), key=lambda server: not folder.is_relative_to(server.root)):
+        with contextlib.suppress(Unreachable):
+            answer: dict[str, Any] = server.ask("GET", route, seconds=seconds)
+            return answer
+    return None
+
+
+def with_assistant(servers: Iterable[Server]) -> Iterator[Server]:
+    """Those that have the assistant and let this process in."""
+    for server in servers:
+        with contextlib.suppress(ServerRefused):
+            if _has_assistant(server):
+                yield server
+
+
+def find(notebook: Path) -> Server | None:
+    """A running server with the assistant that serves the notebook; None if there is none.
+
+    Raises ServerRefused for one that keeps us out: the notebook may be open there with unsaved
+    work, which a server beside it would not see.
+    """
+    return next(filter(_has_assistant, _serving(notebook)), None)
+
+
+def _serving(notebook: Path) -> list[Server]:
+    """The running servers whose root has the notebook, the nearest root first."""
+    found = [server for server in running() if notebook.is_relative_to(server.root)]
+    return sorted(found, key=lambda server: -len(server.root.parts))
+
+
+def _has_assistant(server: Server) -> bool:
+    try:
+        server.ask("GET", "models", seconds=_PROBE_SECONDS)
+    except Unreachable as error:
+        if error.status in (401, 403):
+            raise _kept_out(server) from None
+        return False
+    return True
+
+
+def _kept_out(server: Server) -> ServerRefused:
+    return ServerRefused(
+        f"The Jupyter server at {server.url} serves that folder and does not let this command in. "
+        "Set JUPYTER_TOKEN to its token, or stop that server.",
+        403,
+        "denied",
+    )
+
+
+def existing(notebook: Path) -> Path:
+    """The real path of a notebook. Raises ServerRefused where none is."""
+    found = notebook.resolve()
+    if not found.is_file():
+        raise ServerRefused(f"There is no notebook at {found}.", 404, "not_found")
+    return found
+
+
+@contextlib.contextmanager
+def serving(notebook: Path, store: Path | None = None) -> Iterator[Server]:
+    """A server that serves the notebook: the one that runs, else one of our own, which ends with
+    the block. With a `store` it is always our own, with that folder as its store.
+
+    Raises ServerRefused.
+    """
+    if store is None and (server := find(notebook)) is not None:
+        yield server
+        return
+    with own(known_root(store, notebook) or _root_for(notebook), store) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def knowing_turn(turn_id: str, store: Path | None = None) -> Iterator[Server]:
+    """A server that counts paths from where the turn did: one that runs, else one of our own.
+
+    Raises ServerRefused.
+    """
+    root = root_of_turn(store, turn_id)
+    if store is None:
+        for server in running():
+            if root in (None, server.root) and _knows_turn(server, turn_id):
+                yield server
+                return
+    if root is None:
+        raise ServerRefused(f"No turn `{turn_id}`.", 404, "not_found")
+    with own(root, store) as server:
+        yield server
+
+
+def _knows_turn(server: Server, turn_id: str) -> bool:
+    try:
+        server.ask("GET", f"turns/{quote(turn_id, '')}", seconds=_PROBE_SECONDS)
+    except ServerRefused:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def anywhere(store: Path | None = None) -> Iterator[Server]:
+    """A server for what belongs to no notebook: one that runs, preferably of this folder, else one
+    of our own. Raises ServerRefused."""
+    server = _any_running() if store is None else None
+    if server is not None:
+        yield server
+        return
+    with own(Path.cwd(), store) as server:
+        yield server
+
+
+def _any_running() -> Server | None:
+    here = Path.cwd().resolve()
+    found = sorted(running(), key=lambda server: not here.is_relative_to(server.root))
+    return next(with_assistant(found), None)
+
+
+def _root_for(notebook: Path) -> Path:
+    """The current folder, as for `jupyter lab`, where it has the notebook and does not hide it."""
+    here = Path.cwd().resolve()
+    if notebook.is_relative_to(here):
+        parts = notebook.relative_to(here).parts
+        if not any(part.startswith(".") for part in parts):
+            return here
+    return notebook.parent
+
+
+@contextlib.contextmanager
+def own(root: Path, store: Path | None = None, options: Sequence[str] = ()) -> Iterator[Server]:
+    """A quiet server of that folder in a process of its own, which ends with the block and with
+    this process, and leaves nothing but the store. Raises ServerRefused where none can be started.
+    """
+    options = [*options, *([f"--JupyterAgent.store_dir={store.resolve()}"] if store else [])]
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            # -P: no module of the current folder stands for one of Python's own
+            [sys.executable, "-P", "-m", "jupyter_agent.client.alone", str(root), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            # Ctrl-C is for the command, which stops its turn first
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # on Windows
+        )
+        try:
+            yield _started(process, root, log)
+        finally:
+            _end(process)
+
+
+def _started(process: subprocess.Popen[bytes], root: Path, log: IO[bytes]) -> Server:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        process.wait()
+        log.seek(0)
+        lines = log.read().decode(errors="replace").strip().splitlines()[-_TOLD_LINES:]
+        raise ServerRefused("\n".join(["No Jupyter server could be started here:", *lines]))
+    address = json.loads(line)
+    server = Server(address["url"], address["token"], root.resolve(), own=True)
+    if not _has_assistant(server):
+        raise ServerRefused(
+            "The assistant is not switched on in Jupyter here: "
+            "`jupyter server extension enable jupyter_agent`."
+        )
+    return server
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.close()
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    finally:
+        process.wait()
+        process.stdout.close()
+
+
+def is_root() -> bool:
+    """Jupyter refuses to start as root unless told so; these servers end with their command."""
+    return sys.platform != "win32" and os.geteuid() == 0

@@ -1,0 +1,682 @@
+"""The assistant for scripts and notebook cells that wait: each call returns when it is done, inside
+a running event loop too.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from urllib.parse import quote
+
+from jupyter_agent.choices import Mode, Share
+from jupyter_agent.client.chat import Chat
+from jupyter_agent.client.runs import CellRun, saved
+from jupyter_agent.client.servers import (
+    Server,
+    ServerRefused,
+    Unreachable,
+    existing,
+    find,
+    serving,
+)
+from jupyter_agent.document.cell import Cell, CellType, Change, Output
+from jupyter_agent.errors import AgentError, InvalidInput, ModelError, RequestError, tool_error
+from jupyter_agent.events import (
+    ApprovalRequested,
+    CallDenied,
+    CellsChanged,
+    Continuable,
+    Event,
+    Notice,
+    TextDelta,
+    TurnAborted,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+    UsageUpdated,
+)
+from jupyter_agent.server.wire import event as event_of
+from jupyter_agent.text.outputs import output_text
+
+if TYPE_CHECKING:
+    from jupyter_agent.agent.approval import Answer
+
+ApprovalAnswer: TypeAlias = "bool | str | Answer"
+"""`True` allows what is asked, `False` denies it; a text denies it and tells the model why."""
+Approve: TypeAlias = Callable[[ApprovalRequested], ApprovalAnswer]
+TurnStatus: TypeAlias = Literal["running", "done", "stopped", "failed"]
+CellName: TypeAlias = str | Cell
+"""A cell's id, or the cell as it was read: then an edit is refused (`Conflict`) if its text has
+changed since."""
+
+NOBODY = "Nobody can be asked: a script runs this. Do not try again; say what is left to do."
+_ALL = 10_000_000
+"""Characters of outputs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """A run of a cell at its end."""
+
+    run_id: str
+    cell_id: str
+    status: str
+    """`ok`, `error`, `timeout`, `interrupted`, `died`, `restarted` or `deleted`."""
+    execution_count: int | None
+    outputs: Sequence[Output]
+    """As nbformat 4 writes them."""
+    seconds: float
+    saved: bool
+    """Whether the outputs are on disk."""
+    note: str = ""
+    """What else is to be known: why they are not, what nobody knows."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of its code ran without an error."""
+        return self.status == "ok"
+
+    @property
+    def text(self) -> str:
+        """What the outputs show; of an error its name, its message and the frames that matter."""
+        return output_text(self.outputs, limit=_ALL, rows=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoResult:
+    """What an undo took back, and what it left because people changed it since."""
+
+    changes: Sequence[Change]
+    conflicts: Sequence[Mapping[str, Any]]
+    """With `notebook`, `cell_id`, `why` and `current`, the cell as it is now."""
+    message: str
+
+
+@contextmanager
+def _raising(route: str = "") -> Iterator[None]:
+    """Turns a server's refusal into the error that the server meant."""
+    try:
+        yield
+    except Unreachable as error:
+        reason = error.reason or "unreachable"
+        raise RequestError(error.status or 503, reason, str(error)) from None
+    except ServerRefused as error:
+        raise _error(error, route) from None
+
+
+def _error(refused: ServerRefused, route: str) -> AgentError:
+    message, reason, facts = str(refused), refused.reason, refused.facts
+    if refused.status == 400 and not reason.startswith("invalid") and route == "chat":
+        return ModelError(message, kind=reason)
+    named = tool_error(reason, message, facts)
+    if named is None or (reason == "not_found" and not route.startswith("notebooks")):
+        return RequestError(refused.status or 503, reason or "refused", message, **facts)
+    return named
+
+
+class Door:
+    """A notebook and the server that has it, for as long as an agent is open."""
+
+    def __init__(self, notebook: Path, store: Path | None) -> None:
+        self.notebook = notebook
+        self._store = store
+        self._opened = ExitStack()
+        self._server: Server | None = None
+
+    def open(self) -> None:
+        """Finds the server that runs for the notebook, or starts one. Raises AgentError."""
+        if self._server is None:
+            with _raising("notebooks"):
+                self.notebook = existing(self.notebook)
+                self._server = self._opened.enter_context(serving(self.notebook, self._store))
+
+    def close(self) -> None:
+        """Ends the server if it was started for this; can be opened again."""
+        self._server = None
+        self._opened.close()
+
+    @property
+    def server(self) -> Server:
+        """Raises AgentError where it is not open, or its own server is no longer the right one."""
+        if self._server is None:
+            raise InvalidInput("Not open: use `with SyncAgent(...)`, or `open()` and `close()`.")
+        if self._server.own and self._store is None:
+            with _raising():
+                other = find(self.notebook)
+            if other is not None:
+                raise RequestError(
+                    409,
+                    "served_elsewhere",
+                    f"The Jupyter server at {other.url} was started since and serves that "
+                    "notebook, which may be open there. Close this agent and open it again to "
+                    "work through that server.",
+                )
+        return self._server
+
+    def ask(self, method: str, route: str, body: Any = None, version: str | None = None) -> Any:
+        """What a route answers. Raises AgentError."""
+        headers = {"If-Match": f'"{version}"'} if version is not None else {}
+        with _raising(route):
+            return self.server.ask(method, route, body, headers=headers)
+
+    def route(self, *more: str) -> str:
+        """A route of the notebook."""
+        return self.server.route(self.notebook, *more)
+
+
+class SyncTurn:
+    """A question and its answer: iterate over its events, or `wait` for its end.
+
+    The turn has begun when you get it. Leaving a loop over it, and Ctrl-C, stop it.
+    """
+
+    def __init__(self, chat: Chat, conversation_id: str, approve: Approve | None) -> None:
+        self._chat = chat
+        self._approve = approve
+        self._events = self._read()
+        self._asked: dict[str, Mapping[str, Any]] = {}
+        self._reading = Lock()
+        self._waiting = False
+        self._first: Event | None = None
+        self._failure: ModelError | None = None
+        self.conversation_id = conversation_id
+        self.id: str | None = None
+        """None until the turn has begun."""
+        self.state: TurnStatus = "running"
+        self.text = ""
+        """The words of the answer so far."""
+        self.changes: list[Change] = []
+        """What it changed so far, in all notebooks."""
+        self.denied: list[str] = []
+        """Ids of calls that were denied, by `approve` or because nobody could be asked."""
+        self.limit: str | None = None
+        """Which limit ended the answer: `steps`, `tokens`, `cost` or `month`."""
+        self.usage = Usage()
+
+    def begin(self) -> Self:
+        """Starts the turn. Raises AgentError where it cannot be asked."""
+        if self._first is None and self.id is None:
+            self._first = next(self._events)
+        return self
+
+    def __iter__(self) -> Iterator[Event]:
+        """The events that were not seen yet, to the end.
+
+        Raises ModelError after the last one where the turn failed.
+        """
+        try:
+            while (event := self.next()) is not None:
+                yield event
+        finally:
+            if self.state == "running":
+                self.stop()
+
+    def wait(self) -> Self:
+        """Reads to the end. Raises ModelError where the turn failed."""
+        for _ in self:
+            pass
+        return self
+
+    def stop(self) -> None:
+        """Ends the turn, and the run that it started. Raises AgentError."""
+        self.halt()
+        with self._reading:
+            if self.begun:
+                deque(self._events, maxlen=0)
+
+    def halt(self) -> None:
+        """Has the server end it; another thread may be reading its events. Raises AgentError."""
+        with _raising("chat"):
+            self._chat.stop()
+
+    def next(self) -> Event | None:
+        """The next event; None at the end. Answers what is asked first. Raises ModelError."""
+        if self._waiting:
+            self.settle(self._approve or (lambda _: NOBODY))
+        if self._first is not None:
+            event, self._first = self._first, None
+            return event
+        with self._reading:
+            read = next(self._events, None)
+        if read is None and self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return read
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was asked."""
+        return self.id is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it asked something that was not answered yet."""
+        return self._waiting
+
+    def questions(self) -> list[list[ApprovalRequested]]:
+        """What is asked now, by group: what an answer to a later one rests on comes before it."""
+        self._waiting = False
+        with _raising("chat"):
+            groups = self._chat.questions()
+        return [
+            [
+                ApprovalRequested(approval_id=each["id"], call_id=each["call_id"], approval=each)
+                for each in group
+            ]
+            for group in groups
+        ]
+
+    def reply(self, verdicts: Sequence[tuple[ApprovalRequested, ApprovalAnswer]]) -> None:
+        """Answers the questions of a group. Raises AgentError."""
+        with _raising("chat"):
+            self._chat.reply([_reply(asked, verdict) for asked, verdict in verdicts])
+
+    def settle(self, approve: Approve) -> None:
+        """Answers what is asked now. Raises AgentError, and what `approve` raises."""
+        for group in self.questions():
+            self.reply([(asked, approve(asked)) for asked in group])
+
+    def _read(self) -> Iterator[Event]:
+        with _raising("chat"):
+            for chunk in self._chat.chunks():
+                event = event_of(chunk)
+                if isinstance(event, ApprovalRequested):
+                    approval = self._asked.get(event.approval_id, {})
+                    event = ApprovalRequested(
+                        approval_id=event.approval_id, call_id=event.call_id, approval=approval
+                    )
+                self._note(event)
+                yield event
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self.id, self.conversation_id = event.turn_id, event.conversation_id
+            case TextDelta():
+                self.text += event.delta
+            case CellsChanged():
+                self.changes += [Change.from_json(each) for each in event.changes]
+            case CallDenied():
+                self.denied.append(event.call_id)
+            case Notice(kind="approval"):
+                self._asked[event.facts["approval"]["id"]] = event.facts["approval"]
+                self._waiting = True
+            case Notice(kind="failed"):
+                self._failure = ModelError(event.text, kind=str(event.facts.get("reason")))
+            case Continuable():
+                self.limit = event.limit
+            case UsageUpdated():
+                self.usage = event.usage
+            case TurnFinished(state=None):
+                self.state, self.usage = "done", event.usage
+            case TurnAborted():
+                self.state = "stopped"
+            case TurnFailed():
+                self.state = "failed"
+                kind = self._failure.kind if self._failure else "failed"
+                self._failure = ModelError(event.error, kind=kind)
+
+
+def _reply(asked: ApprovalRequested, verdict: ApprovalAnswer) -> dict[str, Any]:
+    if isinstance(verdict, bool):
+        said: dict[str, Any] = {"approved": verdict}
+    elif isinstance(verdict, str):
+        said = {"approved": False, "reason": verdict}
+    else:
+        said = asdict(verdict)
+    return {"id": asked.approval_id, **said}
+
+
+class SyncNotebook:
+    """The live notebook, unsaved typing of people included: read, edited and run as you."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._name = f"Python {secrets.token_hex(3)}"
+        """Under which the edits are journalled, this agent's and no other's."""
+        self._undone: set[str] = set()
+        """Turns."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._door.notebook
+
+    def cells(self) -> list[Cell]:
+        """The cells as they are now, with their outputs."""
+        return [_cell(each) for each in self._door.ask("GET", self._door.route())["cells"]]
+
+    def cell(self, cell_id: str) -> Cell:
+        """One cell as it is now. Raises CellNotFound."""
+        return _cell(self._door.ask("GET", self._door.route("cells", cell_id)))
+
+    def stale(self) -> dict[str, str]:
+        """Why outputs no longer follow from the cells above, by the id of their cell."""
+        found = self._door.ask("GET", f"{self._door.route()}?outputs=none")["cells"]
+        return {each["id"]: each["stale_why"] for each in found if each["stale"]}
+
+    def text(self, *, focus: str | None = None) -> str:
+        """The notebook as a model reads it; of a large one most around the cell `focus`."""
+        around = f"&focus={quote(focus, '')}" if focus else ""
+        return str(self._door.ask("GET", f"{self._door.route()}?format=text{around}"))
+
+    def insert(
+        self,
+        source: str,
+        *,
+        type: CellType = "code",
+        after: CellName | None = None,
+        before: CellName | None = None,
+        index: int | None = None,
+    ) -> Cell:
+        """A new cell, at the end where no place is given; `index` counts from 0."""
+        body = {"source": source, "type": type, **_place(after, before, index)}
+        return _cell(self._door.ask("POST", self._edits("cells"), body))
+
+    def edit(
+        self,
+        cell: CellName,
+        source: str | None = None,
+        *,
+        old_string: str | None = None,
+        new_string: str | None = None,
+        type: CellType | None = None,
+    ) -> Cell:
+        """Gives a cell the text `source`, or replaces `old_string`, which occurs once in it, by
+        `new_string`; the cell as it is then.
+
+        Raises Conflict, NotOnce, CellNotFound, InvalidInput, Locked, Busy, NotConfirmed.
+        """
+        given = {
+            "source": source,
+            "old_string": old_string,
+            "new_string": new_string,
+            "type": type,
+        }
+        body = {name: value for name, value in given.items() if value is not None}
+        route = self._edits("cells", _id(cell))
+        return _cell(self._door.ask("PATCH", route, body, _version(cell)))
+
+    def delete(self, cell: CellName) -> None:
+        """Takes a cell out. Raises Conflict, CellNotFound, Locked, Busy, NotConfirmed."""
+        self._door.ask("DELETE", self._edits("cells", _id(cell)), None, _version(cell))
+
+    def move(
+        self,
+        cell: CellName,
+        *,
+        after: CellName | None = None,
+        before: CellName | None = None,
+        index: int | None = None,
+    ) -> Cell:
+        """Puts a cell elsewhere; `index` counts from 0, without the cell itself."""
+        route = self._edits("cells", _id(cell), "move")
+        return _cell(self._door.ask("POST", route, _place(after, before, index), _version(cell)))
+
+    def undo(self) -> UndoResult:
+        """Takes back what this agent edited without a model. What people wrote since stays and is
+        a conflict. Raises InvalidInput where there is nothing.
+        """
+        server = self._door.server
+        found = self._door.ask("GET", f"turns?notebook={quote(server.path(self.path))}")["turns"]
+        ids = [turn["id"] for turn in found if turn["client"] == self._name]
+        answers = [
+            self._door.ask("POST", f"turns/{id}/undo", {}) for id in ids if id not in self._undone
+        ]
+        self._undone.update(ids)
+        if not answers:
+            raise InvalidInput("This agent has edited nothing here since the last undo.")
+        return _undone(answers)
+
+    def _edits(self, *more: str) -> str:
+        return f"{self._door.route(*more)}?by={quote(self._name)}"
+
+    def run(
+        self, *cells: CellName, keep_going: bool = False, timeout: float | None = None
+    ) -> list[CellResult]:
+        """Runs cells in this order, all code cells if none are named, up to the first that does
+        not end with `ok` unless `keep_going`. The outputs are in the notebook then.
+
+        After `timeout` seconds a cell is interrupted; Ctrl-C interrupts it too. Where the agent
+        had to start a server, the kernel is a fresh one and ends when the agent is closed.
+        """
+        ended = []
+        for cell_id in self.chosen(cells):
+            run = self.begin(cell_id, timeout)
+            try:
+                ended.append(self.ended(run))
+            except KeyboardInterrupt:
+                run.interrupt()
+                raise
+            if ended[-1]["status"] != "ok" and not keep_going:
+                break
+        return self.results(ended)
+
+    def chosen(self, cells: Sequence[CellName]) -> list[str]:
+        """Ids of the cells that `run` runs."""
+        if cells:
+            return [_id(cell) for cell in cells]
+        return [cell.id for cell in self.cells() if cell.type == "code" and cell.source.strip()]
+
+    def begin(self, cell_id: str, timeout: float | None) -> CellRun:
+        """A run that nothing has asked for yet."""
+        return CellRun(self._door.server, self._door.notebook, cell_id, timeout)
+
+    def ended(self, run: CellRun) -> dict[str, Any]:
+        """Runs a cell; the run at its end."""
+        with _raising("notebooks"):
+            return run.wait()
+
+    def results(self, ended: Sequence[dict[str, Any]]) -> list[CellResult]:
+        """The runs once their outputs are on disk, or it is known why not."""
+        with _raising("runs"):
+            runs = [saved(self._door.server, run) for run in ended]
+        return [
+            CellResult(
+                run_id=run["run_id"],
+                cell_id=run["cell_id"],
+                status=run["status"],
+                execution_count=run["execution_count"],
+                outputs=run["outputs"],
+                seconds=run["seconds"],
+                saved=run["saved"] is True,
+                note=run.get("note", ""),
+            )
+            for run in runs
+        ]
+
+    def interrupt(self) -> None:
+        """Interrupts the notebook's kernel."""
+        self._door.ask("POST", self._door.route("kernel"), {"action": "interrupt"})
+
+    def restart(self) -> None:
+        """Restarts the notebook's kernel: its variables are gone."""
+        self._door.ask("POST", self._door.route("kernel"), {"action": "restart"})
+
+    def verify(self) -> dict[str, Any]:
+        """Runs a copy from the top in a kernel of its own and compares the outputs: the answer of
+        `POST notebooks/{path}/verify`, `ok` among it.
+        """
+        answer: dict[str, Any] = self._door.ask("POST", self._door.route("verify"), {})
+        return answer
+
+
+class SyncAgent:
+    """The assistant in one notebook: through the Jupyter server that runs for it, which knows what
+    is typed there; where none runs, through one of its own, which ends with the agent.
+    """
+
+    def __init__(
+        self,
+        notebook: str | os.PathLike[str],
+        *,
+        model: str | None = None,
+        mode: Mode = "ask",
+        allow: Sequence[str] = (),
+        approve: Approve | None = None,
+        max_steps: int | None = None,
+        share: Share = "all",
+        conversation: str | None = None,
+        store: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """`model`: `provider:model`, else the server's default. `mode`: `read` changes nothing,
+        `ask` asks before each change and run, `edit` before runs only, `auto` never. `approve`
+        answers what is asked; without it that is denied. `allow`: tools that are not asked about.
+        `share`: what models may see. `conversation`: id of one to continue. `store`: a folder for
+        a store of its own, and then always a server of its own.
+        """
+        self._door = Door(Path(notebook), Path(store) if store is not None else None)
+        self._choices = {
+            "model": model,
+            "mode": mode,
+            "allow": list(allow),
+            "max_steps": max_steps,
+            "share": share,
+        }
+        self._approve = approve
+        self._turns: list[SyncTurn] = []
+        """Those that run, and the last one."""
+        self.conversation_id = conversation or f"py-{secrets.token_hex(8)}"
+        self.notebook = SyncNotebook(self._door)
+
+    def open(self) -> Self:
+        """As `with` does. Raises NotebookNotFound, and RequestError where no server can be used."""
+        self._door.open()
+        return self
+
+    def close(self) -> None:
+        """Stops turns that still run, and ends the server if it was started for this agent."""
+        try:
+            for turn in self._turns:
+                if turn.begun and turn.state == "running":
+                    turn.stop()
+        finally:
+            self._door.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """Of the server that is used."""
+        return self._door.server.url
+
+    def ask(
+        self,
+        prompt: str,
+        *,
+        model: str | None = None,
+        mode: Mode | None = None,
+        allow: Sequence[str] | None = None,
+        max_steps: int | None = None,
+    ) -> SyncTurn:
+        """Asks, in the same conversation each time; what is not given is as the agent has it.
+
+        Raises ModelError where no such model can be asked, RequestError, InvalidInput.
+        """
+        return self.turn(prompt, model=model, mode=mode, allow=allow, max_steps=max_steps).begin()
+
+    def turn(self, prompt: str, **choices: Any) -> SyncTurn:
+        """A turn that has not begun."""
+        if not prompt.strip():
+            raise InvalidInput("Say what you want: the prompt is empty.")
+        given = {name: value for name, value in choices.items() if value is not None}
+        merged = {**self._choices, **given}
+        server = self._door.server
+        body = {
+            "id": self.conversation_id,
+            "messages": [{"role": "user", "content": prompt}],
+            "notebook": server.path(self._door.notebook),
+            **{name: value for name, value in merged.items() if value is not None},
+        }
+        turn = SyncTurn(Chat(server, body), self.conversation_id, self._approve)
+        self._turns = [*(each for each in self._turns if each.state == "running"), turn]
+        return turn
+
+    def undo(self, turn: SyncTurn | str | None = None) -> UndoResult:
+        """Takes back what a turn changed, by default the agent's last one. What people wrote since
+        stays and is a conflict; kernels keep their variables.
+        """
+        return _undone([self._door.ask("POST", f"turns/{self._turn_id(turn)}/undo", {})])
+
+    def keep(self, turn: SyncTurn | str | None = None) -> None:
+        """Marks what a turn changed as reviewed, by default the agent's last one."""
+        self._door.ask("POST", f"turns/{self._turn_id(turn)}/accept", {})
+
+    def changes(self) -> dict[str, list[Change]]:
+        """What turns of yours changed in the notebook and nobody has kept or undone, by the id of
+        the turn; without outputs.
+        """
+        found: dict[str, list[Change]] = {}
+        for each in self._door.ask("GET", self._door.route("changes")):
+            found.setdefault(each["turn_id"], []).append(_change(each))
+        return found
+
+    def _turn_id(self, turn: SyncTurn | str | None) -> str:
+        chosen = turn if turn is not None else self._turns[-1] if self._turns else None
+        id = chosen.id if isinstance(chosen, SyncTurn) else chosen
+        if id is None:
+            raise InvalidInput("Nothing was asked yet: name the turn; `changes()` has their ids.")
+        return quote(id, "")
+
+
+def _cell(value: Mapping[str, Any]) -> Cell:
+    return Cell(
+        id=value["id"],
+        index=value["index"],
+        type=value["type"],
+        source=value["source"],
+        metadata=value["metadata"],
+        outputs=value["outputs"],
+        execution_count=value["execution_count"],
+    )
+
+
+def _undone(answers: Sequence[Mapping[str, Any]]) -> UndoResult:
+    return UndoResult(
+        changes=[_change(each) for answer in answers for each in answer["undone"]],
+        conflicts=[each for answer in answers for each in answer["conflicts"]],
+        message=answers[0]["message"],
+    )
+
+
+def _change(value: Mapping[str, Any]) -> Change:
+    sides = {
+        name: value[name] and {"outputs": [], "execution_count": None, **value[name]}
+        for name in ("before", "after")
+    }
+    return Change.from_json({**value, **sides})
+
+
+def _id(cell: CellName) -> str:
+    return cell.id if isinstance(cell, Cell) else cell
+
+
+def _version(cell: CellName) -> str | None:
+    return cell.version if isinstance(cell, Cell) else None
+
+
+def _place(after: CellName | None, before: CellName | None, index: int | None) -> dict[str, Any]:
+    given = {
+        "after": None if after is None else _id(after),
+        "before": None if before is None else _id(before),
+        "index": index,
+    }
+    return {name: value for name, value in given.items() if value is not None}

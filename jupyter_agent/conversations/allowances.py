@@ -1,0 +1,92 @@
+"""What each person may use: models, modes and budgets, decided here for every door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from jupyter_agent.agent.people import Person
+from jupyter_agent.choices import Mode
+from jupyter_agent.errors import RequestError
+
+
+class Allowance(BaseModel):
+    """An entry of the configuration, or what all entries say of one person."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    user: str = "*"
+    group: str = "*"
+    max_mode: Mode = "auto"
+    """The freest mode."""
+    models: tuple[str, ...] = ("*",)
+    """Patterns of `provider:model`."""
+    default_model: str = ""
+    """Who answers where a request names no model; empty leaves it to the server."""
+    monthly_token_budget: int | None = Field(default=None, ge=1)
+    """By their price (`Usage.weighed`); None: as many as they like."""
+    monthly_cost_budget: float | None = Field(default=None, ge=0)
+    """In the currency of the prices; None: whatever it costs."""
+
+    def permits(self, model: str) -> bool:
+        """Whether `provider:model` may be asked."""
+        return any(fnmatchcase(model, pattern) for pattern in self.models)
+
+    def offers(self, provider: str) -> bool:
+        """Whether a model of the provider may be asked."""
+        return any(fnmatchcase(provider, each.partition(":")[0]) for each in self.models)
+
+    def default(self, servers: str) -> str:
+        """Who answers where a request names no model, given the default of the server: that one
+        if it is permitted, else the first that is named in full, else the server's.
+        """
+        first = self.default_model or servers
+        named = (each for each in self.models if not set(each) & set("*?["))
+        return first if self.permits(first) else next(named, first)
+
+    def require(self, model: str) -> None:
+        """Raises RequestError 403 (`model_not_allowed`) that names what is permitted."""
+        if not self.permits(model):
+            allowed = ", ".join(f"`{each}`" for each in self.models) or "none"
+            message = (
+                f"Your administrator does not allow you the model `{model}`. Allowed: {allowed}."
+            )
+            raise RequestError(403, "model_not_allowed", message)
+
+
+class Allowances:
+    """Of all people: what the server's traits say, unless an entry says otherwise."""
+
+    def __init__(self, everybody: Allowance, entries: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Of several entries about a person the first that has a field decides it.
+
+        Raises ValueError that names the entry and the field for what does not fit.
+        """
+        self._everybody = everybody
+        self._entries = [_entry(place, each) for place, each in enumerate(entries)]
+
+    def of(self, person: Person) -> Allowance:
+        """What this person may use."""
+        said = self._everybody
+        for entry in reversed(self._entries):
+            if person.is_among(entry.user, entry.group):
+                fields = entry.model_fields_set - {"user", "group"}
+                said = said.model_copy(update={name: getattr(entry, name) for name in fields})
+        return said
+
+
+def _entry(place: int, fields: Mapping[str, Any]) -> Allowance:
+    try:
+        entry = Allowance.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, ("allowances", place, *first["loc"])))
+        raise ValueError(f"{where}: {first['msg']}.") from None
+    if entry.default_model and not entry.permits(entry.default_model):
+        raise ValueError(
+            f"allowances.{place}.default_model: `{entry.default_model}` is not among its `models`."
+        )
+    return entry

@@ -1,0 +1,808 @@
+"""Agents of others, which call our tools themselves: each client has conversations of its own, and
+its calls are turns of these: followed, asked about, journalled and undone like ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import posixpath
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from jupyter_agent.agent import permissions
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.calls import (
+    UNANSWERED,
+    approval_events,
+    approval_of,
+    change_events,
+    declined,
+    outcome_event,
+)
+from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Audit, CallOutcome, Dispatcher, Prepared
+from jupyter_agent.agent.people import Person
+from jupyter_agent.agent.permissions import Decision, Policy
+from jupyter_agent.agent.turn import Ending, Moment, Stop
+from jupyter_agent.choices import MODES, Mode, Share
+from jupyter_agent.conversations.audit import EntryPoint
+from jupyter_agent.conversations.authors import NewsAuthors
+from jupyter_agent.conversations.live import LiveTurn
+from jupyter_agent.conversations.liveness import started
+from jupyter_agent.conversations.request import new_id
+from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.conversations.store import NewTurn
+from jupyter_agent.conversations.undo import UndoneTurn, undo_turn
+from jupyter_agent.document.cell import Change
+from jupyter_agent.errors import (
+    Busy,
+    CallsSpent,
+    Conflict,
+    InvalidInput,
+    NeedsApproval,
+    NotPermitted,
+    RequestError,
+    StoreUnavailable,
+    ToolError,
+)
+from jupyter_agent.events import (
+    CallFailed,
+    CallOutput,
+    CallReady,
+    Notice,
+    TurnAborted,
+    TurnFinished,
+    Usage,
+)
+from jupyter_agent.legible import clip, legible, quoted
+from jupyter_agent.tasks import surely
+from jupyter_agent.tools.base import Progress, Result
+from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
+
+PAUSE_S = 600.0
+"""Seconds without a call after which the next one begins another turn."""
+REST_S = 2.0
+"""Seconds without a call after which a turn no longer counts as running; another call resumes it.
+"""
+PANEL_S = 45.0
+"""Seconds that a call waits for an answer in the panel: most clients give up after 60."""
+_MOST_CLIENTS = 200
+"""That are remembered; of others the next call begins a turn, and they have to read again."""
+_MOST_OF_A_GOAL = 300
+_MOST_OF_A_NAME = 60
+_STOPPED = "The user stopped this. Ask them before you continue."
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Who calls, and within which bounds. Calls with equal values continue each other, whatever
+    groups the person has come into meanwhile."""
+
+    person: Person
+    name: str
+    """As shown to people, such as `Claude Code`."""
+    session: str
+    """Tells clients of that name apart; empty if nothing does."""
+    notebook: str | None = None
+    """Path of the notebook that calls are about where they name none."""
+    mode: Mode = "ask"
+    allow: frozenset[str] = frozenset()
+    share: Share = "all"
+    while_away: Literal["wait", "write"] = "wait"
+    entry: EntryPoint = "mcp"
+    """By which door, for the audit."""
+
+    @property
+    def owner(self) -> str:
+        """To whom the client's turns belong."""
+        return self.person.name
+
+    @property
+    def key(self) -> str:
+        """The same for equal values."""
+        said = {
+            name: value for name, value in vars(self).items() if name not in ("entry", "person")
+        }
+        return _digest({**said, "owner": self.owner, "allow": sorted(self.allow)})
+
+
+class Form(Protocol):
+    """How a client shows a question to its user."""
+
+    async def answer(self, approval: Approval) -> Answer:
+        """The user's answer. May raise what ends the request, so that the client can ask first."""
+
+
+@dataclass(kw_only=True)
+class CallerTurn:
+    """What a caller does themselves in their turn, filled while they do it."""
+
+    turn_id: str
+    text: str = "Done."
+    changes: Sequence[Change] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a call did, as its model may be told."""
+
+    text: str
+    facts: Mapping[str, Any]
+    turn_id: str
+    images: Sequence[tuple[str, str]] = ()
+    """(media type, base64) pairs."""
+    news: Sequence[str] = ()
+    """What others changed meanwhile in the notebooks that the client has read."""
+
+
+class Clients:
+    """The clients of a server, and the turns that they are in."""
+
+    def __init__(
+        self,
+        runner: TurnRunner,
+        dispatcher: Dispatcher,
+        services: Services,
+        *,
+        server_id: str,
+        has_page: Callable[[str], bool],
+        max_calls: int,
+        approval_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`server_id`: as in `Presence`; `has_page` says of an owner whether a page of theirs is
+        open; `max_calls`: that a client may make in a turn; `clock` in seconds.
+        """
+        self.runner = runner
+        self.dispatcher = dispatcher
+        self.services = services
+        self.server_id = server_id
+        self.has_page = has_page
+        self.max_calls = max_calls
+        self.approval_seconds = approval_seconds
+        self.clock = clock
+        self._clients: dict[str, _Client] = {}
+
+    async def call(
+        self,
+        caller: Caller,
+        authorize: Authorize,
+        tool: str,
+        input: Mapping[str, Any],
+        *,
+        call_id: str,
+        form: Form | None,
+        progress: Progress | None = None,
+    ) -> Outcome:
+        """Does a call in the client's turn. Raises ToolError, StoreUnavailable, and what `form`
+        raises.
+        """
+        named = input.get("notebook")
+        path = caller.notebook or (named if isinstance(named, str) else None)
+        async with self._client(caller).working(path, authorize) as turn:
+            return await turn.call(tool, input, authorize, call_id, form, progress)
+
+    @asynccontextmanager
+    async def acting(
+        self, caller: Caller, work: Workspace, path: str, tool: str, input: Mapping[str, Any]
+    ) -> AsyncIterator[CallerTurn]:
+        """The caller's turn, for one thing that they do themselves to a notebook: no mode and no
+        question, but journalled as a call of that name, also where it raises ToolError.
+        """
+        async with (
+            self._client(caller).working(path, work.authorize) as turn,
+            turn.acting(work, path, tool, input) as act,
+        ):
+            yield act
+
+    async def end_if_idle(self, turn_id: str) -> None:
+        """Ends a script's turn that only waits whether another edit comes."""
+        for client in list(self._clients.values()):
+            await client.end_if_idle(turn_id)
+
+    async def readable(self, caller: Caller, authorize: Authorize) -> list[str]:
+        """Paths of the open notebooks that the client may read."""
+        work = Workspace(services=self.services, user=caller.owner, authorize=authorize)
+        policy = self.runner.policy(caller.person, caller.mode, caller.allow)
+        found = []
+        for opened in self.services.notebooks.open():
+            named = {"notebook": opened["path"]}
+            with suppress(ToolError):
+                looking = self.dispatcher.unrecorded()
+                prepared = await looking.prepare("get_notebook_state", named, work, policy)
+                if prepared.decision.verdict == "run":
+                    found.append(str(opened["path"]))
+        return found
+
+    async def begin_turn(self, caller: Caller, goal: str) -> None:
+        """The next call begins another turn, which people are shown with these words."""
+        client = self._client(caller)
+        await client.end_turn()
+        client.goal = " ".join(goal.split())[:_MOST_OF_A_GOAL]
+
+    async def end_turn(self, caller: Caller) -> str | None:
+        """Ends the client's turn and gives its id; None if none is open."""
+        return await self._client(caller).end_turn()
+
+    async def undo_turn(
+        self, caller: Caller, authorize: Authorize, turn_id: str | None
+    ) -> UndoneTurn:
+        """Takes back what the client's last turn did to cells, or an earlier one. Raises
+        ToolError.
+        """
+        return await self._client(caller).undo(authorize, turn_id)
+
+    def _client(self, caller: Caller) -> _Client:
+        key = caller.key
+        self._clients[key] = client = self._clients.pop(key, None) or _Client(self, caller)
+        client.caller = caller
+        for old in list(self._clients)[:-_MOST_CLIENTS]:
+            if not self._clients[old].is_working:
+                del self._clients[old]
+        return client
+
+
+class _Client:
+    """One client and the turn that it is in."""
+
+    def __init__(self, clients: Clients, caller: Caller) -> None:
+        self._clients = clients
+        self.caller = caller
+        """As of the latest call: groups may change."""
+        self._turn: _Turn | None = None
+        self._changing = asyncio.Lock()
+        self._last_turn: str | None = None
+        self.goal = ""
+
+    @property
+    def is_working(self) -> bool:
+        return self._turn is not None and self._turn.is_working
+
+    @asynccontextmanager
+    async def working(self, path: str | None, authorize: Authorize) -> AsyncIterator[_Turn]:
+        """The turn that a call belongs to, which counts as running meanwhile."""
+        async with self._changing:
+            turn = self._turn
+            if turn is not None and (turn.is_over or await self._is_deleted(turn)):
+                await self._end()
+                turn = None
+            if turn is None:
+                turn = self._turn = await self._begin(path, authorize)
+                self._last_turn = turn.id
+            await turn.enter()
+        try:
+            yield turn
+        finally:
+            turn.leave()
+
+    async def _is_deleted(self, turn: _Turn) -> bool:
+        """Whether a person deleted the conversation while the turn rested."""
+        conversations = self._clients.runner.stores.conversations
+        return not turn.is_working and await conversations.turn(turn.id) is None
+
+    async def end_turn(self) -> str | None:
+        async with self._changing:
+            self._refuse_while_calling()
+            return await self._end()
+
+    async def end_if_idle(self, turn_id: str) -> None:
+        async with self._changing:
+            turn = self._turn
+            if turn is None or turn.id != turn_id or turn.has_calls:
+                return
+            if self.caller.entry != "mcp":  # those rest by themselves, and go on
+                await self._end()
+
+    def _refuse_while_calling(self) -> None:
+        if self._turn is not None and self._turn.has_calls:
+            raise Busy("A call of this turn still runs. Wait for its end.")
+
+    async def _end(self) -> str | None:
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return None
+        await turn.end()
+        return turn.id
+
+    async def undo(self, authorize: Authorize, turn_id: str | None) -> UndoneTurn:
+        async with self._changing:
+            self._refuse_while_calling()
+            await self._end()
+            chosen = turn_id or self._last_turn
+            stores, services = self._clients.runner.stores, self._clients.services
+            record = await stores.conversations.turn(chosen) if chosen else None
+            if record is None or record.owner != self.caller.owner:
+                raise InvalidInput("There is no such turn. Results have a `turn_id`: name that.")
+            if record.request.get("client") != self.caller.name:
+                raise NotPermitted(f"That was no turn of {self.caller.name}: its user undoes it.")
+            if min(self.caller.mode, self._policy().max_mode, key=MODES.index) == "read":
+                raise NotPermitted("Mode `read` forbids `undo_turn`.")
+            if any(entry.change.reviewed for entry in await stores.journal.of_turn(record.id)):
+                raise NotPermitted("The user has kept changes of that turn: they undo it.")
+            if self._clients.runner.live(record.id) is not None:
+                raise Busy("That turn still runs. Wait for its end, then undo.")
+            work = Workspace(services=services, user=self.caller.owner, authorize=authorize)
+            return await undo_turn(stores, record, work)
+
+    def _policy(self) -> Policy:
+        caller = self.caller
+        return self._clients.runner.policy(caller.person, caller.mode, caller.allow)
+
+    async def _begin(self, path: str | None, authorize: Authorize) -> _Turn:
+        clients, caller = self._clients, self.caller
+        identity = await clients.services.identities.of(path) if path else None
+        notebook = identity.path if identity else None
+        about = posixpath.basename(notebook) if notebook else None
+        runner, turn_id = clients.runner, new_id("t")
+        root = runner.stores.conversations.database.root
+        share = runner.share(caller.share)
+        goal, self.goal = self.goal, ""
+        text = goal or (f"{caller.name} works in {notebook}." if notebook else caller.name)
+        opening = await runner.stores.conversations.begin(
+            NewTurn(
+                id=turn_id,
+                owner=caller.owner,
+                conversation_id=f"mcp_{_digest([root, caller.key, notebook])[:24]}",
+                question_id=new_id("u"),
+                question={
+                    "id": new_id("u"),
+                    "role": "user",
+                    "parts": [{"type": "text", "text": text}],
+                },
+                answer_id=new_id("m"),
+                request={
+                    "model": caller.name,
+                    "client": caller.name,
+                    "notebook": notebook,
+                    "mode": caller.mode,
+                    "allow": sorted(caller.allow),
+                    "share": share,
+                    "instructions": [],
+                },
+                model=caller.name,
+                notebook=notebook,
+                title=f"{caller.name}, {about}" if about else caller.name,
+                content=[{"type": "text", "text": text}],
+                server=clients.server_id,
+            )
+        )
+        live = LiveTurn(opening.turn, runner.stores, ends_to_ask=False, entry=caller.entry)
+        policy = self._policy()
+        policy.grants = list(opening.grants)
+        if identity is not None:
+            policy.touched.add(identity.name)  # the turn is about it, as ours is about its own
+        live.under(policy)
+        work = Workspace(
+            services=clients.services,
+            user=caller.owner,
+            authorize=authorize,
+            home=await clients.services.identities.path(caller.notebook)
+            if caller.notebook
+            else None,
+            turn_id=turn_id,
+            reads=runner.reads(caller.owner, f"mcp_{caller.key}"),
+            share=share,
+            while_away=caller.while_away,
+        )
+        await live.append(Moment(events=(started(opening.turn),), streamed=True))
+        runner.stores.announce(opening.turn.conversation_id, turn_id)
+        return _Turn(clients, caller, live, work)
+
+
+class _Pending:
+    """A question that was put for a call, until the call is made again with the answer."""
+
+    def __init__(self, live: LiveTurn, approval: Approval) -> None:
+        self.approval = approval
+        self._waiting = asyncio.create_task(self._wait(live))
+
+    async def _wait(self, live: LiveTurn) -> Answer:
+        answers = await live.wait((self.approval,))
+        return answers.get(self.approval.id, UNANSWERED)
+
+    @property
+    def has_answer(self) -> bool:
+        return self._waiting.done()
+
+    async def answer(self) -> Answer:
+        """By whichever door it came. Who gives up waiting leaves the question open."""
+        return await asyncio.shield(self._waiting)
+
+    def when_answered(self, act: Callable[[], object]) -> None:
+        self._waiting.add_done_callback(lambda _: act())
+
+
+class _Turn:
+    """A turn whose next step is up to somebody else: it runs while calls do, and rests between
+    them.
+    """
+
+    def __init__(self, clients: Clients, caller: Caller, live: LiveTurn, work: Workspace) -> None:
+        self._clients = clients
+        self._caller = caller
+        self._live = live
+        self._work = work
+        self._dispatcher = clients.dispatcher.recording(self._record)
+        self._recorded: set[str] = set()
+        self._pending: dict[str, _Pending] = {}
+        """By tool and input."""
+        self._entered = 0
+        self._made = 0
+        self._tasks: set[asyncio.Task[Outcome]] = set()
+        self._last_call = clients.clock()
+        self._shift = asyncio.Lock()
+        """Held while it begins to run or to rest."""
+        self._idle = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+        self._stopped = False
+
+    @property
+    def id(self) -> str:
+        return self._live.record.id
+
+    @property
+    def has_calls(self) -> bool:
+        return self._entered > 0
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it runs or waits for an answer."""
+        return self._live.task is not None and not self._live.task.done()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the next call begins another turn."""
+        if self._stopped or self._ended:
+            return True
+        paused = self._clients.clock() - self._last_call
+        return not self.has_calls and paused >= PAUSE_S
+
+    # -- running and resting
+
+    async def enter(self) -> None:
+        """A call begins. Raises StoreUnavailable."""
+        async with self._shift:
+            self._idle.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+            if not self.is_working:
+                if self._live.ended:
+                    await self._live.resume()
+                    self._announce()
+                self._live.stop = Stop()
+                self._live.stop.calls(self._stop)
+                self._clients.runner.enter(self._live)
+                self._live.task = asyncio.create_task(self._run())
+            self._entered += 1
+        self._last_call = self._clients.clock()
+
+    def leave(self) -> None:
+        """A call has ended."""
+        self._entered -= 1
+        self._last_call = self._clients.clock()
+        self._rest_soon()
+
+    async def end(self) -> None:
+        """Nothing more belongs to it; what it still does is given up."""
+        self._ended = True
+        self._give_up()
+        if self._live.task is not None:
+            await asyncio.wait([self._live.task])
+
+    def _rest_soon(self) -> None:
+        if self._entered == 0:
+            if self._timer is not None:
+                self._timer.cancel()
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(REST_S, self._idle.set)
+
+    def _stop(self) -> None:
+        """A person stops it, or the server."""
+        self._stopped = True
+        self._give_up()
+
+    def _give_up(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._idle.set()
+
+    async def _run(self) -> None:
+        """Until it rests."""
+        while True:
+            await self._idle.wait()
+            async with self._shift:
+                given_up = self._stopped or self._ended
+                if given_up:
+                    await asyncio.gather(*self._tasks, return_exceptions=True)
+                    await self._withdraw()
+                if not given_up and (self._entered or self._live.questions):
+                    self._idle.clear()
+                    continue
+                if self._timer is not None:
+                    self._timer.cancel()
+                await self._rest()
+                return
+
+    async def _withdraw(self) -> None:
+        with suppress(StoreUnavailable):  # in the file they expire with the turn
+            await self._live.withdraw()
+        self._pending.clear()
+
+    async def _rest(self) -> None:
+        usage = Usage()
+        event: TurnFinished | TurnAborted = (
+            TurnAborted()
+            if self._stopped
+            else TurnFinished(
+                finish_reason="stop", stop_reason="end_turn", steps=self._made, usage=usage
+            )
+        )
+        runner, live = self._clients.runner, self._live
+        try:
+            if self._stopped:
+                await self._clients.services.runs.interrupt_turn(self.id)
+            await runner.settle(live)
+            await live.end(
+                Ending(
+                    state="stopped" if self._stopped else "done",
+                    event=event,
+                    stop_reason="stopped" if self._stopped else "end_turn",
+                    usage=usage,
+                    steps=self._made,
+                )
+            )
+        except StoreUnavailable as error:
+            log.error("The end of turn %s is not in the store: %s", self.id, error)
+        finally:
+            await live.close()
+            runner.leave(live)
+
+    # -- a call
+
+    async def call(
+        self,
+        tool: str,
+        input: Mapping[str, Any],
+        authorize: Authorize,
+        call_id: str,
+        form: Form | None,
+        progress: Progress | None,
+    ) -> Outcome:
+        work = replace(self._work, authorize=authorize)
+        task = asyncio.create_task(self._call(tool, input, work, call_id, form, progress))
+        self._tasks.add(task)
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            await surely(_ended(task))
+            raise
+        finally:
+            self._tasks.discard(task)
+        if task.cancelled():
+            raise NotPermitted(_STOPPED if self._stopped else "The turn has ended.")
+        return task.result()
+
+    async def _call(
+        self,
+        tool: str,
+        input: Mapping[str, Any],
+        work: Workspace,
+        call_id: str,
+        form: Form | None,
+        progress: Progress | None,
+    ) -> Outcome:
+        key = _digest([tool, input])
+        pending = self._pending.get(key)
+        if pending is not None:
+            call_id = pending.approval.call_id  # the same call, made again to get its answer
+        else:
+            self._count()
+            ready = CallReady(call_id=call_id, tool=tool, input=input)
+            await self._live.append(Moment(events=(ready,), streamed=True))
+
+        async def tell(output: Mapping[str, Any]) -> None:
+            told = CallOutput(call_id=call_id, output=output, preliminary=True)
+            await self._live.append(Moment(events=(told,), streamed=True))
+            if progress is not None:
+                await progress(output)
+
+        policy = self._live.policy
+        try:
+            prepared = await self._dispatcher.prepare(tool, input, work, policy, call_id=call_id)
+            approval = None
+            if prepared.decision.verdict == "ask":
+                approval = await self._approved(key, prepared, work, form)
+            elif pending is not None:  # it was allowed in another way meanwhile
+                del self._pending[key]
+                await self._live.withdraw([pending.approval.id])
+            result = await self._dispatcher.run(
+                prepared, work, policy, tell, approved=approval.question if approval else None
+            )
+        except ToolError as error:
+            if call_id not in self._recorded and key not in self._pending:
+                failed = CallFailed(call_id=call_id, error=error.message)
+                await self._live.append(Moment(events=(failed,)))
+            raise
+        news = await self._news(work)
+        view = await work.visibility(result.facts.get("notebook", work.home))
+        return Outcome(
+            text=result.text,
+            facts=view.facts(dict(result.facts)),
+            turn_id=self.id,
+            images=result.images,
+            news=news,
+        )
+
+    @asynccontextmanager
+    async def acting(
+        self, work: Workspace, path: str, tool: str, input: Mapping[str, Any]
+    ) -> AsyncIterator[CallerTurn]:
+        call_id, act = new_id("call"), CallerTurn(turn_id=self.id)
+        ready = CallReady(call_id=call_id, tool=tool, input=input)
+        await self._live.append(Moment(events=(ready,), streamed=True))
+        outcome: CallOutcome = "done"
+        why = ""
+        try:
+            yield act
+        except (ToolError, RequestError) as error:
+            outcome, why = "failed", error.message
+            raise
+        finally:
+            named = await self._clients.services.identities.of(path)
+            audit = Audit(
+                work=replace(work, turn_id=self.id),
+                call_id=call_id,
+                act=permissions.Act(tool=tool, action="edit", notebook=named.name),
+                input=input,
+                decision=Decision(verdict="run", reason="Its user called the route."),
+                outcome=outcome,
+                why=why,
+                result=Result(text=act.text, changes=act.changes) if outcome == "done" else None,
+                changes=act.changes,
+            )
+            try:
+                await surely(self._record(audit))
+            except StoreUnavailable as error:  # it has happened: that must be told all the same
+                log.error("`%s` is not in the journal: %s", tool, error)
+
+    def _count(self) -> None:
+        if self._made >= self._clients.max_calls:
+            raise CallsSpent(
+                f"This turn has made the {self._made} calls that it may make. Tell the user what "
+                "is done and what is left; if they want you to continue, call `begin_turn`."
+            )
+        self._made += 1
+
+    async def _record(self, audit: Audit) -> None:
+        """What came of a call, its changes and the audit belong together."""
+        assert audit.call_id is not None
+        self._recorded.add(audit.call_id)
+        events = (outcome_event(audit.call_id, audit), *change_events(audit.call_id, audit))
+        await self._live.append(Moment(events=events, audits=(audit,)))
+
+    async def _news(self, work: Workspace) -> list[str]:
+        told = []
+        conversation = self._live.record.conversation_id
+        authors = NewsAuthors(self._clients.runner.stores.journal, work, conversation)
+        for news in await work.news():
+            who = await authors(news)
+            told.append(work.told(f"{news.text}\n{who}".rstrip()))
+            facts = {"notebook": news.notebook, "cell_ids": list(news.cell_ids)}
+            said = f"{news.notebook} changed meanwhile; {self._caller.name} is told."
+            notice = Notice(kind="notebook-changed", text=said, facts=facts)
+            await self._live.append(Moment(events=(notice,)))
+        return told
+
+    # -- asking
+
+    async def _approved(
+        self, key: str, prepared: Prepared, work: Workspace, form: Form | None
+    ) -> Approval:
+        """What a person allowed. Raises ToolError where they did not, or nobody can be asked."""
+        pending = self._pending.get(key)
+        if pending is None:
+            if form is None and not self._clients.has_page(self._caller.owner):
+                raise await self._nobody(prepared, work)
+            pending = self._pending[key] = await self._put(prepared, work)
+        answer = await self._answer(pending, form)
+        if answer is None:
+            raise NeedsApproval(
+                f"The user has not answered yet whether `{prepared.tool.name}` may do this. The "
+                f"question waits in the assistant's panel of JupyterLab, in the conversation "
+                f"{quoted(self._title)}. Ask them to answer there, then call again with the same "
+                "input: nothing is asked twice."
+            )
+        if self._pending.get(key) is not pending:
+            raise Conflict("The same call was made twice: the other one has the answer.")
+        del self._pending[key]
+        if not answer.approved:
+            said = declined(answer)
+            await self._dispatcher.decline(prepared, work, said)
+            raise NotPermitted(said)
+        return pending.approval
+
+    async def _put(self, prepared: Prepared, work: Workspace) -> _Pending:
+        assert prepared.call_id is not None
+        approval = approval_of(
+            prepared,
+            await self._dispatcher.question(prepared, work),
+            call_id=prepared.call_id,
+            seconds=self._clients.approval_seconds,
+            group=new_id("group"),
+        )
+        await self._live.append(Moment(events=approval_events(approval), questions=(approval,)))
+        self._announce()
+        pending = _Pending(self._live, approval)
+        pending.when_answered(self._rest_soon)
+        return pending
+
+    async def _answer(self, pending: _Pending, form: Form | None) -> Answer | None:
+        """The answer, from the client's form or the panel, whichever comes first; None if it is
+        not there soon.
+        """
+        if form is None:
+            with suppress(TimeoutError):
+                return await asyncio.wait_for(pending.answer(), PANEL_S)
+            return None
+        if pending.has_answer:
+            return await pending.answer()
+        asked = asyncio.create_task(form.answer(pending.approval))
+        elsewhere = asyncio.create_task(pending.answer())
+        try:
+            await asyncio.wait({asked, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+            if not elsewhere.done():
+                await self._live.answer({pending.approval.id: asked.result()})
+            return await elsewhere
+        finally:
+            elsewhere.cancel()
+            if not asked.cancel() and not asked.cancelled():
+                asked.exception()  # the other answer counts
+
+    def _announce(self) -> None:
+        """Has pages read all of the conversation again, as they know the turn as one that ended."""
+        self._clients.runner.stores.announce(self._live.record.conversation_id)
+
+    async def _nobody(self, prepared: Prepared, work: Workspace) -> NeedsApproval:
+        names = [names[0] for names in prepared.act.powers] or [prepared.tool.name]
+        how = (
+            "Ask the user to open the notebook in JupyterLab, where they are asked, and call "
+            f"again; or to add `allow={','.join(names)}` or a freer `mode` to the address of "
+            "this MCP server."
+        )
+        if prepared.act.loads:
+            how = f"Leave that out. {NOBODY_TO_ASK}"
+        why = (
+            f"{prepared.decision.reason} Nobody can be asked now: this client shows no forms, and "
+            f"no notebook is open in JupyterLab. {how}"
+        )
+        await self._dispatcher.decline(prepared, work, why)
+        return NeedsApproval(why)
+
+    @property
+    def _title(self) -> str:
+        notebook = self._live.record.request["notebook"]
+        name = self._caller.name
+        return f"{name}, {posixpath.basename(notebook)}" if notebook else name
+
+
+def shown_name(name: str) -> str:
+    """A client's name as people are shown it; empty for none."""
+    return clip(" ".join(legible(name).split()), _MOST_OF_A_NAME)
+
+
+async def _ended(task: asyncio.Task[Outcome]) -> None:
+    await asyncio.wait([task])
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

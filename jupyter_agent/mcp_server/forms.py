@@ -1,0 +1,153 @@
+"""Our question to a person as a form of MCP's elicitation, and their answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.legible import legible, quoted, quoted_id
+
+ALLOW, ALWAYS, DECLINE = "Allow", "Always allow in this notebook", "Decline"
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "answer": {
+            "type": "string",
+            "title": "Allow this?",
+            "enum": [ALLOW, ALWAYS, DECLINE],
+        },
+        "reason": {
+            "type": "string",
+            "title": "What to do instead",
+            "description": "Told to the agent if you decline",
+        },
+    },
+    "required": ["answer"],
+}
+_WANTS = {
+    "delete_cell": "delete a cell of {notebook}",
+    "move_cell": "move a cell of {notebook}",
+    "create_notebook": "create a notebook",
+    "verify_notebook": "run a copy of {notebook} from top to bottom",
+    "restart_kernel": "restart the kernel of {notebook}; all variables are lost",
+    "interrupt_kernel": "interrupt what runs in the kernel of {notebook}",
+}
+_ODD = "This text has characters that are invisible or change how it is shown; look at it in full."
+
+
+class InputRequired(Exception):
+    """The client has to ask its user first, and to make the call again with the answer."""
+
+    def __init__(self, approval: Approval) -> None:
+        super().__init__(approval.id)
+        self.approval = approval
+
+
+class Asks(Protocol):
+    """Sends a request to the client and gives the result of its answer."""
+
+    async def __call__(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+
+class RepeatedCallForm:
+    """Since 2026-07-28: the call ends with the question, and is made again with the answer."""
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        """`params` are those of the call."""
+        self._state = params.get("requestState")
+        responses = params.get("inputResponses")
+        self._responses = responses if isinstance(responses, Mapping) else {}
+
+    async def answer(self, approval: Approval) -> Answer:
+        """Raises InputRequired where the call does not have it."""
+        given = self._responses.get(_KEY) if self._state == approval.id else None
+        if not isinstance(given, Mapping):
+            raise InputRequired(approval)
+        return answer_of(given)
+
+
+_KEY = "approval"
+
+
+def input_required(client: str, approval: Approval) -> dict[str, Any]:
+    """The result of a call that needs an answer first. The state is the question's own name: it
+    cannot be guessed, the question knows its owner, call and code, and is answered once.
+    """
+    asked = {"method": "elicitation/create", "params": form(client, approval)}
+    return {
+        "resultType": "input_required",
+        "inputRequests": {_KEY: asked},
+        "requestState": approval.id,
+    }
+
+
+class StreamedForm:
+    """Before: a request of ours on the stream of the call's answer."""
+
+    def __init__(self, client: str, ask: Asks) -> None:
+        self._client = client
+        self._ask = ask
+
+    async def answer(self, approval: Approval) -> Answer:
+        """The user's answer."""
+        params = form(self._client, approval)
+        return answer_of(await self._ask("elicitation/create", params))
+
+
+def form(client: str, approval: Approval) -> dict[str, Any]:
+    """The parameters of `elicitation/create`."""
+    return {
+        "mode": "form",
+        "message": "\n\n".join(_message(client, approval)),
+        "requestedSchema": _SCHEMA,
+    }
+
+
+def answer_of(result: Mapping[str, Any]) -> Answer:
+    """What the user answered: only a chosen yes is one."""
+    content = result.get("content")
+    content = content if isinstance(content, Mapping) else {}
+    chosen = content.get("answer") if result.get("action") == "accept" else None
+    if chosen in (ALLOW, ALWAYS):
+        return Answer(approved=True, remember="conversation" if chosen == ALWAYS else None)
+    reason = content.get("reason")
+    return Answer(approved=False, reason=reason if isinstance(reason, str) else "")
+
+
+def can_show(capabilities: Any) -> bool:
+    """Whether a client with these capabilities has forms."""
+    has = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
+    return isinstance(has, Mapping) and (not has or "form" in has)
+
+
+def _message(client: str, approval: Approval) -> Iterator[str]:
+    question = approval.question
+    notebook = quoted(question.notebook) if question.notebook else "a notebook"
+    where = f"cell `{quoted_id(question.cell_id)}` of {notebook}" if question.cell_id else notebook
+    runs = question.code is not None or bool(question.codes)
+    does = " and ".join(["change"] * (question.diff is not None) + ["run code in"] * runs)
+    wants = _WANTS.get(approval.tool, f"{does or f'call `{approval.tool}` on'} {{notebook}}")
+    yield f"{client} wants to {wants.format(notebook=where)}."
+    if question.diff is not None:
+        yield from _shown(question.diff, "diff")
+    if question.codes:
+        for cell_id, code in question.codes.items():
+            yield f"Cell `{quoted_id(cell_id)}` would run:"
+            yield from _shown(code, "")
+    elif question.code is not None:
+        yield from _shown(question.code, "")
+    if question.loads:
+        yield f"As soon as it is shown it would load {', '.join(question.loads)}."
+    if question.clusters:
+        yield f"It may start work on {', '.join(question.clusters)}."
+
+
+def _shown(text: str, language: str) -> Iterator[str]:
+    """A text as it is, in a fence that does not end within it."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    yield f"{fence}{language}\n{text.rstrip()}\n{fence}"
+    if legible(text) != text:
+        yield _ODD

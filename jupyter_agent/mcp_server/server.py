@@ -1,0 +1,268 @@
+"""What MCP clients may ask for, in either era: methods to results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_agent import __version__
+from jupyter_agent.conversations.clients import Caller, Clients, Form
+from jupyter_agent.conversations.request import new_id
+from jupyter_agent.conversations.undo import UndoneTurn
+from jupyter_agent.errors import InvalidInput, ToolError
+from jupyter_agent.mcp.messages import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    SERVER_KEY,
+    SESSIONS,
+    STATELESS,
+)
+from jupyter_agent.mcp_server import content, prompts, resources
+from jupyter_agent.mcp_server.catalogue import BEGIN_TURN, END_TURN, UNDO_TURN, Catalogue
+from jupyter_agent.mcp_server.forms import InputRequired, input_required
+from jupyter_agent.tools.base import Progress, did_you_mean
+from jupyter_agent.workspace.workspace import Authorize
+
+SERVED_SESSIONS = SESSIONS[:2]
+"""Versions that begin with `initialize`; the first one is offered to clients that ask for none of
+them."""
+VERSIONS = (STATELESS, *SERVED_SESSIONS)
+ABOUT = {"name": "jupyter_agent", "title": "Jupyter notebooks, live", "version": __version__}
+CAPABILITIES: Mapping[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
+INSTRUCTIONS = """\
+Live Jupyter notebooks: what the user sees in JupyterLab, unsaved typing included, with their \
+kernels. For .ipynb files use these tools instead of editing the file. Paths count from Jupyter's \
+root; list_files finds them. Begin with get_notebook_state. Cells are named by id. Prefer \
+edit_cells with old_string: the user may be typing at that moment, and what they write stays. \
+Results tell which cells became stale: run those that matter. A run that takes long returns a \
+run_id: ask again with wait_for_run, never run the cell twice. Some calls need the user's \
+approval: they are asked, so make the call; if they decline, do something else or ask them. All \
+you do in a turn can be taken back with undo_turn; begin_turn starts another piece of work."""
+WAIT_S = 45.0
+"""Seconds that a call waits at most for a run whose client is not told of progress: many give up
+after 60."""
+_TTL_MS = {
+    "server/discover": 3_600_000,
+    "tools/list": 300_000,
+    "prompts/list": 3_600_000,
+    "resources/templates/list": 3_600_000,
+    "resources/list": 0,
+    "resources/read": 0,
+}
+"""How long the answers to these may be used again."""
+_CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+class ProtocolError(Exception):
+    """A request that cannot be served: a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """Who asks, and how they can be asked and told of progress while they wait."""
+
+    caller: Caller
+    authorize: Authorize
+    form: Form | None = None
+    progress: Progress | None = None
+
+
+class McpServer:
+    """Answers requests. What belongs to one era only (`initialize`, sessions, the envelope of
+    stateless results) is up to the route.
+    """
+
+    def __init__(self, clients: Clients, catalogue: Catalogue) -> None:
+        self._clients = clients
+        self._catalogue = catalogue
+        self._methods: Mapping[
+            str, Callable[[Mapping[str, Any], Asking], Awaitable[dict[str, Any]]]
+        ] = {
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+        }
+
+    def knows(self, method: str) -> bool:
+        """Whether there is such a method."""
+        return method in self._methods
+
+    async def answer(
+        self, method: str, params: Mapping[str, Any], asking: Asking
+    ) -> dict[str, Any]:
+        """The result. Raises ProtocolError, StoreUnavailable, and RequestError for a turn that
+        cannot begin.
+        """
+        handle = self._methods.get(method)
+        if handle is None:
+            raise ProtocolError(METHOD_NOT_FOUND, f"There is no method `{method}` here.")
+        return await handle(params, asking)
+
+    # -- tools
+
+    async def _list_tools(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+        return {"tools": self._catalogue.describe(notebook=asking.caller.notebook)}
+
+    async def _call_tool(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+        name, input = params.get("name"), params.get("arguments")
+        input = {} if input is None else input
+        if not isinstance(name, str) or not isinstance(input, Mapping):
+            raise ProtocolError(INVALID_PARAMS, "A call has a `name` and an object `arguments`.")
+        if name not in self._catalogue:
+            near = did_you_mean(name, self._catalogue.names)
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool `{name}`.{near}")
+        try:
+            if name in (BEGIN_TURN, END_TURN, UNDO_TURN):
+                return await self._about_the_turn(name, input, asking)
+            outcome = await self._clients.call(
+                asking.caller,
+                asking.authorize,
+                name,
+                self._bounded(name, input, asking),
+                call_id=_call_id(params),
+                form=asking.form,
+                progress=asking.progress,
+            )
+        except InputRequired as required:
+            return input_required(asking.caller.name, required.approval)
+        except ToolError as error:
+            return content.of_error(error)
+        return content.of_outcome(outcome)
+
+    def _bounded(self, name: str, input: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
+        """The input with a `wait` that the client lives to see the end of."""
+        if asking.progress is not None or not self._catalogue.waits(name):
+            return input
+        wait = input.get("wait", WAIT_S)
+        return {**input, "wait": min(wait, WAIT_S)} if isinstance(wait, int | float) else input
+
+    async def _about_the_turn(
+        self, name: str, input: Mapping[str, Any], asking: Asking
+    ) -> dict[str, Any]:
+        if name == BEGIN_TURN:
+            goal = input.get("goal")
+            if not isinstance(goal, str) or not goal.strip():
+                raise InvalidInput("Say in `goal` what the turn is for, in a few words.")
+            await self._clients.begin_turn(asking.caller, goal)
+            return content.of_text("Your next call begins the turn.", {})
+        if name == END_TURN:
+            ended = await self._clients.end_turn(asking.caller)
+            said = f"Ended turn `{ended}`." if ended else "No turn was open."
+            return content.of_text(said, {"turn_id": ended})
+        turn_id = input.get("turn_id")
+        if turn_id is not None and not isinstance(turn_id, str):
+            raise InvalidInput("`turn_id` has to be the id of a turn, as results have it.")
+        undone = await self._clients.undo_turn(asking.caller, asking.authorize, turn_id)
+        return self._undone(undone)
+
+    def _undone(self, undone: UndoneTurn) -> dict[str, Any]:
+        cells = {(change.notebook, change.cell_id) for change in undone.undone}
+        lines = [
+            f"Taken back: {len(undone.undone)} changes of {len(cells)} cells. What ran in a kernel "
+            "is not undone.",
+            *(
+                f"- Left as it is: cell `{each['cell_id']}` of {each['notebook']}: {each['why']}"
+                for each in undone.conflicts
+            ),
+            *undone.left,
+        ]
+        facts = {
+            "undone": [
+                {"notebook": each.notebook, "cell_id": each.cell_id, "kind": each.kind}
+                for each in undone.undone
+            ],
+            "conflicts": [
+                {key: each[key] for key in ("notebook", "cell_id", "why")}
+                for each in undone.conflicts
+            ],
+        }
+        redactor = self._clients.services.redactor
+        return content.of_text(redactor.text("\n".join(lines)), redactor.masked(facts))
+
+    # -- resources and prompts
+
+    async def _list_resources(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+        opened = await self._clients.readable(asking.caller, asking.authorize)
+        return {"resources": resources.describe(opened)}
+
+    async def _list_templates(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+        return {"resourceTemplates": resources.TEMPLATES}
+
+    async def _read_resource(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+        try:
+            named = resources.parse(params.get("uri"))
+            tool, input = named.call()
+            outcome = await self._clients.call(
+                asking.caller,
+                asking.authorize,
+                tool,
+                input,
+                call_id=_call_id(params),
+                form=None,
+            )
+        except ValueError as error:
+            raise ProtocolError(INVALID_PARAMS, str(error)) from None
+        except ToolError as error:
+            raise ProtocolError(INVALID_PARAMS, error.message) from None
+        return {"contents": resources.contents(params["uri"], outcome.text)}
+
+    async def _list_prompts(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+        return {"prompts": prompts.describe()}
+
+    async def _get_prompt(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+        arguments = params.get("arguments")
+        try:
+            return prompts.get(
+                params.get("name"), arguments if isinstance(arguments, Mapping) else {}
+            )
+        except ValueError as error:
+            raise ProtocolError(INVALID_PARAMS, str(error)) from None
+
+
+def discovered() -> dict[str, Any]:
+    """The result of `server/discover`."""
+    return {
+        "supportedVersions": list(VERSIONS),
+        "capabilities": dict(CAPABILITIES),
+        "instructions": INSTRUCTIONS,
+    }
+
+
+def initialized(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of `initialize`: the version that was asked for, where it is one of ours."""
+    asked = params.get("protocolVersion")
+    return {
+        "protocolVersion": asked if asked in SERVED_SESSIONS else SERVED_SESSIONS[0],
+        "capabilities": dict(CAPABILITIES),
+        "serverInfo": ABOUT,
+        "instructions": INSTRUCTIONS,
+    }
+
+
+def stateless(method: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result as the newer era wants it."""
+    cached = {}
+    if method in _TTL_MS and "resultType" not in result:
+        cached = {"ttlMs": _TTL_MS[method], "cacheScope": "private"}
+    return {"resultType": "complete", **result, **cached, "_meta": {SERVER_KEY: ABOUT}}
+
+
+def _call_id(params: Mapping[str, Any]) -> str:
+    """The client's own name for the call, where it gives one."""
+    meta = params.get("_meta")
+    named = meta.get("claudecode/toolUseId") if isinstance(meta, Mapping) else None
+    if isinstance(named, str) and _CALL_ID.fullmatch(named):
+        return named
+    return new_id("call")

@@ -1,0 +1,506 @@
+"""What the routes answer, for `openapi.json`: clients may rely on these fields; others may come."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jupyter_agent.choices import Mode, Share
+from jupyter_agent.conversations.log import TurnState
+from jupyter_agent.conversations.usage import Grouping
+from jupyter_agent.document.cell import CarrierName, CellType, ChangeKind
+from jupyter_agent.tools.base import Effect
+from jupyter_agent.workspace.runs import RunStatus
+
+
+class AnswerModel(BaseModel):
+    """Fields without a default are in every answer; others only where there is something."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class CellAnswer(AnswerModel):
+    """A cell as it is now; `saved` and `turn_id` in answers to edits."""
+
+    id: str
+    index: int
+    type: CellType
+    source: str
+    version: str
+    execution_count: int | None
+    outputs: list[dict[str, Any]] | str = []
+    metadata: dict[str, Any]
+    stale: bool
+    stale_why: str = ""
+    saved: bool = True
+    note: str = ""
+    turn_id: str = ""
+
+
+class KernelAnswer(AnswerModel):
+    """A notebook's kernel."""
+
+    id: str
+    name: str
+    state: str
+
+
+class NotebookAnswer(AnswerModel):
+    """A notebook with all that is typed."""
+
+    path: str
+    carrier: CarrierName
+    kernel: KernelAnswer | None
+    verified: dict[str, Any] | None
+    metadata: dict[str, Any]
+    cells: list[CellAnswer]
+
+
+class NewNotebookAnswer(AnswerModel):
+    """A notebook that was made."""
+
+    path: str
+    carrier: CarrierName
+    cells: list[CellAnswer]
+
+
+class MetadataAnswer(AnswerModel):
+    """A notebook's own metadata."""
+
+    path: str
+    metadata: dict[str, Any]
+    saved: bool
+
+
+class EditAnswer(AnswerModel):
+    """What one of several edits did."""
+
+    op: Literal["insert", "update", "delete", "move"]
+    cell_id: str | None
+    diff: str
+    merged: bool
+    cell: CellAnswer | None
+
+
+class EditsAnswer(AnswerModel):
+    """What several edits did."""
+
+    edits: list[EditAnswer]
+    saved: bool
+    note: str = ""
+    turn_id: str = ""
+
+
+class ClearAnswer(AnswerModel):
+    """Whose outputs were cleared."""
+
+    cleared: list[str]
+    saved: bool
+    turn_id: str = ""
+
+
+class ListedRun(AnswerModel):
+    """A run, without its outputs."""
+
+    run_id: str
+    notebook: str
+    cell_id: str | None
+    status: RunStatus
+    execution_count: int | None
+    seconds: float
+    saved: bool | Literal["pending"] = True
+    note: str = ""
+    blocked_by: str = ""
+
+
+class RunAnswer(ListedRun):
+    """A run."""
+
+    outputs: list[dict[str, Any]] | str = []
+    wake: bool = False
+
+
+class RunsAnswer(AnswerModel):
+    """Runs of cells, in order."""
+
+    cells: list[RunAnswer]
+
+
+class RunListAnswer(AnswerModel):
+    """A page of runs."""
+
+    runs: list[ListedRun]
+    next_page: int | None
+
+
+class TextAnswer(AnswerModel):
+    """Something in words."""
+
+    text: str
+
+
+class VerdictAnswer(AnswerModel):
+    """A cell of a notebook that was verified."""
+
+    cell_id: str
+    status: Literal["same", "close", "differs", "error", "skipped"]
+    why: str
+
+
+class VerificationAnswer(AnswerModel):
+    """A verification."""
+
+    ok: bool
+    cells: list[VerdictAnswer]
+    seconds: float
+    runs: int
+    at: str
+    kernel: str
+    packages: dict[str, str]
+    hash: str
+
+
+class RecordedAnswer(AnswerModel):
+    """Whether the notebook itself says that it was verified."""
+
+    recorded: bool
+    saved: bool
+
+
+class CopyAnswer(AnswerModel):
+    """A copy that is kept of a notebook."""
+
+    id: int
+    made: str
+    size: int
+
+
+class CopiesAnswer(AnswerModel):
+    """The copies that are kept of a notebook."""
+
+    copies: list[CopyAnswer]
+
+
+class FileAnswer(AnswerModel):
+    """A notebook file."""
+
+    cells: list[dict[str, Any]]
+    metadata: dict[str, Any]
+    nbformat: int
+
+
+class StateAnswer(AnswerModel):
+    """One side of a change."""
+
+    type: CellType
+    source: str
+    metadata: dict[str, Any]
+    index: int
+    outputs: list[dict[str, Any]]
+    execution_count: int | None
+
+
+class ChangeAnswer(AnswerModel):
+    """What a turn did to a cell."""
+
+    notebook: str
+    cell_id: str
+    call_id: str | None
+    kind: ChangeKind
+    before: StateAnswer | None
+    after: StateAnswer | None
+    reviewed: bool
+    undone: bool
+    conflict: str | None
+    turn_id: str = ""
+
+
+class BlamedCell(AnswerModel):
+    """Who last changed a cell."""
+
+    cell_id: str
+    index: int
+    turn_id: str | None
+    conversation_id: str | None
+    user: str | None
+    model: str | None
+    time: str | None
+    request: str | None
+    reviewed: bool
+    changed_since: bool
+
+
+class BlameAnswer(AnswerModel):
+    """Who last changed each cell."""
+
+    path: str
+    cells: list[BlamedCell]
+
+
+class UsageNumbers(AnswerModel):
+    """Tokens and costs."""
+
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost: float | None
+
+
+class ListedTurn(AnswerModel):
+    """A turn, without what was said and changed."""
+
+    id: str
+    conversation_id: str
+    title: str
+    notebook: str | None
+    model: str | None
+    client: str | None
+    state: TurnState
+    stop_reason: str | None
+    steps: int
+    usage: UsageNumbers
+    started: str
+    ended: str | None
+
+
+class TurnListAnswer(AnswerModel):
+    """A page of turns."""
+
+    turns: list[ListedTurn]
+    next_page: int | None
+
+
+class CallAnswer(AnswerModel):
+    """A call of a turn."""
+
+    call_id: str
+    tool: str
+    input: Any
+    state: str
+
+
+class TurnAnswer(AnswerModel):
+    """A turn."""
+
+    id: str
+    conversation_id: str
+    state: TurnState
+    stop_reason: str | None
+    steps: int
+    usage: UsageNumbers
+    step_usage: list[UsageNumbers]
+    started: str
+    ended: str | None
+    calls: list[CallAnswer]
+    changes: list[ChangeAnswer]
+    approvals: list[dict[str, Any]]
+    audit: list[dict[str, Any]]
+
+
+class TurnStateAnswer(AnswerModel):
+    """How a turn is; with `wait`, `message` and more as in `OutcomeAnswer`."""
+
+    turn_id: str
+    state: TurnState
+
+
+class RetryAnswer(TurnStateAnswer):
+    """Whether a waiting request was repeated."""
+
+    retried: bool
+
+
+class OutcomeAnswer(TurnStateAnswer):
+    """A turn that has ended or waits."""
+
+    conversation_id: str
+    message: dict[str, Any]
+    usage: UsageNumbers
+    changes: list[ChangeAnswer]
+    approvals: list[dict[str, Any]]
+
+
+class UndoneAnswer(AnswerModel):
+    """What was taken back, and what was left as it is."""
+
+    undone: list[ChangeAnswer]
+    conflicts: list[dict[str, Any]]
+    message: str
+
+
+class ReviewedAnswer(AnswerModel):
+    """How many changes were marked."""
+
+    reviewed: int
+
+
+class ListedConversation(AnswerModel):
+    """A conversation in a list."""
+
+    id: str
+    title: str
+    notebook: str | None
+    model: str | None
+    updated: str
+    state: TurnState | None
+    usage: UsageNumbers
+
+
+class FoundConversation(ListedConversation):
+    """A conversation in a page of them."""
+
+    match: str | None
+    """The words around the query, in a question or an answer; null where the title has it."""
+
+
+class ConversationListAnswer(AnswerModel):
+    """A page of conversations."""
+
+    conversations: list[FoundConversation]
+    next_page: int | None
+
+
+class ConversationAnswer(ListedConversation):
+    """A conversation."""
+
+    created: str
+    instructions: list[dict[str, Any]]
+    turns: list[dict[str, Any]]
+    messages: list[dict[str, Any]]
+
+
+class CompactedAnswer(AnswerModel):
+    """Whether there was something to summarise."""
+
+    compacted: bool
+    usage: UsageNumbers
+
+
+class RulesAnswer(AnswerModel):
+    """What needs no answer in a conversation."""
+
+    allow: list[str]
+    rules: list[dict[str, Any]]
+
+
+class ToolAnswer(AnswerModel):
+    """What a call of a tool did."""
+
+    text: str
+    is_error: bool
+    reason: str = ""
+    changes: list[ChangeAnswer] = []
+    images: list[dict[str, str]] = []
+
+
+class ListedTool(AnswerModel):
+    """A tool."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    effect: Effect
+
+
+class ModelsAnswer(AnswerModel):
+    """The models that can be asked."""
+
+    default: str | None
+    fallback: str | None
+    providers: list[dict[str, Any]]
+
+
+class OfferedAnswer(AnswerModel):
+    """The models that a provider lists."""
+
+    models: list[Any]
+
+
+class KeyAnswer(AnswerModel):
+    """How many models a provider lists for a key."""
+
+    models: int | None
+
+
+class UsedAnswer(AnswerModel):
+    """What turns used."""
+
+    turns: int
+    priced_turns: int
+    steps: int
+    usage: UsageNumbers
+    average: dict[str, Any]
+
+
+class MonthAnswer(AnswerModel):
+    """What was used of the month's budget."""
+
+    from_: str = Field(alias="from")
+    until: str
+    usage: UsageNumbers
+    tokens: int
+    token_budget: int | None
+    cost_budget: float | None
+    exhausted: bool
+
+
+class UsageAnswer(AnswerModel):
+    """What the user's turns used."""
+
+    by: Grouping
+    from_: str | None = Field(alias="from")
+    to: str | None
+    total: UsedAnswer
+    groups: list[UsedAnswer]
+    month: MonthAnswer
+
+
+class PolicyAnswer(AnswerModel):
+    """What the administrator decided for the user."""
+
+    user: str
+    groups: list[str]
+    models: list[str]
+    max_mode: Mode
+    rules: list[dict[str, Any]]
+    allow_remote_content: bool
+
+
+class StatusAnswer(AnswerModel):
+    """The state of the server."""
+
+    version: str
+    carriers: list[CarrierName]
+    notes: list[str]
+    notebooks: list[dict[str, Any]]
+    turns: list[dict[str, Any]]
+    share: Share
+    policy: PolicyAnswer
+    instructions: list[dict[str, Any]]
+    mcp_servers: list[dict[str, Any]]
+    store: dict[str, Any]
+
+
+class InstructionsAnswer(AnswerModel):
+    """Files of instructions."""
+
+    instructions: list[dict[str, Any]]
+
+
+class RequestAnswer(AnswerModel):
+    """A request that was sent to a model."""
+
+
+class MessageAnswer(AnswerModel):
+    """A message of JSON-RPC."""
+
+    jsonrpc: Literal["2.0"]
+
+
+class DescriptionAnswer(AnswerModel):
+    """OpenAPI."""
+
+    openapi: str
+    paths: dict[str, Any]

@@ -1,0 +1,295 @@
+"""Cells over REST: inserted, edited, moved and deleted, one by one or several as one edit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from jupyter_agent.document.cell import CellType
+from jupyter_agent.document.notebook import (
+    ClearOutputs,
+    Delete,
+    Edit,
+    Insert,
+    MetadataPatch,
+    Move,
+    Step,
+    Update,
+)
+from jupyter_agent.errors import Conflict, InvalidInput, RequestError, ToolError
+from jupyter_agent.server.answers import CellAnswer, ClearAnswer, EditsAnswer
+from jupyter_agent.server.base import operation
+from jupyter_agent.server.notebooks import EDITS, Body, DocumentHandler, described
+from jupyter_agent.tools.edit import diff
+from jupyter_agent.workspace.workspace import READ
+
+_MOST_EDITS = 500
+"""Of one call."""
+
+
+class CellPlace(Body):
+    """Where a cell goes."""
+
+    after: str | None = None
+    before: str | None = None
+    index: int | None = Field(default=None, ge=0)
+
+
+class NewCell(CellPlace):
+    """A cell to insert; at the end where no place is given."""
+
+    source: str = ""
+    type: CellType = "code"
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    def step(self) -> Insert:
+        patch = MetadataPatch(items=self.metadata)
+        given = self.model_dump(include={"source", "type", "after", "before", "index"})
+        return Insert(**given, metadata=patch.onto({}))
+
+
+class CellEdit(Body):
+    """A cell's new text (whole, or one string for another), type, metadata or tags."""
+
+    source: str | None = None
+    old_string: str | None = None
+    new_string: str | None = None
+    type: CellType | None = None
+    metadata: dict[str, Any] | None = None
+    """Keys with their new values; null takes a key out."""
+    add_tags: list[str] = Field(default_factory=list)
+    remove_tags: list[str] = Field(default_factory=list)
+
+    def step(self, cell_id: str, *, expect: str | None, base: str | None = None) -> Update:
+        """Raises InvalidInput where nothing is to be changed."""
+        given = self.model_dump(include=set(CellEdit.model_fields))
+        if all(value in (None, []) for value in given.values()) or self.metadata == {}:
+            raise InvalidInput(
+                "Give `source`, or `old_string` and `new_string`, or `type`, `metadata`, "
+                "`add_tags`, `remove_tags`."
+            )
+        return Update(
+            cell_id=cell_id,
+            source=self.source,
+            base=base,
+            old_string=self.old_string,
+            new_string=self.new_string,
+            type=self.type,
+            metadata=MetadataPatch(
+                items=self.metadata or {}, add_tags=self.add_tags, remove_tags=self.remove_tags
+            ),
+            expect=expect,
+        )
+
+
+class InsertEdit(NewCell):
+    """A new cell."""
+
+    op: Literal["insert"]
+
+
+class UpdateEdit(CellEdit):
+    """A change of a cell, as in PATCH; `base` is the text for which a whole `source` was written,
+    `version` the one that the cell must have.
+    """
+
+    op: Literal["update"] = "update"
+    cell_id: str
+    base: str | None = None
+    version: str | None = None
+
+
+class DeleteEdit(Body):
+    """The end of a cell."""
+
+    op: Literal["delete"]
+    cell_id: str
+    version: str | None = None
+
+
+class MoveEdit(CellPlace):
+    """Another place for a cell; at the end where none is given."""
+
+    op: Literal["move"]
+    cell_id: str
+    version: str | None = None
+
+
+def _op(edit: Any) -> Any:
+    op = edit.get("op", "update") if isinstance(edit, Mapping) else getattr(edit, "op", None)
+    return op if op in ("insert", "update", "delete", "move") else None
+
+
+AnyEdit = Annotated[
+    Annotated[InsertEdit, Tag("insert")]
+    | Annotated[UpdateEdit, Tag("update")]
+    | Annotated[DeleteEdit, Tag("delete")]
+    | Annotated[MoveEdit, Tag("move")],
+    Discriminator(
+        _op,
+        custom_error_type="op",
+        custom_error_message="`op` has to be insert, update (default), delete or move",
+    ),
+]
+
+
+class EditsBody(Body):
+    """Edits that are made in this order, all or none."""
+
+    edits: list[AnyEdit] = Field(min_length=1, max_length=_MOST_EDITS)
+
+
+class ClearBody(Body):
+    """Whose outputs to clear; those of all code cells where left out."""
+
+    cells: list[str] | None = None
+
+
+class CellsHandler(DocumentHandler):
+    """`notebooks/{path}/cells`"""
+
+    @operation("write", "contents", body=NewCell, query=EDITS, answers=201, gives=CellAnswer)
+    async def post(self, path: str, body: NewCell) -> None:
+        """Inserts a cell."""
+        async with self.writing(path, "create_cell", body.model_dump(exclude_defaults=True)) as nb:
+            (edit,) = await nb.make([body.step()])
+        self.changed(edit, 201)
+
+
+class CellHandler(DocumentHandler):
+    """`notebooks/{path}/cells/{id}`"""
+
+    @operation("read", "contents", gives=CellAnswer)
+    async def get(self, path: str, cell_id: str) -> None:
+        """One cell with its full outputs."""
+        async with self.work.lease(path, READ) as nb:
+            cell, stale = await nb.cell(cell_id), await nb.stale()
+        self.set_header("ETag", f'"{cell.version}"')
+        self.answer(described(cell, stale=stale.get(cell.id)))
+
+    @operation("write", "contents", body=CellEdit, query=EDITS, gives=CellAnswer)
+    async def patch(self, path: str, cell_id: str, body: CellEdit) -> None:
+        """Changes a cell's text, type, metadata or tags; with `If-Match`, only if it is still that
+        version."""
+        # Whoever calls this route means the text that is there now, or what `If-Match` says.
+        await self._make(path, "update_cell", body.step(cell_id, expect=self.expected()), body)
+
+    @operation("write", "contents", query=EDITS, answers=204)
+    async def delete(self, path: str, cell_id: str) -> None:
+        """Deletes a cell; with `If-Match`, only if it is still that version."""
+        await self._make(path, "delete_cell", Delete(cell_id=cell_id, expect=self.expected()))
+
+    async def _make(
+        self, path: str, does: str, step: Update | Delete, body: CellEdit | None = None
+    ) -> None:
+        asked = body.model_dump(exclude_defaults=True) if body else {}
+        try:
+            async with self.writing(path, does, {"cell_id": step.cell_id, **asked}) as nb:
+                (edit,) = await nb.make([step])
+        except Conflict as conflict:
+            raise precondition(conflict, step.expect) from None
+        if edit.cell is None:
+            self.answer_nothing()
+        else:
+            self.changed(edit)
+
+
+class MoveHandler(DocumentHandler):
+    """`POST notebooks/{path}/cells/{id}/move`"""
+
+    @operation("write", "contents", body=CellPlace, query=EDITS, gives=CellAnswer)
+    async def post(self, path: str, cell_id: str, body: CellPlace) -> None:
+        """Puts the cell elsewhere."""
+        expect, place = self.expected(), body.model_dump(exclude_none=True)
+        try:
+            async with self.writing(path, "move_cell", {"cell_id": cell_id, **place}) as nb:
+                (edit,) = await nb.make([Move(cell_id=cell_id, expect=expect, **place)])
+        except Conflict as conflict:
+            raise precondition(conflict, expect) from None
+        self.changed(edit)
+
+
+class EditsHandler(DocumentHandler):
+    """`POST notebooks/{path}/edits`"""
+
+    @operation("write", "contents", body=EditsBody, query=EDITS, gives=EditsAnswer)
+    async def post(self, path: str, body: EditsBody) -> None:
+        """Makes several edits, all or none; a result and a diff for each. Where one is refused,
+        `edit` is its number and `current` the cell as that edit would have found it."""
+        steps = [_step(number, edit) for number, edit in enumerate(body.edits, start=1)]
+        try:
+            async with self.writing(path, "edit_cells", body.model_dump(exclude_unset=True)) as nb:
+                made = await nb.make(steps)
+        except Conflict as conflict:
+            edit = body.edits[conflict.facts.get("edit", 1) - 1]
+            expect = None if isinstance(edit, InsertEdit) else edit.version
+            raise precondition(conflict, expect) from None
+        saved = made[-1].saved
+        self.answer(
+            {
+                "edits": [_result(edit, done) for edit, done in zip(body.edits, made, strict=True)],
+                "saved": saved.saved,
+                **({"note": saved.note} if saved.note else {}),
+                **self.of_turn(),
+            }
+        )
+
+
+class ClearHandler(DocumentHandler):
+    """`POST notebooks/{path}/clear`"""
+
+    @operation("write", "contents", body=ClearBody, query=EDITS, gives=ClearAnswer)
+    async def post(self, path: str, body: ClearBody) -> None:
+        """Clears the outputs and numbers of cells; 409 while one of them runs."""
+        async with self.writing(path, "clear_outputs", body.model_dump(exclude_none=True)) as nb:
+            cells = await nb.take()
+            chosen = body.cells
+            if chosen is None:
+                shown = (cell for cell in cells if cell.outputs or cell.execution_count is not None)
+                chosen = [cell.id for cell in shown if cell.type == "code"]
+            steps = [ClearOutputs(cell_id=cell_id) for cell_id in dict.fromkeys(chosen)]
+            made = await nb.make(steps) if steps else []
+        cleared = [edit.changes[0].cell_id for edit in made if edit.changes]
+        saved = all(edit.saved.saved for edit in made)
+        self.answer({"cleared": cleared, "saved": saved, **self.of_turn()})
+
+
+def precondition(conflict: Conflict, expect: str | None) -> ToolError | RequestError:
+    """412 where the caller named a version, else the conflict as it is."""
+    if expect is None:
+        return conflict
+    return RequestError(412, conflict.reason, conflict.message, **conflict.facts)
+
+
+def _step(number: int, edit: InsertEdit | UpdateEdit | DeleteEdit | MoveEdit) -> Step:
+    """Raises InvalidInput that says which edit it was."""
+    try:
+        match edit:
+            case InsertEdit():
+                return edit.step()
+            case UpdateEdit():
+                return edit.step(edit.cell_id, expect=edit.version, base=edit.base)
+            case DeleteEdit():
+                return Delete(cell_id=edit.cell_id, expect=edit.version)
+            case MoveEdit():
+                place = edit.model_dump(include={"after", "before", "index"})
+                return Move(cell_id=edit.cell_id, expect=edit.version, **place)
+    except ToolError as error:
+        raise error.saying(f"Edit {number}: {error.message}", {"edit": number}) from None
+
+
+def _result(edit: InsertEdit | UpdateEdit | DeleteEdit | MoveEdit, done: Edit) -> dict[str, Any]:
+    """What an edit did. Cells are without outputs, which no edit changes."""
+    change = done.changes[0] if done.changes else None
+    before = change.before.source if change and change.before else ""
+    after = change.after.source if change and change.after else ""
+    cell_id = change.cell_id if change else done.cell.id if done.cell else None
+    return {
+        "op": edit.op,
+        "cell_id": cell_id,
+        "diff": diff(before, after),
+        "merged": done.merged,
+        "cell": described(done.cell, outputs="none") if done.cell else None,
+    }

@@ -1,0 +1,121 @@
+"""What happens to a notebook, as it happens: cells, runs, saves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from jupyter_events import EventLogger
+
+from jupyter_agent.carriers.registry import SCHEMA as CONTENTS
+from jupyter_agent.document.cell import Cell
+from jupyter_agent.errors import NotebookNotFound, ToolError
+from jupyter_agent.server.base import STREAM, operation
+from jupyter_agent.server.notebooks import DocumentHandler
+from jupyter_agent.server.sse import StreamHandler, numbered
+from jupyter_agent.workspace.workspace import READ
+
+LOOK_S = 0.5
+"""Seconds between two looks at the live document, which cost next to nothing."""
+
+
+class EventsHandler(StreamHandler, DocumentHandler):
+    """`GET notebooks/{path}/events`"""
+
+    @operation("read", "contents", query={"seconds": int}, media=(STREAM,))
+    async def get(self, path: str) -> None:
+        """Cells that changed, runs of yours and saves, as they come; first the cells that there
+        are. It ends with the notebook, or after so many seconds."""
+        seconds = self.number("seconds", 0, least=0) or None
+        async with self.work.lease(path, READ) as nb:
+            await nb.read()
+        await self.send_data(numbered(self._events(path, seconds)))
+
+    async def _events(self, path: str, seconds: int | None) -> AsyncIterator[Mapping[str, Any]]:
+        clock = asyncio.get_running_loop().time
+        until = None if seconds is None else clock() + seconds
+        saved, woken = [0], asyncio.Event()
+        here = [path]
+
+        async def hear(logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
+            if data["action"] == "save" and data["path"].strip("/") == here[0]:
+                saved[0] += 1
+            woken.set()
+
+        self.event_logger.add_listener(schema_id=CONTENTS, listener=hear)
+        try:
+            seen: _Seen | None = None
+            while until is None or clock() < until:
+                woken.clear()
+                try:
+                    async with self.work.lease(path, READ) as nb:
+                        cells, here[0] = await nb.look(), nb.path
+                except NotebookNotFound:
+                    yield {"type": "gone"}
+                    return
+                except ToolError:  # a page or a file that does not answer now
+                    cells = None
+                if cells is not None and seen is None:
+                    seen = _Seen(cells, self._runs(here[0]))
+                    told = [{"id": cell.id, "version": cell.version} for cell in cells]
+                    carrier = nb.notebook.carrier
+                    yield {"type": "notebook", "path": nb.path, "carrier": carrier, "cells": told}
+                elif cells is not None and seen is not None:
+                    for event in seen.news(cells, self._runs(here[0])):
+                        yield event
+                if saved[0]:
+                    saved[0] = 0
+                    yield {"type": "saved", "path": here[0]}
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), LOOK_S)
+        finally:
+            self.event_logger.remove_listener(schema_id=CONTENTS, listener=hear)
+
+    def _runs(self, path: str) -> dict[str, dict[str, Any]]:
+        runs = reversed(self.services.runs.of(self.owner, path))
+        return {run.id: run.describe(outputs=False) for run in runs}
+
+
+class _Seen:
+    """What a client was told."""
+
+    def __init__(self, cells: Sequence[Cell], runs: Mapping[str, Mapping[str, Any]]) -> None:
+        self._cells = {cell.id: cell for cell in cells}
+        self._statuses = {run_id: run["status"] for run_id, run in runs.items()}
+
+    def news(
+        self, cells: Sequence[Cell], runs: Mapping[str, Mapping[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """What is different now, each thing once."""
+        old, self._cells = self._cells, {cell.id: cell for cell in cells}
+        both = [(old[cell.id], cell) for cell in cells if old.get(cell.id, cell) is not cell]
+        facts: dict[str, Any] = {
+            "added": [_named(cell) for cell in cells if cell.id not in old],
+            "changed": [_named(now) for then, now in both if _written(then) != _written(now)],
+            "outputs": [now.id for then, now in both if _shown(then) != _shown(now)],
+            "deleted": [cell_id for cell_id in old if cell_id not in self._cells],
+        }
+        stayed = [cell_id for cell_id in old if cell_id in self._cells]
+        if stayed != [cell_id for cell_id in self._cells if cell_id in old]:
+            facts["order"] = list(self._cells)
+        facts = {name: value for name, value in facts.items() if value}
+        if facts:
+            yield {"type": "cells", **facts}
+        for run_id, run in runs.items():
+            if self._statuses.get(run_id) != run["status"]:
+                self._statuses[run_id] = run["status"]
+                yield {"type": "run", **run}
+
+
+def _named(cell: Cell) -> dict[str, str]:
+    return {"id": cell.id, "version": cell.version}
+
+
+def _written(cell: Cell) -> tuple[Any, ...]:
+    return cell.type, cell.source, cell.metadata
+
+
+def _shown(cell: Cell) -> tuple[Any, ...]:
+    return list(cell.outputs), cell.execution_count

@@ -1,0 +1,67 @@
+"""Routes of an extension that is loaded after the server has started."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tornado.httputil import (
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    HTTPServerRequest,
+    RequestStartLine,
+    ResponseStartLine,
+)
+from tornado.routing import Router
+from tornado.web import Application
+
+
+class LateRoutes(Router):
+    """Holds requests until `ready` has returned, which adds the routes to the application; then
+    finds nothing itself, so that the application looks on."""
+
+    SUPPORTED_METHODS = ()
+    """For Jupyter's check that handlers ask who it is: this one answers nothing."""
+
+    def __init__(self, app: Application, ready: Callable[[], Awaitable[None]]) -> None:
+        self._app = app
+        self._ready = ready
+        self._open = False
+
+    def find_handler(self, request: HTTPServerRequest, **_: Any) -> HTTPMessageDelegate | None:
+        return None if self._open else _Held(self, request)
+
+    async def opened(self, request: HTTPServerRequest) -> HTTPMessageDelegate:
+        """The handler of a request that was held."""
+        if not self._open:
+            await self._ready()
+            self._open = True
+        return self._app.find_handler(request)
+
+
+class _Held(HTTPMessageDelegate):
+    """A request whose headers have come; its connection is not read further meanwhile."""
+
+    def __init__(self, routes: LateRoutes, request: HTTPServerRequest) -> None:
+        self._routes = routes
+        self._request = request
+        self._handler: HTTPMessageDelegate | None = None
+
+    async def headers_received(
+        self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
+    ) -> None:
+        handler = self._handler = await self._routes.opened(self._request)
+        if (received := handler.headers_received(start_line, headers)) is not None:
+            await received
+
+    def data_received(self, chunk: bytes) -> Awaitable[None] | None:
+        assert self._handler is not None
+        return self._handler.data_received(chunk)
+
+    def finish(self) -> None:
+        assert self._handler is not None
+        self._handler.finish()
+
+    def on_connection_close(self) -> None:
+        if self._handler is not None:
+            self._handler.on_connection_close()

@@ -1,0 +1,18 @@
+import type { IEditorLanguage, IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+
+/** The text in a `code` element, coloured. All of it: JupyterLab 4.4 drops what follows the last token. */
+export async function coloured(
+  text: string,
+  language: IEditorLanguage | null,
+  languages: Pick<IEditorLanguageRegistry, 'highlight'>
+): Promise<HTMLElement> {
+  const painted = document.createElement('code');
+  await languages.highlight(text, language, painted);
+  const shown = painted.textContent ?? '';
+  if (text.startsWith(shown)) {
+    painted.append(text.slice(shown.length));
+  } else {
+    painted.textContent = text;
+  }
+  return painted;
+}

@@ -1,0 +1,44 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IPendingCell } from '../pending';
+import type { ReviewActions } from '../reviewActions';
+import { button } from './element';
+
+interface IDecisionOptions {
+  actions: ReviewActions;
+  /** The changes they are about, when they are pressed. */
+  cells: () => readonly IPendingCell[];
+  labels: { keep: string; undo: string };
+  trans: TranslationBundle;
+}
+
+/** Two buttons that undo and keep changes: "Undo" and "Keep", or those of all. */
+export class DecisionButtons {
+  constructor(private readonly _options: IDecisionOptions) {
+    const { actions, cells, labels } = _options;
+    const make = (label: string, className: string, act: () => Promise<void>): HTMLButtonElement =>
+      button(label, `jp-Agent-markButton ${className}`, () => {
+        if (!this._isBusy) {
+          this._isBusy = true; // not disabled: a button that has the focus would lose it
+          void act().finally(() => (this._isBusy = false));
+        }
+      });
+    this._undo = make(labels.undo, '', () => actions.undo(cells()));
+    this._keep = make(labels.keep, 'jp-mod-primary', () => actions.keep(cells()));
+  }
+
+  get nodes(): readonly HTMLButtonElement[] {
+    return [this._undo, this._keep];
+  }
+
+  /** Nothing can be undone as long as the turn that changed it runs. */
+  update(): void {
+    const { actions, cells, trans } = this._options;
+    const running = actions.isRunning(cells());
+    this._undo.disabled = running;
+    this._undo.title = running ? trans.__('Can be undone when the answer is finished') : '';
+  }
+
+  private readonly _undo: HTMLButtonElement;
+  private readonly _keep: HTMLButtonElement;
+  private _isBusy = false;
+}

@@ -1,0 +1,62 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CallPart, ICellRef, IChange, IRunOutput } from '../api/protocol';
+import { runsOf } from '../api/toolRuns';
+import type { Locate } from './cellNames';
+import { placesOf, ranges } from './cellNames';
+
+/** What a piece of work came to. */
+export interface IWorkSummary {
+  /** "7 steps, 3 cells changed, ran 2–6" */
+  text: string;
+  /** "error in cell 5", if the last run of a cell failed. */
+  fault: string;
+}
+
+/**
+ * Sum up calls and what they changed in one line.
+ *
+ * @param locate - Positions in the notebook of the turn; cells of others are counted.
+ */
+export function summarizeWork(
+  calls: readonly CallPart[],
+  changes: readonly IChange[],
+  locate: Locate,
+  trans: TranslationBundle
+): IWorkSummary {
+  const edited = changes.filter(({ kind }) => kind !== 'outputs').map(keyOf);
+  const cells = new Set(edited).size;
+  const runs = calls.flatMap(({ output }) => runsOf(output));
+  const denied = calls.filter(({ state }) => state === 'output-denied').length;
+  const text = [
+    trans._n('1 step', '%1 steps', calls.length),
+    cells > 0 && trans._n('1 cell changed', '%1 cells changed', cells),
+    ranWords(runs, locate, trans),
+    denied > 0 && trans._n('1 denied', '%1 denied', denied)
+  ];
+  return { text: text.filter(Boolean).join(', '), fault: lastFault(runs, locate, trans) };
+}
+
+function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
+  const ids = new Set(runs.flatMap(({ cell_id }) => cell_id ?? []));
+  if (!ids.size) {
+    return '';
+  }
+  const places = placesOf([...ids], locate);
+  return places
+    ? trans.__('ran %1', ranges(places))
+    : trans._n('ran 1 cell', 'ran %1 cells', ids.size);
+}
+
+function lastFault(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
+  const last = new Map(runs.map(run => [run.cell_id, run]));
+  const failed = [...last.values()].find(({ status }) => status === 'error');
+  const place = failed?.cell_id ? locate(failed.cell_id) : null;
+  if (!failed) {
+    return '';
+  }
+  return place ? trans.__('error in cell %1', place) : trans.__('error');
+}
+
+function keyOf({ notebook, cell_id }: ICellRef): string {
+  return `${notebook}\0${cell_id}`;
+}

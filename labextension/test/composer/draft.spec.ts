@@ -1,0 +1,49 @@
+import { Signal } from '@lumino/signaling';
+import { Draft } from '../../src/composer/draft';
+import type { IPlace, OpenNotebooks } from '../../src/bridge/openNotebooks';
+
+class Tracked {
+  place: IPlace | null = null;
+  readonly moved = new Signal<this, void>(this);
+
+  open(notebook: string): void {
+    this.place = { notebook, attachments: [] };
+    this.moved.emit();
+  }
+}
+
+function drafted(): { notebooks: Tracked; draft: Draft } {
+  const notebooks = new Tracked();
+  return { notebooks, draft: new Draft(notebooks as unknown as OpenNotebooks) };
+}
+
+beforeEach(() => sessionStorage.clear());
+
+test('a question that was begun before a notebook was open is about the first one', () => {
+  const { notebooks, draft } = drafted();
+  draft.setText('What is in here?');
+  notebooks.open('a.ipynb');
+  notebooks.open('b.ipynb');
+  expect(draft.state.place?.notebook).toBe('a.ipynb');
+});
+
+test('a notebook that the user took away stays away, also over a reload', () => {
+  const { notebooks, draft } = drafted();
+  notebooks.open('a.ipynb');
+  draft.setText('What is a mean?');
+  draft.detach();
+  notebooks.open('b.ipynb');
+  const reloaded = new Draft(notebooks as unknown as OpenNotebooks);
+  notebooks.open('c.ipynb');
+  expect(draft.state.place).toBeNull();
+  expect(reloaded.state.place).toBeNull();
+});
+
+test('the next question is about where the user is again', () => {
+  const { notebooks, draft } = drafted();
+  notebooks.open('a.ipynb');
+  draft.setText('What is a mean?');
+  draft.detach();
+  draft.clear();
+  expect(draft.state.place?.notebook).toBe('a.ipynb');
+});

@@ -1,0 +1,40 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { CallPart, IChange } from '../../src/api/protocol';
+import { summarizeWork } from '../../src/wording/workSummary';
+
+const trans = nullTranslator.load('jupyter_agent');
+const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
+const locate = (id: string): number | null => ORDER.indexOf(id) + 1 || null;
+const edit = (cell_id: string): IChange =>
+  ({ notebook: 'n.ipynb', cell_id, kind: 'update' }) as IChange;
+const ran = (...cells: [string, string][]): CallPart =>
+  ({
+    type: 'dynamic-tool',
+    output: { cells: cells.map(([cell_id, status]) => ({ cell_id, status, outputs: [] })) }
+  }) as unknown as CallPart;
+
+describe('summarizeWork', () => {
+  it('counts steps and changed cells, each once, and names the cells that ran', () => {
+    const calls = [ran(['b2', 'ok'], ['c3', 'ok']), ran(['c3', 'ok'], ['e5', 'ok'])];
+    const outputs = { ...edit('d4'), kind: 'outputs' } as IChange;
+    const { text } = summarizeWork(calls, [edit('a1'), edit('a1'), outputs], locate, trans);
+    expect(text).toBe('2 steps, 1 cell changed, ran 2–3, 5');
+  });
+
+  it('counts cells that are not in sight', () => {
+    expect(summarizeWork([ran(['x', 'ok'], ['y', 'ok'])], [], locate, trans).text).toBe(
+      '1 step, ran 2 cells'
+    );
+  });
+
+  it('says how much was denied', () => {
+    const denied = { ...ran(), state: 'output-denied' } as CallPart;
+    expect(summarizeWork([ran(), denied], [], locate, trans).text).toBe('2 steps, 1 denied');
+  });
+
+  it('says which cell failed, unless it ran again without an error', () => {
+    const failed = ran(['b2', 'error']);
+    expect(summarizeWork([failed], [], locate, trans).fault).toBe('error in cell 2');
+    expect(summarizeWork([failed, ran(['b2', 'ok'])], [], locate, trans).fault).toBe('');
+  });
+});

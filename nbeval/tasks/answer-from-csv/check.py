@@ -1,0 +1,2 @@
+def check(result):
+    assert "615" in result.answer

@@ -1,0 +1,3 @@
+def check(result):
+    result.runs()
+    assert result.output("errors").strip() == "errors: 4"

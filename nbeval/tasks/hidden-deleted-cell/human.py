@@ -1,0 +1,5 @@
+def deletes(person):
+    person.delete("rates")
+
+
+MEANWHILE = {2: deletes}

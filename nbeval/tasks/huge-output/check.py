@@ -1,0 +1,2 @@
+def check(result):
+    assert "419993" in result.answer.replace(",", "")

@@ -1,0 +1,5 @@
+def deletes(person):
+    person.delete("typo")
+
+
+MEANWHILE = {2: deletes}

@@ -1,0 +1,2 @@
+def check(result):
+    assert result.source("n613") == "vat = 0.19"

@@ -1,0 +1,3 @@
+def check(result):
+    result.runs()
+    assert result.value("oak") == 64

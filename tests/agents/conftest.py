@@ -1,0 +1,59 @@
+"""Other people's agents, as they are, in notebooks that are open in Chromium."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.agents.sdk import SdkClient
+from tests.ui.conftest import (
+    browser,
+    chromium,
+    context,
+    jp_asyncio_loop,
+    jp_server_cleanup,
+    lab,
+    open_page,
+    playwright,
+    pytest_runtest_makereport,
+    script,
+)
+from tests.ui.lab import Lab
+
+__all__ = [
+    "browser",
+    "chromium",
+    "context",
+    "jp_asyncio_loop",
+    "jp_server_cleanup",
+    "lab",
+    "open_page",
+    "playwright",
+    "pytest_runtest_makereport",
+    "script",
+]
+
+SDKS = {"1": (1, "legacy"), "2": (2, "auto"), "2-legacy": (2, "legacy")}
+"""Majors of the client, and which era of the protocol they speak."""
+
+Connect = Callable[..., SdkClient]
+
+
+@pytest.fixture(params=SDKS)
+def connect(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Connect]:
+    """Starts a client; by default it can show forms, and has the token."""
+    major, mode = SDKS[request.param]
+    python = Path(os.environ["MCP_CLIENTS"]) / f"mcp{major}" / "bin" / "python"
+    with ExitStack() as clients:
+
+        def connect(
+            address: str, *, forms: bool = True, token: str | None = lab.token
+        ) -> SdkClient:
+            url = f"{lab.url}/api/agent/mcp?{address}"
+            return clients.enter_context(SdkClient(python, url, mode, token=token, forms=forms))
+
+        yield connect

@@ -1,0 +1,56 @@
+"""The page of the command line: its commands work as they stand, and its codes are ours."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jupyter_agent.cli.exits import Exit
+from jupyter_agent.cli.main import COMMANDS
+
+from ..programs import environment, jupyter_server
+from ..test_readme import ROOT, commands
+
+PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_every_command_in_its_order(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    shutil.copy(ROOT / "jupyter_agent" / "examples" / "coffee.ipynb", folder)
+    named = {"TURN": "", "CONVERSATION": ""}
+    with jupyter_server(folder):
+        for command in commands("docs/cli.md"):
+            for name, value in named.items():
+                command = re.sub(rf"\b{name}\b", value, command)
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=folder,
+                env=environment(folder),
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
+            assert done.returncode == 0, (command, done.stdout, done.stderr)
+            if "--json" in command and "ask" in command:
+                turn = json.loads(done.stdout)
+                named = {"TURN": turn["turn_id"], "CONVERSATION": turn["conversation_id"]}
+    cells = json.loads((folder / "coffee.ipynb").read_text())["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    assert (texts[0], texts[-1]) == ("# Coffee", "# Notes")
+    assert "day: cups * price" in texts[2]
+
+
+def test_the_table_of_exit_codes_is_complete() -> None:
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.M)}
+    assert listed == {int(code) for code in Exit}
+
+
+@pytest.mark.parametrize("name", [command.__name__.rpartition(".")[2] for command in COMMANDS])
+def test_every_command_is_documented(name: str) -> None:
+    pages = PAGE + (ROOT / "docs" / "headless.md").read_text() + (ROOT / "README.md").read_text()
+    assert f"jupyter agent {name}" in pages

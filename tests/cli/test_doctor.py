@@ -1,0 +1,121 @@
+"""`jupyter agent doctor`: what is there, who switched what off, and whether a model answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import jupyter_agent
+from jupyter_agent.testing import FakeAnthropic, says
+from jupyter_agent.testing.script import FakeReply, Scripted
+
+from .conftest import Desk
+
+
+def test_it_tells_versions_carriers_keys_and_policy(somewhere: Desk) -> None:
+    done = somewhere.type("doctor")
+    assert (done.code, done.err) == (0, "")
+    told = {line[:26].strip(): line[26:] for line in done.out.splitlines()}
+    assert told["jupyter_agent"] == jupyter_agent.__version__
+    assert "file" in told["carriers"].split(", ")
+    assert told["provider anthropic"] == "ready"
+    assert told["provider openai"] == "no key"
+    assert told["freest mode"] == "auto"
+    assert told["configured in"].endswith(".config/jupyter_server_config.py")
+    assert "python3" in told["kernels"]
+    assert Path(told["store"]).name == "agent"
+    assert done.out.splitlines()[-1] == "No problem found."
+
+
+def test_it_asks_a_model_only_where_it_is_told_to(
+    somewhere: Desk, replies: list[FakeReply], model: FakeAnthropic
+) -> None:
+    replies += [[says("OK")], Scripted(status=401, error=("authentication_error", "invalid"))]
+    assert somewhere.type("doctor").code == 0
+    assert model.requests == []
+    asked = json.loads(somewhere.type("doctor", "--call", "--json").out)
+    assert (asked["call"]["state"], asked["call"]["text"]) == ("done", "OK")
+    assert asked["problems"] == []
+    failed = somewhere.type("doctor", "--call")
+    assert failed.code == 1
+    assert "! anthropic:claude-sonnet-5-5 did not answer." in failed.out
+    assert somewhere.type("conversations").out == ""
+
+
+def test_it_tells_the_policy_of_the_administrator(desk: Desk) -> None:
+    desk.configure(
+        'c.JupyterAgent.max_mode = "ask"\n'
+        'c.JupyterAgent.rules = [{"verdict": "deny", "tool": "run_*", "notebook": "exam/*"}]\n'
+        'c.JupyterAgent.allowances = [{"user": "local", "models": ["demo:*", "lab:*"]}]\n'
+    )
+    lines = desk.type("doctor").out.splitlines()
+    assert f"{'freest mode':<26}ask" in lines
+    assert f"{'rule':<26}deny run_* in exam/*" in lines
+    assert f"{'asked as':<26}local" in lines
+    assert f"{'models allowed':<26}demo:*, lab:*" in lines
+
+
+def test_it_names_who_switched_the_assistant_off(desk: Desk) -> None:
+    (desk.folder / ".config" / "jupyter_server_config.d").mkdir()
+    off = desk.folder / ".config" / "jupyter_server_config.d" / "other.json"
+    off.write_text('{"ServerApp": {"jpserver_extensions": {"jupyter_agent": false}}}')
+    page = desk.folder / ".config" / "labconfig" / "page_config.json"
+    page.parent.mkdir()
+    page.write_text('{"disabledExtensions": {"jupyter-agent": true}}')
+    done = desk.type("doctor", JUPYTER_PREFER_ENV_PATH="0")
+    assert done.code == 1
+    enable = "`jupyter server extension enable jupyter_agent`."
+    assert f"! {off} switches jupyter_agent off: {enable}" in done.out
+    assert f"! {page} switches jupyter-agent off: " in done.out
+    assert "! The assistant is not switched on in Jupyter here" in done.out
+    overruled = desk.type("doctor", JUPYTER_PREFER_ENV_PATH="1")
+    assert str(off) not in overruled.out
+    assert "carriers" in overruled.out
+
+
+def test_it_names_the_other_distribution_of_this_name(desk: Desk) -> None:
+    site = desk.folder / ".cache" / "site"
+    foreign = site / "jupyter_agent-9.9.dist-info"
+    foreign.mkdir(parents=True)
+    (foreign / "METADATA").write_text("Metadata-Version: 2.1\nName: jupyter-agent\nVersion: 9.9\n")
+    (foreign / "RECORD").write_text("jupyter_agent/__init__.py,,\n")
+    here = Path(jupyter_agent.__file__).parent.parent
+    done = desk.type("doctor", PYTHONPATH=f"{here}{os.pathsep}{site}")
+    assert done.code == 1
+    assert "! `jupyter-agent` 9.9 is another project" in done.out
+
+
+def test_it_names_pages_that_are_too_old_for_the_panel(desk: Desk) -> None:
+    site = desk.folder / ".cache" / "site"
+    for name, installed in (("jupyterlab", "4.3.8"), ("notebook", "8.0a1")):
+        foreign = site / f"{name}-{installed}.dist-info"
+        foreign.mkdir(parents=True)
+        (foreign / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {installed}\n"
+        )
+    here = Path(jupyter_agent.__file__).parent.parent
+    done = desk.type("doctor", PYTHONPATH=f"{here}{os.pathsep}{site}")
+    assert done.code == 1
+    (problem,) = [line for line in done.out.splitlines() if "is older than" in line]
+    assert problem.startswith("! JupyterLab 4.3.8 is older than 4.4, the first version")
+    assert "`pip install -U jupyterlab`" in problem
+    told = json.loads(desk.type("doctor", "--json", PYTHONPATH=f"{here}{os.pathsep}{site}").out)
+    assert problem.removeprefix("! ") in told["status"]["notes"]  # for pages and other clients
+
+
+def test_it_names_the_neighbour_that_keeps_a_package_older_than_we_need(desk: Desk) -> None:
+    site = desk.folder / ".cache" / "site"
+    for name, requirement in (("openai", "anyio"), ("some_assistant", "openai<3")):
+        foreign = site / f"{name}-2.54.0.dist-info"
+        foreign.mkdir(parents=True)
+        lines = (f"Name: {name}", "Version: 2.54.0", f"Requires-Dist: {requirement}", "")
+        (foreign / "METADATA").write_text("\n".join(("Metadata-Version: 2.1", *lines)))
+    here = Path(jupyter_agent.__file__).parent.parent
+    done = desk.type("doctor", PYTHONPATH=f"{here}{os.pathsep}{site}")
+    assert done.code == 0
+    (line,) = [
+        line for line in done.out.splitlines() if line.startswith("note ") and "3, and" in line
+    ]
+    assert "openai 2.54.0 is installed, brought by" in line
+    assert "some-assistant" in line

@@ -1,0 +1,159 @@
+"""Help, completion, recordings and the demo: what needs no notebook of the person's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from jupyter_agent.cli.main import COMMANDS, parser
+from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.testing import calls, says
+from jupyter_agent.testing.script import FakeReply
+
+from ..programs import SCRIPTS, Server, environment
+from .conftest import NOTEBOOK, Desk
+
+COMPLETING = """
+_earlier() {{ COMPREPLY=(earlier); }}; complete -F _earlier jupyter
+source <({python} -m jupyter_agent.cli.main completion bash)
+ask() {{
+  COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); $completer; echo "${{COMPREPLY[*]}}"
+}}
+completer=_jupyter_agent_of_jupyter
+ask jupyter agent co
+ask jupyter agent ask x.ipynb --m
+ask jupyter agent ask x.ipynb --mode a
+ask jupyter la
+completer=_jupyter_agent
+ask jupyter-agent ver
+ask jupyter-agent show wo
+"""
+NO_KERNELS = """
+from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+class NoKernels(KernelSpecManager):
+    def find_kernel_specs(self):
+        return {}
+
+    def get_kernel_spec(self, kernel_name):
+        raise NoSuchKernel(kernel_name)
+
+c.ServerApp.kernel_spec_manager_class = NoKernels
+"""
+
+
+def test_every_command_has_a_help() -> None:
+    names = {command.__name__.rpartition(".")[2] for command in COMMANDS}
+    helped = re.findall(r"^    (\w+)(?:$| +\S)", parser().format_help(), re.M)
+    assert names == set(helped)
+
+
+def test_the_help_of_all_lists_every_trait(desk: Desk) -> None:
+    done = desk.type("--help-all")
+    assert done.code == 0
+    listed = set(re.findall(r"^--JupyterAgent\.(\w+)=", done.out, re.M))
+    assert listed == set(JupyterAgent.class_own_traits(config=True))
+
+
+def test_bash_completes_commands_options_and_values(desk: Desk) -> None:
+    done = subprocess.run(
+        ["bash", "-c", COMPLETING.format(python=SCRIPTS / "python")],
+        cwd=desk.folder,
+        env=environment(desk.folder),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
+        "completion connect conversations",
+        "--mode --model --max-steps",
+        "ask auto",
+        "earlier",
+        "verify",
+        "",  # files, by the shell
+    ]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_scripts_of_other_shells_name_every_command_and_are_sound(
+    desk: Desk, shell: str
+) -> None:
+    script = desk.type("completion", shell).out
+    for words in ("conversations", "undo", "max-steps"):
+        assert words in script
+    program = shutil.which(shell)
+    if program is not None:
+        subprocess.run([program, "-n", "-c", script], check=True, env=environment(desk.folder))
+
+
+def test_a_recorded_conversation_is_shown_as_it_was(
+    desk: Desk, served: Server, replies: list[FakeReply]
+) -> None:
+    replies += [
+        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
+        [says("Now it is 2.")],
+    ]
+    asked = desk.type("ask", NOTEBOOK, "Set x to 2", "--mode", "edit")
+    (line,) = desk.type("conversations").out.splitlines()
+    exported = desk.type("conversations", line.split()[0], "--json")
+    talk = desk.folder / ".cache" / "talk.json"
+    talk.parent.mkdir()
+    talk.write_text(exported.out)
+    served.process.terminate()  # a recording needs no server
+    served.process.wait()
+    replayed = desk.type("replay", str(talk))
+    assert (replayed.code, replayed.err) == (0, "")
+    as_asked = asked.out.replace("cell 2 (b2)", "cell b2")
+    assert replayed.out == f"> Set x to 2\n{as_asked}"
+
+
+def test_a_saved_event_stream_is_shown_and_what_is_none_is_refused(desk: Desk) -> None:
+    stream = desk.folder / ".cache" / "turn.sse"
+    stream.parent.mkdir()
+    chunks = [
+        {"type": "text-delta", "id": "1", "delta": "Half an answer"},
+        {"type": "abort"},
+    ]
+    frames = [f"id: {n}\ndata: {json.dumps(chunk)}\n\n" for n, chunk in enumerate(chunks, 1)]
+    stream.write_text("".join([*frames, "data: [DONE]\n\n"]))
+    done = desk.type("replay", str(stream))
+    assert (done.code, done.out) == (130, "Half an answer\nStopped, 0 cells changed.\n")
+    stream.write_text("nothing of that kind")
+    assert desk.type("replay", str(stream)).code == 2
+    stream.write_text('{"messages": [], "turns": [{}]}')
+    assert "is no recording" in desk.type("replay", str(stream)).err
+    assert desk.type("replay", "nowhere.json").code == 2
+
+
+def test_the_headless_demo_speaks_of_commands_and_keeps_quiet(desk: Desk) -> None:
+    done = desk.type("demo", "--headless")
+    assert (done.code, done.err) == (0, "")
+    assert "LabApp" not in done.out
+    assert "panel shows" not in done.out
+    assert "jupyter agent ask NOTEBOOK" in done.out
+    assert done.out.endswith("coffee.ipynb has 6 cells now.\n")
+    assert not (desk.folder / ".data" / "agent" / "conversations.db").exists()
+
+
+def test_the_headless_demo_ends_with_1_where_no_kernel_is_installed(desk: Desk) -> None:
+    desk.configure(NO_KERNELS)
+    done = desk.type("demo", "--headless")
+    assert done.code == 1
+    assert "Traceback" not in done.out + done.err
+    assert "kernel" in done.out
+
+
+def test_a_reader_that_has_enough_ends_the_command_quietly(desk: Desk) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {SCRIPTS}/jupyter agent --help-all | head -1"],
+        cwd=desk.folder,
+        env=environment(desk.folder),
+        capture_output=True,
+        text=True,
+    )
+    first = "usage: jupyter agent [-h] [--version] [--help-all] COMMAND ...\n"
+    assert (done.stdout, done.stderr) == (first, "")

@@ -1,0 +1,283 @@
+"""Runs by REST: parts of a notebook, with parameters, code in no cell, and all of it as streams."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_agent.assistant import Assistant
+from jupyter_agent.testing import calls
+from jupyter_agent.testing.script import FakeReply
+from tests.waiting import until
+
+from .conftest import PATH, Call, ask, frames
+
+RUN = ("notebooks", PATH, "run")
+KERNEL = ("notebooks", PATH, "kernel")
+
+
+@pytest.fixture
+def six(notebook: Path) -> Path:
+    """The notebook with three more code cells: d4, e5, f6."""
+    content = nbformat.read(notebook, as_version=4)
+    for cell_id, source in (("d4", "y = x + 1"), ("e5", "y"), ("f6", "print(x, y)")):
+        content.cells.append(nbformat.v4.new_code_cell(source, id=cell_id))
+    nbformat.write(content, notebook)
+    return notebook
+
+
+async def ran(call: Call, body: dict[str, Any]) -> list[str]:
+    answer = await call("POST", *RUN, body=body)
+    assert answer.status == 200, answer.text
+    return [run["cell_id"] for run in answer.body["cells"]]
+
+
+async def test_cells_run_up_to_one_from_one_and_between(call: Call, six: Path) -> None:
+    assert await ran(call, {"until": "d4"}) == ["b2", "c3", "d4"]
+    assert await ran(call, {"from": "e5"}) == ["e5", "f6"]
+    assert await ran(call, {"from": "a1", "until": "b2"}) == ["b2"]
+    assert await ran(call, {"cells": ["e5", "d4"]}) == ["e5", "d4"]
+    for body, says in (
+        ({"from": "e5", "until": "b2"}, "below"),
+        ({"cells": ["b2"], "until": "b2"}, "not both"),
+    ):
+        refused = await call("POST", *RUN, body=body)
+        assert (refused.status, refused.body["reason"]) == (400, "invalid_input")
+        assert says in refused.body["message"]
+    assert (await call("POST", *RUN, body={"until": "zz"})).status == 404
+
+
+@pytest.mark.parametrize("tag", ["parameters", "injected-parameters", None])
+async def test_parameters_are_set_in_the_kernel_and_the_code_stays(
+    call: Call, six: Path, tag: str | None
+) -> None:
+    if tag:
+        content = nbformat.read(six, as_version=4)
+        content.cells[1].metadata["tags"] = [tag]
+        nbformat.write(content, six)
+    before = [cell.source for cell in nbformat.read(six, as_version=4).cells]
+    body = {"parameters": {"x": 41, "name": "é", "none": None}}
+    answer = await call("POST", *RUN, body=body)
+    shown = {run["cell_id"]: run["outputs"] for run in answer.body["cells"]}
+    assert ("b2" in shown) == (tag != "injected-parameters")
+    assert shown["f6"][0]["text"] == ("41 42\n" if tag else "1 2\n")  # without a tag: at the top
+    assert [cell.source for cell in nbformat.read(six, as_version=4).cells] == before
+    bad = await call("POST", *RUN, body={"parameters": {"no name": 1}})
+    assert (bad.status, bad.body["reason"]) == (400, "invalid_input")
+
+
+async def test_code_in_no_cell_runs_and_the_notebook_stays(call: Call, notebook: Path) -> None:
+    before = notebook.read_bytes()
+    run = await call("POST", *KERNEL, "code", body={"code": "z = 5\nz * 2"})
+    assert (run.status, run.body["status"], run.body["cell_id"]) == (200, "ok", None)
+    assert run.body["outputs"][0]["data"]["text/plain"] == "10"
+    assert notebook.read_bytes() == before
+    late = await call(
+        "POST", *KERNEL, "code", body={"code": "import time; time.sleep(60)", "wait": 0}
+    )
+    assert late.status == 202
+    stopped = await call("POST", "runs", late.body["run_id"], "interrupt")
+    assert stopped.body["status"] == "interrupted"
+    timed = await call("POST", *KERNEL, "code", body={"code": "time.sleep(60)", "timeout": 0.2})
+    assert timed.body["status"] == "timeout"
+    assert (await call("POST", *KERNEL, "code", body={"code": ""})).status == 400
+
+
+async def test_variables_are_told_by_name_or_all(call: Call, notebook: Path) -> None:
+    none = await call("GET", *KERNEL, "variables")
+    assert (none.status, none.body["reason"]) == (503, "kernel_unavailable")
+    await call("POST", *KERNEL, "code", body={"code": "a, b = [1, 2], 'text'"})
+    told = (await call("GET", *KERNEL, "variables")).body["text"]
+    assert told.splitlines() == ["a: list of 2: [1, 2]", "b: str 'text'"] or "a: list" in told
+    one = (await call("GET", *KERNEL, "variables", params={"names": "b"})).body["text"]
+    assert one == "b: str 'text'"
+
+
+async def test_a_run_as_a_stream_tells_outputs_as_they_come(call: Call, notebook: Path) -> None:
+    source = "import time\nfor n in range(3):\n    print(n, flush=True)\n    time.sleep(0.3)\nn"
+    cell = ("notebooks", PATH, "cells", "b2")
+    await call("PATCH", *cell, body={"source": source})
+    answer = await call("POST", *cell, "run", body={"stream": True})
+    assert answer.headers["Content-Type"] == "text/event-stream"
+    told = frames(answer.text)
+    assert (told[0]["type"], told[-2]["type"], told[-1]["type"]) == ("run", "end", "[DONE]")
+    assert [frame["seq"] for frame in told[:-1]] == list(range(1, len(told)))
+    assert (told[-2]["status"], told[-2]["saved"]) == ("ok", True)
+    assert "outputs" not in told[-2]
+    assert applied(told) == (await call("GET", "runs", told[0]["run_id"])).body["outputs"]
+    again = frames((await call("GET", "runs", told[0]["run_id"], "stream")).text)
+    assert applied(again) == applied(told)
+
+
+def applied(told: list[dict[str, Any]]) -> list[Any]:
+    """The outputs that a client of the stream has in the end."""
+    outputs: list[Any] = []
+    for frame in copy.deepcopy(told):
+        if frame["type"] == "outputs":
+            outputs[frame["index"] :] = frame["outputs"]
+        elif frame["type"] == "text":
+            outputs[frame["index"]]["text"] += frame["text"]
+    return outputs
+
+
+async def test_all_cells_as_a_stream_and_the_error_that_ends_it(call: Call, six: Path) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", "d4", body={"source": "1/0"})
+    told = frames((await call("POST", *RUN, body={"stream": True})).text)
+    ended = [(frame["cell_id"], frame["status"]) for frame in told if frame["type"] == "end"]
+    assert ended == [("b2", "ok"), ("c3", "ok"), ("d4", "error")]
+    refused = await call("POST", *RUN, body={"stream": True, "cells": ["a1"]})
+    assert (refused.status, refused.body["reason"]) == (400, "invalid_input")
+    told = frames((await call("POST", *RUN, body={"stream": True, "cells": ["b2", "a1"]})).text)
+    assert [frame["type"] for frame in told] == ["run", "end", "error", "[DONE]"]
+    assert told[-2]["reason"] == "invalid_input"
+    empty = await call("POST", *RUN, body={"stream": True, "cells": []})
+    assert empty.text == "data: [DONE]\n\n"
+
+
+async def test_a_stream_that_is_asked_for_twice_runs_once(
+    call: Call, notebook: Path, jp_auth_header: dict[str, str]
+) -> None:
+    headers = {**jp_auth_header, "Idempotency-Key": "one"}
+    body = {"code": "n = globals().get('n', 0) + 1\nn", "stream": True}
+    first = frames((await call("POST", *KERNEL, "code", body=body, headers=headers)).text)
+    again = await call("POST", *KERNEL, "code", body=body, headers=headers)
+    assert again.body["run_id"] == first[0]["run_id"]
+    assert again.body["outputs"][0]["data"]["text/plain"] == "1"
+
+
+async def test_runs_are_listed_without_outputs(call: Call, six: Path, jp_root_dir: Path) -> None:
+    await call("POST", *RUN)
+    await call("POST", "notebooks", "other.ipynb", body={"cells": [{"source": "1"}]})
+    await call("POST", "notebooks", "other.ipynb", "run")
+    every = (await call("GET", "runs")).body
+    assert len(every["runs"]) == 6
+    assert every["next_page"] is None
+    assert not any("outputs" in run for run in every["runs"])
+    here = (await call("GET", "runs", params={"notebook": PATH})).body["runs"]
+    assert [run["cell_id"] for run in here] == ["f6", "e5", "d4", "c3", "b2"]
+    assert (await call("GET", "runs", params={"state": "active"})).body["runs"] == []
+    for _ in range(10):
+        await call("POST", *RUN)
+    pages = [(await call("GET", "runs", params={"page": str(page)})).body for page in (1, 2)]
+    assert [(len(page["runs"]), page["next_page"]) for page in pages] == [(50, 2), (6, None)]
+    run_id = here[0]["run_id"]
+    bare = (await call("GET", "runs", run_id, params={"outputs": "none"})).body
+    assert "outputs" not in bare
+    text = (await call("GET", "runs", run_id, params={"outputs": "text"})).body
+    assert text["outputs"].strip() == "1 2"
+
+
+async def test_turns_are_listed_and_stopped_by_their_id(
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
+) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "while True: pass"})
+    replies.append([calls("run_cell", cell_id="b2", wait=60.0)])
+    asking = asyncio.create_task(call("POST", "chat", body=ask("Run it.", stream=False)))
+    await until(lambda: [run for run in agent.services.runs.of("local") if run.started])
+    (turn,) = (await call("GET", "turns", params={"state": "running"})).body["turns"]
+    assert (turn["conversation_id"], turn["notebook"]) == ("talk", PATH)
+    assert not {"question", "changes", "request"} & turn.keys()
+    stopped = await call("POST", "turns", turn["id"], "stop")
+    assert stopped.body == {"turn_id": turn["id"], "state": "stopped"}
+    assert (await asking).body["state"] == "stopped"
+    (run,) = agent.services.runs.of("local")
+    assert await run.wait(20)
+    assert run.status == "interrupted"
+    assert (await call("POST", "turns", turn["id"], "stop")).body["state"] == "stopped"
+    assert (await call("POST", "turns", "t_0", "stop")).status == 404
+    assert (await call("GET", "turns", params={"conversation": "other"})).body["turns"] == []
+    assert (await call("GET", "turns", params={"state": "odd"})).status == 400
+
+
+async def test_changes_of_a_turn_can_be_read_without_outputs(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [
+        [calls("run_cell", cell_id="b2"), calls("run_cell", cell_id="c3")],
+        [{"type": "text", "text": "Done."}],
+    ]
+    turn = (await call("POST", "chat", body=ask("Run.", stream=False))).body["turn_id"]
+    for path in ((turn,), (turn, "changes")):
+        whole, bare = [
+            (await call("GET", "turns", *path, params={"outputs": which})).body
+            for which in ("full", "none")
+        ]
+        if isinstance(whole, dict):
+            whole, bare = whole["changes"], bare["changes"]
+        assert whole[1]["after"]["outputs"]
+        assert [change["after"]["outputs"] for change in bare] == [[], []]
+
+
+async def test_the_live_notebook_as_a_file(call: Call, six: Path) -> None:
+    await call("POST", *RUN)
+    answer = await call("GET", "notebooks", PATH, params={"format": "ipynb"})
+    assert answer.headers["Content-Type"] == "application/x-ipynb+json"
+    assert answer.headers["Content-Disposition"].endswith("utf-8''first%20look.ipynb")
+    assert nbformat.reads(answer.text, as_version=4) == nbformat.read(six, as_version=4)
+
+
+async def test_a_notebook_is_made_of_given_cells(call: Call, jp_root_dir: Path) -> None:
+    cells = [
+        {"source": "# Title", "type": "markdown"},
+        {"source": "1", "metadata": {"tags": ["a"], "trusted": True}, "outputs": [], "id": "x"},
+    ]
+    made = await call("POST", "notebooks", "made.ipynb", body={"cells": cells})
+    assert made.status == 201
+    content = nbformat.read(jp_root_dir / "made.ipynb", as_version=4)
+    assert [(cell.cell_type, cell.source) for cell in content.cells] == [
+        ("markdown", "# Title"),
+        ("code", "1"),
+    ]
+    assert content.cells[1].metadata == {"tags": ["a"]}
+
+
+async def test_what_happens_to_a_notebook_is_told_as_it_happens(
+    call: Call, notebook: Path, jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str]
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    address = f"{jp_base_url}api/agent/notebooks/sales,%20Q3/first%20look.ipynb/events"
+    head = f"GET {address} HTTP/1.1\r\nHost: localhost\r\nAuthorization: "
+    writer.write(f"{head}{jp_auth_header['Authorization']}\r\n\r\n".encode())
+
+    async def next_event(*kinds: str) -> dict[str, Any]:
+        async with asyncio.timeout(20):
+            while True:
+                line = (await reader.readline()).decode()
+                if line.startswith("data: {"):
+                    event: dict[str, Any] = json.loads(line.removeprefix("data: "))
+                    if event["type"] in kinds:
+                        return event
+
+    first = await next_event("notebook")
+    assert ([cell["id"] for cell in first["cells"]], first["carrier"]) == (
+        ["a1", "b2", "c3"],
+        "file",
+    )
+    edited = await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 3"})
+    told = await next_event("cells")
+    assert told["changed"] == [{"id": "b2", "version": edited.body["version"]}]
+    await call("POST", "notebooks", PATH, "cells", "b2", "move", body={"before": "a1"})
+    assert (await next_event("cells"))["order"] == ["b2", "a1", "c3"]
+    await call("DELETE", "notebooks", PATH, "cells", "a1")
+    assert (await next_event("cells"))["deleted"] == ["a1"]
+    assert (await next_event("saved"))["path"] == PATH
+    await call("POST", *RUN)
+    left = {"run", "outputs"}
+    while left:  # in whichever order they are seen
+        event = await next_event("run", "cells")
+        if event["type"] == "run":
+            assert "outputs" not in event
+            left.discard("run")
+        elif "c3" in event.get("outputs", ()):
+            left.discard("outputs")
+    notebook.unlink()
+    await next_event("gone")
+    writer.close()
+    missing = await call("GET", "notebooks", "missing.ipynb", "events")
+    assert missing.status == 404

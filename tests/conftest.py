@@ -1,4 +1,6 @@
-"""What all tests share: a real Jupyter server's fixtures, run without pytest-asyncio."""
+"""What all tests share: a real Jupyter server's fixtures, run without pytest-asyncio; the levels
+that pyproject.toml names; and the order in which the workers take the files.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,103 @@ import asyncio
 import itertools
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
+from zlib import crc32
 
 import pytest
 from jupyter_client.connect import LocalPortCache
+from xdist.scheduler import LoadFileScheduling
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
+BROWSER = "tests/ui/"
+CORES = os.cpu_count() or 1
+BROWSERS = max(1, CORES // 2)
+"""A page keeps two cores busy, and each browser has a JupyterLab of its own."""
+ON_REQUEST = ("long", "quarantine")
+"""Marks of tests that run only where `-m` names them, whatever else is marked or asked for."""
+_QUARANTINE = pytest.StashKey[dict[str, str]]()
+"""Why tests are quarantined, by their ids."""
+_WORKER_KEY = "quarantine"
+"""Of what a worker of pytest-xdist says when it ends."""
 
-_FIRST_PORT, _PORTS = 12_000, 5_000
-"""Of a worker: below the ports that the system gives to whoever asks for any (from 32,768)."""
+_FIRST_PORT, _PORTS = 12_000, 20_000
+"""Below the ports that the system gives to whoever asks for any (from 32,768)."""
+
+
+# ---- levels
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what runs on request only. What is left is ordered for the workers: tests with a
+    browser first, then the files with the most tests.
+    """
+    named = config.option.markexpr
+    left_out = [mark for mark in ON_REQUEST if mark not in named]
+    dropped = [item for item in items if any(map(item.get_closest_marker, left_out))]
+    config.stash[_QUARANTINE] = {
+        item.nodeid: str(mark.args[0])
+        for item in dropped
+        if (mark := item.get_closest_marker("quarantine"))
+    }
+    config.hook.pytest_deselected(items=dropped)
+    gone = set(dropped)
+    items[:] = [item for item in items if item not in gone]
+    sizes = Counter(item.path for item in items)
+    items.sort(key=lambda item: (not item.nodeid.startswith(BROWSER), -sizes[item.path], item.path))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker says to the process that prints the summary what it left out."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_WORKER_KEY] = session.config.stash.get(_QUARANTINE, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Of pytest-xdist: a worker has ended."""
+    found = getattr(node, "workeroutput", {}).get(_WORKER_KEY, {})
+    node.config.stash.setdefault(_QUARANTINE, {}).update(found)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Lists what is quarantined and what passed only at its second try."""
+    for name, reason in sorted(config.stash.get(_QUARANTINE, {}).items()):
+        terminalreporter.write_line(f"quarantine: {name}: {reason}", yellow=True)
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.write_line(f"flaky: {report.nodeid}", yellow=True)
+        terminalreporter.write_line(report.longreprtext)
+
+
+# ---- workers
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: that of a browser waits most of the time."""
+    return CORES + 1
+
+
+class _Groups(LoadFileScheduling):  # type: ignore[misc]
+    """A worker takes whole files, and as many of those with a browser as share one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return f"{BROWSER}{crc32(file.encode()) % BROWSERS}" if file.startswith(BROWSER) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Groups:
+    """Of pytest-xdist: who runs what."""
+    return _Groups(config, log)
+
+
+# ---- fixtures
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,9 +112,10 @@ def ports_of_their_own() -> Iterator[None]:
     """Kernels of this process get ports that nothing else takes. jupyter_client finds a free one
     long before the kernel opens it: https://github.com/jupyter/jupyter_client/issues/487
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
-    first = _FIRST_PORT + worker * _PORTS
-    ports = itertools.cycle(range(first, first + _PORTS))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    share = _PORTS // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    first = _FIRST_PORT + worker * share
+    ports = itertools.cycle(range(first, first + share))
 
     def find(cache: LocalPortCache, ip: str) -> int:
         for port in ports:

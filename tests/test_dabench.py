@@ -94,6 +94,7 @@ def test_there_is_code_for_sixty_questions() -> None:
     assert all("answer(" in code and "@" not in code for code in found.values())
 
 
+@pytest.mark.full
 def test_a_clone_without_the_questions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no question and label 4"):
         wrap(made_up(tmp_path / "clone"), tmp_path / "tasks", {3: CODE, 4: CODE})

@@ -65,6 +65,7 @@ def missing_files(document: Path) -> list[str]:
     return [link for link, to in targets if not to.exists() or not to.is_relative_to(ROOT)]
 
 
+@pytest.mark.full
 @documents
 def test_every_test_that_a_document_names_exists(document: Path) -> None:
     assert missing_tests(document.read_text(encoding="utf-8")) == []

@@ -140,6 +140,7 @@ def test_a_room_imports_only_from_the_rooms_below_it(room: str) -> None:
         assert not forbidden, f"{module.relative_to(PACKAGE)} imports {forbidden}"
 
 
+@pytest.mark.full
 def test_starting_jupyter_imports_little_of_ours() -> None:
     code = """\
 import sys, jupyter_server.serverapp, jupyter_server.extension.application
@@ -155,6 +156,7 @@ print(*sorted(set(sys.modules) - before))"""
     assert len(added) <= 12
 
 
+@pytest.mark.full
 def test_the_assistant_imports_no_sdk_before_it_is_asked() -> None:
     code = "import sys, jupyter_agent.assistant; print({'anthropic', 'openai'} & set(sys.modules))"
     printed = subprocess.run(

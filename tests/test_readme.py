@@ -29,10 +29,7 @@ def commands(document: str) -> list[str]:
 
 
 README = commands("README.md")
-TESTING = (
-    'python -m pip install -e ".[test]" && '
-    "pytest -n 2 --dist loadfile --ignore=tests/ui && pytest -n 2 --dist loadfile tests/ui"
-)
+TESTING = 'python -m pip install -e ".[test]" && pytest'
 COMMANDS = commands("docs/headless.md")
 ASKING = [
     line for command in COMMANDS for line in re.split(r"\n(?=curl)", command) if "curl" in line
@@ -75,6 +72,7 @@ def test_programs_that_tests_start_import_the_files_that_are_tested(tmp_path: Pa
     assert Path(jupyter_agent.__file__).is_relative_to(ROOT)
 
 
+@pytest.mark.full
 def test_the_headless_demo_changes_and_runs_a_notebook(tmp_path: Path) -> None:
     done = subprocess.run(
         [SCRIPTS / "jupyter", "agent", "demo", "--headless"],
@@ -99,6 +97,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.full
 def test_the_headless_commands_work_as_they_stand(server: Server) -> None:
     answers = [
         subprocess.run(
@@ -119,6 +118,7 @@ def test_the_headless_commands_work_as_they_stand(server: Server) -> None:
     assert "a day" in run["outputs"][0]["data"]["text/plain"]
 
 
+@pytest.mark.full
 def test_the_command_that_tells_who_changed_what(server: Server, tmp_path: Path) -> None:
     body = {"notebook": "coffee.ipynb", "mode": "auto", "model": "demo:tour", "stream": False}
     question = {"role": "user", "content": "```python\nmax(cups)\n```"}

@@ -96,6 +96,7 @@ NEEDS_NO_LINE = {"jupyter_agent", "jupyterlab", "openai", "pydantic_core"}
 """Ourselves, what the extras bring, and a part of pydantic, which pins it."""
 
 
+@pytest.mark.full
 def test_every_package_that_we_import_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {canonicalize_name(Requirement(one).name) for one in project["dependencies"]}

@@ -457,6 +457,7 @@ MANY = Scripted(blocks=[calls("look", cell_id="a") for _ in range(10_000)])
 SAY = {"type": "tool_use", "id": "toolu_s", "name": "say", "input": {}}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "reply",
     [

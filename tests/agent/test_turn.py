@@ -308,6 +308,7 @@ async def test_an_endless_loop_of_calls_ends(bench: Bench) -> None:
     assert bench.desk.log == ["look a"] * 4
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("limit", "blocks"),
     [

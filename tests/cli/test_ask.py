@@ -20,6 +20,8 @@ from ..programs import Server
 from ..waiting import PATIENCE
 from .conftest import ESCAPE, NOTEBOOK, Desk
 
+pytestmark = pytest.mark.full
+
 EDIT = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
 ENDLESS = Scripted(blocks=[says("I begin now, and more will come.")], stop_after=4, then="ping")
 

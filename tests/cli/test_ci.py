@@ -63,6 +63,7 @@ def holding(desk: Desk) -> Desk:
     return desk
 
 
+@pytest.mark.full
 def test_a_notebook_that_holds_asks_no_model_and_has_no_patch(
     holding: Desk, model: FakeAnthropic
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_notebook_that_holds_asks_no_model_and_has_no_patch(
     assert holding.notebook.read_bytes() == before
 
 
+@pytest.mark.full
 def test_a_broken_notebook_gets_a_patch_that_mends_it_and_stays_as_it_was(
     holding: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_broken_notebook_gets_a_patch_that_mends_it_and_stays_as_it_was(
     assert holding.type("verify", NOTEBOOK).code == 0
 
 
+@pytest.mark.full
 def test_what_a_model_cannot_mend_has_no_patch(
     holding: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:
@@ -119,6 +122,7 @@ def test_what_a_model_cannot_mend_has_no_patch(
     assert recipe(holding, NOTEBOOK, MODEL="none").code == 2
 
 
+@pytest.mark.full
 def test_outputs_out_of_date_are_refreshed_without_a_model(
     holding: Desk, model: FakeAnthropic
 ) -> None:
@@ -129,6 +133,7 @@ def test_outputs_out_of_date_are_refreshed_without_a_model(
     assert holding.type("verify", NOTEBOOK).code == 0
 
 
+@pytest.mark.full
 def test_without_a_key_nobody_is_asked_and_no_demonstration_is_proposed(holding: Desk) -> None:
     holding.configure("c.JupyterAgent.default_model = ''\nc.JupyterAgent.providers = {}\n")
     change(holding, {"b2": "x = 5"})
@@ -142,6 +147,7 @@ def test_without_a_key_nobody_is_asked_and_no_demonstration_is_proposed(holding:
     assert [line for line in changed if "x is" not in line] == []
 
 
+@pytest.mark.full
 def test_keys_are_neither_printed_nor_within_reach_of_the_notebooks_code(
     holding: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:

@@ -243,6 +243,7 @@ def test_the_skill_names_only_tools_and_commands_that_there_are(home: Path) -> N
             assert parser().parse_args(command.split()[2:]).command
 
 
+@pytest.mark.full
 def test_what_was_written_leads_to_the_running_server_and_holds_no_token(
     desk: Desk, served: Server
 ) -> None:

@@ -6,11 +6,15 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 import jupyter_agent
 from jupyter_agent.testing import FakeAnthropic, says
 from jupyter_agent.testing.script import FakeReply, Scripted
 
 from .conftest import Desk
+
+pytestmark = pytest.mark.full
 
 
 def test_it_tells_versions_carriers_keys_and_policy(somewhere: Desk) -> None:

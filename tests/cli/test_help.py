@@ -52,6 +52,7 @@ def test_every_command_has_a_help() -> None:
     assert names == set(helped)
 
 
+@pytest.mark.full
 def test_the_help_of_all_lists_every_trait(desk: Desk) -> None:
     done = desk.type("--help-all")
     assert done.code == 0
@@ -90,6 +91,7 @@ def test_the_scripts_of_other_shells_name_every_command_and_are_sound(
         subprocess.run([program, "-n", "-c", script], check=True, env=environment(desk.folder))
 
 
+@pytest.mark.full
 def test_a_recorded_conversation_is_shown_as_it_was(
     desk: Desk, served: Server, replies: list[FakeReply]
 ) -> None:
@@ -111,6 +113,7 @@ def test_a_recorded_conversation_is_shown_as_it_was(
     assert replayed.out == f"> Set x to 2\n{as_asked}"
 
 
+@pytest.mark.full
 def test_a_saved_event_stream_is_shown_and_what_is_none_is_refused(desk: Desk) -> None:
     stream = desk.folder / ".cache" / "turn.sse"
     stream.parent.mkdir()
@@ -129,6 +132,7 @@ def test_a_saved_event_stream_is_shown_and_what_is_none_is_refused(desk: Desk) -
     assert desk.type("replay", "nowhere.json").code == 2
 
 
+@pytest.mark.full
 def test_the_headless_demo_speaks_of_commands_and_keeps_quiet(desk: Desk) -> None:
     done = desk.type("demo", "--headless")
     assert (done.code, done.err) == (0, "")
@@ -139,6 +143,7 @@ def test_the_headless_demo_speaks_of_commands_and_keeps_quiet(desk: Desk) -> Non
     assert not (desk.folder / ".data" / "agent" / "conversations.db").exists()
 
 
+@pytest.mark.full
 def test_the_headless_demo_ends_with_1_where_no_kernel_is_installed(desk: Desk) -> None:
     desk.configure(NO_KERNELS)
     done = desk.type("demo", "--headless")
@@ -147,6 +152,7 @@ def test_the_headless_demo_ends_with_1_where_no_kernel_is_installed(desk: Desk) 
     assert "kernel" in done.out
 
 
+@pytest.mark.full
 def test_a_reader_that_has_enough_ends_the_command_quietly(desk: Desk) -> None:
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {SCRIPTS}/jupyter agent --help-all | head -1"],

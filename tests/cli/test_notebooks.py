@@ -6,12 +6,15 @@ import json
 from typing import Any
 
 import nbformat
+import pytest
 
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from ..programs import jupyter_server
 from .conftest import ESCAPE, NOTEBOOK, Desk
+
+pytestmark = pytest.mark.full
 
 EDIT = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
 

@@ -34,6 +34,7 @@ EDIT = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"
 ENDLESS = Scripted(blocks=[says("I begin now, and more will come.")], stop_after=4, then="ping")
 
 
+@pytest.mark.full
 def test_a_turn_is_its_events_and_what_came_of_it_and_can_be_taken_back(
     somewhere: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_turn_is_its_events_and_what_came_of_it_and_can_be_taken_back(
     assert somewhere.sources()["b2"] == "x = 1"
 
 
+@pytest.mark.full
 def test_the_twin_that_waits_works_inside_a_running_event_loop(
     desk: Desk, replies: list[FakeReply]
 ) -> None:
@@ -87,6 +89,7 @@ def test_the_twin_that_waits_works_inside_a_running_event_loop(
     assert desk.sources()["b2"] == "x = 1"
 
 
+@pytest.mark.full
 def test_what_would_be_asked_is_denied_where_nobody_can_be_asked(
     desk: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:
@@ -99,6 +102,7 @@ def test_what_would_be_asked_is_denied_where_nobody_can_be_asked(
     assert desk.sources()["b2"] == "x = 2"
 
 
+@pytest.mark.full
 def test_an_approval_is_given_for_the_exact_diff_or_denied_with_a_reason(
     desk: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:
@@ -126,6 +130,7 @@ def test_an_approval_is_given_for_the_exact_diff_or_denied_with_a_reason(
     assert desk.sources() == {"b2": "x = 1", "c3": "print('x:', x)"}
 
 
+@pytest.mark.full
 def test_calls_that_rest_on_each_other_are_answered_together(
     desk: Desk, replies: list[FakeReply]
 ) -> None:
@@ -136,6 +141,7 @@ def test_calls_that_rest_on_each_other_are_answered_together(
         assert agent.notebook.cell("c3").outputs[0]["text"] == "x is 2\n"
 
 
+@pytest.mark.full
 def test_a_cancelled_turn_is_stopped_and_what_it_did_until_then_is_known(
     served: Server, desk: Desk, replies: list[FakeReply]
 ) -> None:
@@ -160,6 +166,7 @@ def test_a_cancelled_turn_is_stopped_and_what_it_did_until_then_is_known(
     asyncio.run(script())
 
 
+@pytest.mark.full
 def test_leaving_the_loop_over_a_turn_stops_it(desk: Desk, replies: list[FakeReply]) -> None:
     replies += [ENDLESS, ENDLESS]
 
@@ -181,6 +188,7 @@ def test_leaving_the_loop_over_a_turn_stops_it(desk: Desk, replies: list[FakeRep
         assert turn.state == "stopped"
 
 
+@pytest.mark.full
 def test_closing_stops_what_runs_and_asks_nothing_that_was_never_read(
     desk: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:
@@ -199,6 +207,7 @@ def test_closing_stops_what_runs_and_asks_nothing_that_was_never_read(
     assert "Never awaited" not in json.dumps(model.requests)
 
 
+@pytest.mark.full
 def test_failures_of_models_and_missing_notebooks_are_errors(
     desk: Desk, replies: list[FakeReply]
 ) -> None:
@@ -217,6 +226,7 @@ def test_failures_of_models_and_missing_notebooks_are_errors(
         pass
 
 
+@pytest.mark.full
 def test_the_server_that_has_the_notebook_is_used_and_never_worked_around(
     desk: Desk, served: Server, replies: list[FakeReply]
 ) -> None:
@@ -233,6 +243,7 @@ def test_the_server_that_has_the_notebook_is_used_and_never_worked_around(
         pass
 
 
+@pytest.mark.full
 def test_a_server_that_is_started_later_is_not_written_past(desk: Desk) -> None:
     agent = SyncAgent(NOTEBOOK).open()
     agent.notebook.edit("b2", "x = 2")
@@ -248,6 +259,7 @@ def test_a_server_that_is_started_later_is_not_written_past(desk: Desk) -> None:
     assert desk.sources()["b2"] == "x = 4"
 
 
+@pytest.mark.full
 def test_a_killed_program_leaves_no_server(desk: Desk) -> None:
     code = (
         "from jupyter_agent import SyncAgent\n"

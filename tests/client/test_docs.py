@@ -33,6 +33,7 @@ SHOWN = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", range(len(SHOWN)))
 def test_every_example_runs(number: int, tmp_path: Path) -> None:
     shutil.copy(ROOT / "jupyter_agent" / "examples" / "coffee.ipynb", tmp_path)

@@ -17,6 +17,7 @@ from ..waiting import until
 pytestmark = pytest.mark.usefixtures("at_home")
 
 
+@pytest.mark.full
 def test_cells_are_read_inserted_edited_moved_and_deleted(somewhere: Desk) -> None:
     with SyncAgent(NOTEBOOK) as agent:
         nb = agent.notebook
@@ -35,6 +36,7 @@ def test_cells_are_read_inserted_edited_moved_and_deleted(somewhere: Desk) -> No
     assert somewhere.sources() == {total.id: "x + 2", "b2": "x = 1", "c3": "print('x is', x)"}
 
 
+@pytest.mark.full
 def test_a_cell_that_changed_since_it_was_read_is_left_alone(desk: Desk) -> None:
     with SyncAgent(NOTEBOOK) as agent:
         nb = agent.notebook
@@ -57,6 +59,7 @@ def test_a_cell_that_changed_since_it_was_read_is_left_alone(desk: Desk) -> None
     assert desk.sources()["b2"] == "x = 5"
 
 
+@pytest.mark.full
 def test_what_an_agent_edited_itself_is_taken_back_in_one_call(somewhere: Desk) -> None:
     before = somewhere.sources()
     with SyncAgent(NOTEBOOK) as agent, SyncAgent(NOTEBOOK) as other:
@@ -77,6 +80,7 @@ def test_what_an_agent_edited_itself_is_taken_back_in_one_call(somewhere: Desk) 
     assert somewhere.sources() == before
 
 
+@pytest.mark.full
 def test_runs_tell_how_they_ended_and_what_they_show(somewhere: Desk) -> None:
     with SyncAgent(NOTEBOOK) as agent:
         nb = agent.notebook
@@ -97,6 +101,7 @@ def test_runs_tell_how_they_ended_and_what_they_show(somewhere: Desk) -> None:
     assert cells[-1]["outputs"][0]["text"] in (["x is 1\n"], "x is 1\n")
 
 
+@pytest.mark.full
 def test_a_cancelled_run_is_interrupted(desk: Desk, tmp_path: Path) -> None:
     flag = desk.folder / ".cache-begun"
     code = f"open({str(flag)!r}, 'w').close()\nimport time; time.sleep(600)"
@@ -120,6 +125,7 @@ def test_a_cancelled_run_is_interrupted(desk: Desk, tmp_path: Path) -> None:
     flag.unlink()
 
 
+@pytest.mark.full
 def test_a_notebook_is_verified(desk: Desk) -> None:
     with SyncAgent(NOTEBOOK) as agent:
         agent.notebook.run()

@@ -52,6 +52,7 @@ def size(database: Database) -> int:
     return sum(path.stat().st_size for path in database.path.parent.glob(f"{database.path.name}*"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turns", [30, pytest.param(200, marks=pytest.mark.long)])
 async def test_turns_on_a_large_notebook_add_no_whole_copies(
     database: Database, turns: int
@@ -101,6 +102,7 @@ async def test_copies_end_with_their_days_but_for_the_newest(database: Database)
     assert rows["number"] == 1
 
 
+@pytest.mark.full
 async def test_copies_take_no_more_than_they_may_and_the_file_shrinks(database: Database) -> None:
     chance = random.Random(SEED)
     generous = RecoveryCopies(database)

@@ -392,6 +392,7 @@ def test_of_whatever_is_accepted_no_word_may_be_taken_away_or_doubled(case: str)
         assert {"doubled", "returned"} & set(kinds(events, same(more)))
 
 
+@pytest.mark.full
 def test_a_long_history_hides_no_loss() -> None:
     """In a thousand random events the one thing that goes wrong at the end is found."""
     choose = random.Random(16)

@@ -24,6 +24,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from jupyter_agent.workspace.runs import Runs
 from tests.workshop import workshop
 
+pytestmark = pytest.mark.full
+
 PROGRAMS: dict[str, list[str]] = {
     "nothing": ["pass"],
     "empty": [""],

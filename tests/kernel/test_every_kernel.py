@@ -24,6 +24,8 @@ from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.kernel.variables import variables
 from tests.waiting import soon
 
+pytestmark = pytest.mark.full
+
 
 @dataclass(frozen=True)
 class Language:

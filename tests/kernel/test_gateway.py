@@ -20,6 +20,8 @@ from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.kernels import Kernels
 from tests.waiting import soon, until
 
+pytestmark = pytest.mark.full
+
 
 @dataclass(frozen=True)
 class Far:

@@ -48,6 +48,7 @@ def odd(install: Install) -> str:
     return "odd"
 
 
+@pytest.mark.full
 async def test_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
@@ -66,6 +67,7 @@ async def test_a_request_that_the_kernel_leaves_where_it_is_still_runs(
     assert (reply.status, shown.text) == ("ok", "ours")
 
 
+@pytest.mark.full
 async def test_a_kernel_that_says_nothing_of_a_request_is_not_asked_for_ever(
     kernels: Kernels, odd: str, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +120,7 @@ async def test_a_cell_of_a_person_that_the_kernel_leaves_as_ours_ends_still_runs
     person.stop_channels()
 
 
+@pytest.mark.full
 async def test_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
@@ -125,6 +128,7 @@ async def test_outputs_after_the_reply_belong_to_the_run(kernels: Kernels, odd: 
     assert shown.text == "ours late"
 
 
+@pytest.mark.full
 async def test_outputs_of_others_are_not_taken_but_updates_of_displays_are(
     kernels: Kernels, odd: str
 ) -> None:
@@ -135,6 +139,7 @@ async def test_outputs_of_others_are_not_taken_but_updates_of_displays_are(
     assert ("update", "d", {}) in shown.events
 
 
+@pytest.mark.full
 async def test_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown, next_one = Shown(), Shown()
@@ -146,6 +151,7 @@ async def test_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: str) 
     assert next_one.text == "ours"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("code", "note"),
     [
@@ -177,6 +183,7 @@ async def test_an_interrupt_as_the_code_begins_is_never_told_as_a_success(
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("silent", [False, True])
 async def test_an_interrupt_before_the_kernel_accepts_the_code_is_not_lost(
     kernels: Kernels, odd: str, silent: bool
@@ -189,6 +196,7 @@ async def test_an_interrupt_before_the_kernel_accepts_the_code_is_not_lost(
     assert (await asyncio.wait_for(execution, 20)).status == "interrupted"
 
 
+@pytest.mark.full
 async def test_an_interrupt_by_somebody_else_as_the_code_begins_is_no_success(
     kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +252,7 @@ async def test_a_reply_that_says_nothing_ends_the_run_and_is_told(
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 60)).status == "ok"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 async def test_ten_thousand_random_messages_end_no_run_and_harm_no_notebook(
     kernels: Kernels, odd: str, jp_serverapp: ServerApp, jp_root_dir: Path, seed: int
@@ -293,6 +302,7 @@ async def test_a_sink_that_fails_is_told_by_its_own_run_and_harms_no_other(
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.full
 async def test_a_sink_that_fails_late_harms_no_other(
     kernels: Kernels, odd: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -314,6 +324,7 @@ async def test_a_sink_that_fails_late_harms_no_other(
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.full
 async def test_a_run_begins_though_the_kernels_first_answers_on_shell_are_lost(
     kernels: Kernels, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,6 +391,7 @@ async def test_a_connection_that_breaks_is_made_again_and_told(
     assert "ZMQError" in caplog.text
 
 
+@pytest.mark.full
 async def test_a_run_whose_end_is_known_when_the_connection_breaks_says_what_may_be_missing(
     kernels: Kernels, odd: str, cut: asyncio.Event
 ) -> None:
@@ -406,6 +418,7 @@ async def test_a_connection_that_breaks_between_runs_is_made_again(
     assert shown.text == "1\n"
 
 
+@pytest.mark.full
 async def test_code_that_waits_when_the_connection_breaks_still_runs(
     kernels: Kernels, cut: asyncio.Event, jp_serverapp: ServerApp, jp_root_dir: Path
 ) -> None:
@@ -428,6 +441,7 @@ async def test_code_that_waits_when_the_connection_breaks_still_runs(
     assert (reply.status, shown.text, cut.is_set()) == ("ok", "1\n", False)
 
 
+@pytest.mark.full
 async def test_a_connection_that_cannot_be_made_is_given_up(
     jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,6 +504,7 @@ async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_bu
     assert kernel.state == "idle"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("after", [0, 1])
 async def test_code_waits_for_another_process_where_the_first_dies_before_it_answers(
     kernels: Kernels, install: Install, jp_root_dir: Path, after: int
@@ -511,6 +526,7 @@ async def test_code_waits_for_another_process_where_the_first_dies_before_it_ans
     assert (jp_root_dir / "once").exists()
 
 
+@pytest.mark.full
 async def test_a_kernel_that_dies_at_each_start_is_told_with_its_cause(
     kernels: Kernels, install: Install
 ) -> None:

@@ -20,6 +20,8 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from tests.waiting import soon, until
 
+pytestmark = pytest.mark.full
+
 
 @dataclass(frozen=True)
 class Outside:

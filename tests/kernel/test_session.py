@@ -30,6 +30,7 @@ async def test_code_shows_its_outputs_in_order_and_replies(kernels: Kernels) -> 
     assert (kernel.state, kernel.language, kernel.name) == ("idle", "python", "python3")
 
 
+@pytest.mark.full
 async def test_the_kernel_is_the_one_of_the_notebooks_session(
     kernels: Kernels, jp_serverapp: ServerApp
 ) -> None:
@@ -55,6 +56,7 @@ async def there(server: ServerApp) -> list[str]:
     return [session["id"] for session in await server.session_manager.list_sessions()]
 
 
+@pytest.mark.full
 async def test_of_two_kernels_started_at_one_moment_that_of_the_page_stays(
     kernels: Kernels, jp_serverapp: ServerApp
 ) -> None:
@@ -64,6 +66,7 @@ async def test_of_two_kernels_started_at_one_moment_that_of_the_page_stays(
     assert list(jp_serverapp.kernel_manager.list_kernel_ids()) == [theirs["kernel"]["id"]]
 
 
+@pytest.mark.full
 async def test_a_kernel_of_ours_that_runs_something_ends_after_it_when_a_page_has_another(
     kernels: Kernels, jp_serverapp: ServerApp, tmp_path: Path
 ) -> None:
@@ -80,6 +83,7 @@ async def test_a_kernel_of_ours_that_runs_something_ends_after_it_when_a_page_ha
     assert await there(jp_serverapp) == [theirs["id"]]
 
 
+@pytest.mark.full
 async def test_a_kernel_of_ours_that_a_page_is_connected_to_stays(
     kernels: Kernels, jp_serverapp: ServerApp, jp_ws_fetch: Callable[..., Any]
 ) -> None:
@@ -97,6 +101,7 @@ async def test_a_kernel_of_ours_that_a_page_is_connected_to_stays(
     assert await there(jp_serverapp) == [theirs["id"]]
 
 
+@pytest.mark.full
 async def test_an_error_is_an_output_and_part_of_the_reply(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     shown = Shown()
@@ -107,6 +112,7 @@ async def test_an_error_is_an_output_and_part_of_the_reply(kernels: Kernels) -> 
     assert shown.kinds() == ["error"]
 
 
+@pytest.mark.full
 async def test_a_flood_of_outputs_arrives_whole(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     shown = Shown()
@@ -146,6 +152,7 @@ async def test_cancelling_who_waits_does_not_stop_the_code(kernels: Kernels) -> 
     assert shown.text == "still here\n"
 
 
+@pytest.mark.full
 async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     reply = await kernel.execute("while True: pass", Shown(), timeout=0.3)
@@ -153,6 +160,7 @@ async def test_a_timeout_interrupts_and_is_told_as_one(kernels: Kernels) -> None
     assert (await kernel.execute("1", Shown())).status == "ok"
 
 
+@pytest.mark.full
 async def test_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
     kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +178,7 @@ async def test_code_that_ignores_the_interrupt_is_told_to_be_still_busy(
     assert (await kernel.execute("1", Shown())).status == "ok"
 
 
+@pytest.mark.full
 async def test_code_queued_behind_a_death_never_starts(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     shown = Shown()
@@ -181,6 +190,7 @@ async def test_code_queued_behind_a_death_never_starts(kernels: Kernels) -> None
     assert not shown.begun.is_set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("code", "note"),
     [
@@ -226,6 +236,7 @@ class Person:
         self.client.stop_channels()
 
 
+@pytest.mark.full
 async def test_a_persons_own_cell_goes_first_and_is_not_interrupted(
     kernels: Kernels, jp_serverapp: ServerApp
 ) -> None:
@@ -285,6 +296,7 @@ async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
     assert (await kernels.kernelspec())["name"] == "python3"
 
 
+@pytest.mark.full
 async def test_a_shut_down_kernel_is_gone_and_the_next_is_a_new_one(kernels: Kernels) -> None:
     first = await kernels.get("a.ipynb")
     await first.execute("1", Shown())

@@ -30,6 +30,7 @@ def helper(): ...
 """
 
 
+@pytest.mark.full
 async def test_variables_are_told_with_type_size_and_head(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     await kernel.execute(SETUP, Shown())
@@ -44,6 +45,7 @@ async def test_variables_are_told_with_type_size_and_head(kernels: Kernels) -> N
     assert "functions and classes: Loud, helper" in told
 
 
+@pytest.mark.full
 async def test_asking_leaves_no_trace_in_the_kernel(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     await kernel.execute("before = set(globals())", Shown())
@@ -54,12 +56,14 @@ async def test_asking_leaves_no_trace_in_the_kernel(kernels: Kernels) -> None:
     assert reply.execution_count == 2
 
 
+@pytest.mark.full
 async def test_a_name_that_is_not_there_is_said_so(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     await kernel.execute("here = 1", Shown())
     assert await variables(kernel, ["here", "there"]) == "here: int 1\nthere: not defined"
 
 
+@pytest.mark.full
 async def test_while_a_cell_runs_the_answer_is_busy(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     shown = Shown()

@@ -115,6 +115,7 @@ async def test_of_all_servers_together_models_get_what_they_can_take() -> None:
             ]
 
 
+@pytest.mark.full
 async def test_signs_of_progress_keep_a_call_alive_beyond_its_timeout() -> None:
     async def works(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
         for n in range(8):
@@ -174,6 +175,7 @@ async def test_a_session_that_ended_is_begun_again_and_the_call_repeated() -> No
     assert fake.ended == ["session-2"]
 
 
+@pytest.mark.full
 async def test_a_stream_that_was_closed_early_is_asked_for_again() -> None:
     async def closes(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
         await exchange.say("", id="e1")
@@ -257,6 +259,7 @@ async def test_a_redirect_is_not_followed() -> None:
     assert thief.headers == []
 
 
+@pytest.mark.full
 async def test_nobody_there_is_told() -> None:
     async with serving(Fake()) as fake:
         url = fake.url

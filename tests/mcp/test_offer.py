@@ -150,6 +150,7 @@ def test_an_odd_schema_becomes_one_that_services_take(schema: Any) -> None:
     assert not made.keys() & {"anyOf", "oneOf", "allOf", "$ref"}
 
 
+@pytest.mark.full
 def test_any_schema_at_all_becomes_one_that_services_take() -> None:
     rng = random.Random(7)
     words = ["type", "properties", "items", "enum", "required", "anyOf", "minimum", "maxItems"]

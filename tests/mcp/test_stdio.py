@@ -41,6 +41,7 @@ async def test_a_program_is_asked_in_its_era(child: Child, era: str) -> None:
         ]
 
 
+@pytest.mark.full
 async def test_a_program_that_does_not_answer_unknown_requests_is_asked_the_old_way(
     child: Child,
 ) -> None:
@@ -100,6 +101,7 @@ async def test_a_call_without_an_answer_ends(child: Child) -> None:
         assert said(await call(made, "echo")) == "{}"
 
 
+@pytest.mark.full
 async def test_progress_keeps_a_call_alive(child: Child) -> None:
     async with servers(child.configured(timeout=3)) as made:
         await made.offered()
@@ -187,6 +189,7 @@ async def test_it_ends_with_all_that_it_started(child: Child) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 async def test_one_that_does_not_want_to_end_is_made_to_within_seconds(child: Child) -> None:
     async with servers(child.configured()) as made:
@@ -198,6 +201,7 @@ async def test_one_that_does_not_want_to_end_is_made_to_within_seconds(child: Ch
     assert loop.time() - begun < 5
 
 
+@pytest.mark.full
 async def test_one_that_does_not_read_holds_up_nobody(child: Child) -> None:
     async with servers(child.configured(timeout=3)) as made:
         await made.offered()

@@ -64,6 +64,7 @@ async def test_the_form_shows_the_exact_diff_and_the_repeated_call_does_it(
     assert turn["approvals"] == []
 
 
+@pytest.mark.full
 async def test_a_run_shows_its_code_and_a_decline_says_why(tool: Tool, notebook: Path) -> None:
     asked = await tool("run_cell", RUN, capabilities=FORMS)
     assert "run code in" in shown(asked)

@@ -81,6 +81,7 @@ def sales(folder: Path, server: Server) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_a_client_of_the_newer_era_edits_with_an_answer_in_its_form(sales: Path) -> None:
     with program(sales.parent) as bridge:
         meta = {"_meta": envelope("Codex", FORMS)}
@@ -117,6 +118,7 @@ def test_a_notebook_and_a_mode_are_those_of_the_command(sales: Path) -> None:
     assert sources(sales)["b2"] == "x = 2"
 
 
+@pytest.mark.full
 def test_two_programs_of_one_name_are_told_apart(sales: Path) -> None:
     read = {"name": "read_cells", "arguments": {"notebook": "sales.ipynb", "cell_ids": ["b2"]}}
     rewrite = {"notebook": "sales.ipynb", "edits": [{"cell_id": "b2", "source": "x = 5"}]}
@@ -128,6 +130,7 @@ def test_two_programs_of_one_name_are_told_apart(sales: Path) -> None:
             assert refused["structuredContent"]["reason"] == "not_read", text(refused)
 
 
+@pytest.mark.full
 def test_a_cancelled_request_is_given_up(sales: Path) -> None:
     code = "import time\nprint('on')\ntime.sleep(600)"
     slow = {"notebook": "sales.ipynb", "code": code}
@@ -153,6 +156,7 @@ def test_without_a_server_the_answer_says_what_to_start(tmp_path: Path) -> None:
         bridge.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
 
+@pytest.mark.full
 def test_the_command_explains_itself(tmp_path: Path) -> None:
     told = jupyter_agent(tmp_path, "mcp", "--help")
     assert told.returncode == 0

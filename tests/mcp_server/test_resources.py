@@ -61,6 +61,7 @@ async def test_an_unknown_resource_is_an_error(ask: Ask, notebook: Path, uri: st
     assert (answer.status, answer.body["error"]["code"]) == (400, -32602)
 
 
+@pytest.mark.full
 async def test_prompts_name_the_notebook_and_the_tools(ask: Ask) -> None:
     listed = (await ask("prompts/list")).body["result"]["prompts"]
     assert [each["name"] for each in listed] == [

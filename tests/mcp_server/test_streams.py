@@ -14,6 +14,8 @@ from tests.waiting import until
 
 from .conftest import PATH, Ask, Begin, Call, HangUp, Streaming, Tool, message, text
 
+pytestmark = pytest.mark.full
+
 SLOW = "import time\nfor n in range(600):\n    print(n)\n    time.sleep(0.2)"
 TOKEN = {"progressToken": "p1"}
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
@@ -69,6 +71,7 @@ async def test_what_a_person_typed_is_told_with_the_next_result(
     assert "since you read it" not in text(again)
 
 
+@pytest.mark.full
 async def test_two_clients_and_a_script_edit_one_notebook(
     call: Call, tool: Tool, notebook: Path
 ) -> None:

@@ -155,6 +155,7 @@ async def test_a_rewrite_rests_on_what_this_client_has_read(tool: Tool, notebook
     assert (await tool("edit_cells", rewrite, mode="edit"))["isError"] is False
 
 
+@pytest.mark.full
 async def test_a_turn_rests_between_calls_and_a_person_can_undo_it_then(
     agent: Assistant, call: Call, tool: Tool, notebook: Path
 ) -> None:
@@ -172,6 +173,7 @@ async def test_a_turn_rests_between_calls_and_a_person_can_undo_it_then(
     assert agent.activity() is not None
 
 
+@pytest.mark.full
 async def test_a_person_deletes_the_conversation_of_a_turn_that_rests(
     agent: Assistant, call: Call, tool: Tool, notebook: Path
 ) -> None:
@@ -203,6 +205,7 @@ async def test_after_ten_minutes_without_a_call_another_turn_begins(
     assert turns[0]["state"] == "done"
 
 
+@pytest.mark.full
 async def test_a_person_stops_what_it_does(
     agent: Assistant, call: Call, tool: Tool, notebook: Path
 ) -> None:

@@ -205,6 +205,7 @@ async def test_an_untrusted_certificate(faraway: Faraway) -> None:
     assert not error.retryable
 
 
+@pytest.mark.full
 async def test_an_address_that_speaks_no_tls() -> None:
     async with FakeAnthropic([]) as api:
         address = api.url.replace("http://", "https://")

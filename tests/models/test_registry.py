@@ -289,6 +289,7 @@ async def test_a_service_that_lists_no_models_leaves_the_window_unknown(tmp_path
     await known.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("environment", "imported"), [({"ANTHROPIC_API_KEY": "k"}, True), ({}, False)]
 )

@@ -23,6 +23,8 @@ from jupyter_agent.testing import Scripted, says
 from .conftest import read
 from .test_clouds import models
 
+pytestmark = pytest.mark.full
+
 Answer = tuple[int, dict[str, str], bytes]
 STS = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
 <AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>ASIAPOD</AccessKeyId>

@@ -221,6 +221,7 @@ async def test_undo_in_a_tab_leaves_unsaved_typing_and_the_cell_under_the_cursor
     assert new.id in tab.ids()
 
 
+@pytest.mark.full
 async def test_any_sequence_of_edits_is_undone(notebook: Notebook, root: Path) -> None:
     before = (root / "a.ipynb").read_bytes()
     for seed in range(15):

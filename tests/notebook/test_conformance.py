@@ -239,6 +239,7 @@ async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(desk: De
             await nb.refuse_hidden(["a"])
 
 
+@pytest.mark.full
 async def test_what_another_program_hides_is_kept_from_models(desk: Desk) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
     assert (await work.visibility()).hidden_ids == set()

@@ -234,6 +234,7 @@ async def test_an_idle_document_is_let_go_and_opened_again(contents: Any, write:
     await notebooks.close()
 
 
+@pytest.mark.full
 def test_snapshots_follow_any_change_of_the_document() -> None:
     random_ = random.Random(3)
     document = YNotebook()

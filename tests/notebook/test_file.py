@@ -402,6 +402,7 @@ async def test_a_notebook_of_another_program_is_valid_afterwards(
     assert content["extra"] == 1
 
 
+@pytest.mark.full
 async def test_each_of_many_quick_writes_is_seen(
     notebooks: Notebooks, root: Path, write: Write
 ) -> None:
@@ -482,6 +483,7 @@ async def _no_copy() -> None:
     return None
 
 
+@pytest.mark.full
 async def test_a_save_that_was_cut_off_is_put_right_when_it_is_read(
     notebooks: Notebooks, write: Write
 ) -> None:
@@ -527,6 +529,7 @@ async def test_what_people_broke_themselves_is_left_alone(
     assert sorted(os.listdir(root)) == [".~a.ipynb", "a.ipynb"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("folder", [SAMPLES, pytest.param(BOOKS, marks=pytest.mark.long)])
 def test_real_notebooks_of_older_formats_keep_every_other_line_and_byte(folder: Path) -> None:
     """An edit changes no more lines than the same one through Jupyter's contents API does, and its

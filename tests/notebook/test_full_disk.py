@@ -130,6 +130,7 @@ async def test_without_a_recovery_copy_nothing_is_written(
     database.close()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("atomic", ["atomic", "in place"])
 @pytest.mark.parametrize("manager", ["LargeFileManager", "AsyncLargeFileManager"])
 def test_a_disk_that_is_full_in_the_middle_of_a_save(manager: str, atomic: str) -> None:

@@ -290,6 +290,7 @@ def freeze_for_a_while(session: Session, tab: Tab) -> None:
     session.later(session.random.choice([30, PATIENCE]), tab.thaw)
 
 
+@pytest.mark.full
 @sessions
 @synchronous
 async def test_another_program_writes_the_file(
@@ -319,6 +320,7 @@ async def in_a_file(session: Session, notebooks: Notebooks, path: Path) -> None:
     check_notebook(notebook, session.log)
 
 
+@pytest.mark.full
 @sessions
 async def test_a_person_types_in_a_room(
     room_server: rooms.RoomServer, room_notebooks: Notebooks, sessions: int

@@ -176,6 +176,7 @@ async def test_what_becomes_ready_in_a_slice_comes_before_the_next() -> None:
     assert heard == [b"x"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("contents", [AsyncLargeFileManager], indirect=True)
 async def test_ten_thousand_cells_and_an_output_of_30_mb(notebooks: Notebooks, root: Path) -> None:
     data = {"text/plain": "q" * 30_000_000}

@@ -161,6 +161,7 @@ async def survive(raw: bytes, path: Path, notebooks: Notebooks) -> str:
     return "changed"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("seed", "times"), [(1, 150), pytest.param(2, 20_000, marks=pytest.mark.long)]
 )

@@ -153,6 +153,7 @@ async def test_two_servers_on_one_folder_lose_no_confirmed_edit(
     assert [cell["source"] for cell in cells_of(path)] == ["20", "20"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("times", "seed"), [(30, 1), pytest.param(1000, 12, marks=pytest.mark.long)]
 )

@@ -33,6 +33,7 @@ def site(server: Server) -> Site:
     return Site(server.port, "/", {"Authorization": f"token {server.token}"})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seconds", [3.0, 0.0], ids=["on", "off"])
 async def test_of_what_is_typed_without_a_pause_a_kill_takes_three_seconds_at_most(
     tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop, seconds: float

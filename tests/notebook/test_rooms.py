@@ -160,6 +160,7 @@ def test_names_of_the_package_stand_in_one_file() -> None:
 # ---- a room that goes, and comes again
 
 
+@pytest.mark.full
 async def test_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
@@ -189,6 +190,7 @@ async def test_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
     await person.close()
 
 
+@pytest.mark.full
 async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
@@ -223,6 +225,7 @@ async def running(room_server: RoomServer, tabs: Tabs) -> tuple[Notebooks, Noteb
     return notebooks, notebook
 
 
+@pytest.mark.full
 async def test_what_ran_when_a_server_was_killed_runs_no_more(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
@@ -530,6 +533,7 @@ async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_s
     await person.close()
 
 
+@pytest.mark.full
 async def test_what_was_typed_while_a_page_was_cut_off_is_not_called_saved_before_it_is(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:

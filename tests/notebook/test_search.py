@@ -60,6 +60,7 @@ async def test_an_expression_that_is_none_is_refused_with_the_reason(query: str)
         await search([cell(0, "a" * 100)], query, regex=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", ["(a+)+$", "(a|a)*b", ".*.*.*.*.*x", r"\w+\w+\w+\w+x"])
 async def test_an_expression_that_takes_for_ever_is_ended(query: str) -> None:
     with pytest.raises(ToolError, match="took longer than 1 s. Use a simpler one, or plain text"):

@@ -147,6 +147,7 @@ async def take_away(notebook: Notebook, how: str) -> None:
 takings = pytest.mark.parametrize("how", ["moved", "retyped", "deleted"])
 
 
+@pytest.mark.full
 @takings
 async def test_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_stays(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile, how: str

@@ -268,6 +268,7 @@ def played(name: str, way: str) -> set[str]:
     return look()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["told", "seen"])
 def test_what_really_happened_decides(truth: dict[str, Any], way: str) -> None:
     assert len(truth) >= 64

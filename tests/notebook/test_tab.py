@@ -227,6 +227,7 @@ def cut_at_frames(tab: Tab, *frames: int, applied: bool) -> Iterator[None]:
     tab.connect()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("second", range(1, 8))
 @pytest.mark.parametrize("first", range(1, 6))
@@ -873,6 +874,7 @@ async def test_a_closed_notebook_sends_no_more_typing(
     assert (await notebook.cell("a")).source == "x = 1\ny = 2"
 
 
+@pytest.mark.full
 async def test_an_edit_that_fails_takes_back_nothing_of_the_edit_before(
     notebook: Notebook, tab: Tab
 ) -> None:

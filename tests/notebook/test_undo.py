@@ -132,6 +132,7 @@ many = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.full
 @many
 async def test_any_turn_is_taken_back_exactly(notebook: Notebook, root: Path, turns: int) -> None:
     before = (root / "a.ipynb").read_bytes()

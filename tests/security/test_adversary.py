@@ -262,6 +262,7 @@ class Person:
         return {"id": approval["id"], "approved": approved}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "calls", [100, pytest.param(2_500, marks=pytest.mark.long)], ids=["short", "long"]
 )

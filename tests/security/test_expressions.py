@@ -13,6 +13,7 @@ from .expressions import CHARACTERS, DOORS, PIECES
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("door", DOORS)
 def test_hostile_text_ends_at_every_door(door: str) -> None:
     """What grows with the square of the text takes hours here; the child is ended before."""

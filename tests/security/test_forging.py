@@ -101,6 +101,7 @@ def test_what_is_harmless_stays_as_it_is() -> None:
         assert quoted_id(cell_id) == cell_id
 
 
+@pytest.mark.full
 async def test_no_name_of_a_notebook_adds_a_line(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
 ) -> None:
@@ -220,6 +221,7 @@ async def test_a_file_with_odd_ids_opens_and_is_read_and_nothing_acts_on_them(
     assert (jp_root_dir / "home.ipynb").read_bytes() == before
 
 
+@pytest.mark.full
 async def test_the_name_of_a_kernel_in_a_notebook_adds_no_line(
     call: Call, jp_root_dir: Path
 ) -> None:
@@ -356,6 +358,7 @@ async def test_each_turn_has_a_mark_of_its_own_and_what_was_sent_stays_what_it_w
     assert len(set(marks)) == len(marks) == 3
 
 
+@pytest.mark.full
 async def test_people_and_programs_that_follow_a_turn_see_no_marks(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], forged: Path
 ) -> None:

@@ -77,6 +77,7 @@ async def test_what_loads_something_is_not_done_without_a_person(
     assert blank.read_bytes() == before
 
 
+@pytest.mark.full
 async def test_what_loads_nothing_is_done_at_once(call: Call, blank: Path) -> None:
     refused = []
     for text in QUIET:
@@ -270,6 +271,7 @@ class TestUnattended:
         jp_server_config["JupyterAgent"]["approval_seconds"] = 1
         return jp_server_config
 
+    @pytest.mark.full
     async def test_where_nobody_answers_the_model_learns_who_could(
         self,
         call: Call,
@@ -319,6 +321,7 @@ def floods() -> Iterator[str]:
         yield piece * (300_000 // len(piece))
 
 
+@pytest.mark.full
 async def test_no_text_holds_the_server_up(call: Call, blank: Path) -> None:
     for text in floods():
         began = time.monotonic()

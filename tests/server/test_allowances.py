@@ -69,6 +69,7 @@ async def outcome(as_: As, who: tuple[str, str], tool: str, mode: str, **input: 
     return (await as_(who, "POST", "tools", tool, body=body)).body
 
 
+@pytest.mark.full
 async def test_the_freest_mode_is_that_of_who_asks(as_: As) -> None:
     change = {"cell_id": "b2", "source": "x = 2"}
     refused = await outcome(as_, STUDENT, "update_cell", "auto", **change)

@@ -185,6 +185,7 @@ async def test_a_file_that_excel_wrote_keeps_its_letters(
         assert "\ufeff" not in json.dumps(told(fake), ensure_ascii=False)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by_path", [False, True])
 async def test_where_only_code_is_shared_no_file_of_data_is(
     call: Call,

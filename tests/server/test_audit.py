@@ -103,6 +103,7 @@ async def test_the_audit_outlives_its_conversation_and_is_printed(
     shutil.rmtree(tmp_path / "nowhere", ignore_errors=True)
 
 
+@pytest.mark.full
 async def test_what_was_cut_off_by_a_stop_is_in_the_audit(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:

@@ -152,6 +152,7 @@ async def by_tool(call: Call) -> list[bool]:
     return [answer.status == 200 and not answer.body["is_error"] for answer in answers]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", list(ALLOWED))
 async def test_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
     call: Call, agent: Assistant, jp_serverapp: Any, replies: list[FakeReply], notebook: Path,
@@ -217,6 +218,7 @@ async def test_what_is_attached_and_told_of_notebooks_is_read_as_the_user(
     assert ("NEWS" in asked) == may
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [Recording, NoKernels])
 async def test_an_attached_variable_is_looked_at_as_the_user(
     call: Call, agent: Assistant, jp_serverapp: Any, replies: list[FakeReply],

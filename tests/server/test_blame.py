@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -23,6 +25,7 @@ async def blamed(call: Call, path: str = PATH) -> dict[str, Any]:
     return {cell["cell_id"]: cell for cell in answer.body["cells"]}
 
 
+@pytest.mark.full
 async def test_each_cell_says_which_turn_model_and_request_changed_it_last(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -86,6 +89,7 @@ async def test_a_missing_notebook_has_no_provenance(call: Call) -> None:
     assert (await call("GET", "notebooks", "missing.ipynb", "blame")).status == 404
 
 
+@pytest.mark.full
 def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs(
     tmp_path: Path,
 ) -> None:
@@ -121,6 +125,7 @@ def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs
     assert notebook.read_bytes() == written
 
 
+@pytest.mark.full
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     missing = jupyter_agent(tmp_path, "blame", "nothing.ipynb")
     assert (missing.returncode, missing.stdout) == (1, "")

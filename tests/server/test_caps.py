@@ -22,6 +22,7 @@ def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
     return jp_server_config
 
 
+@pytest.mark.full
 async def test_long_outputs_are_cut_in_the_cell_and_for_the_model(
     call: Call, notebook: Path
 ) -> None:
@@ -37,6 +38,7 @@ async def test_long_outputs_are_cut_in_the_cell_and_for_the_model(
     assert "lines) left out of 10,000 lines in all; a cell keeps 20,000 characters" in note.text
 
 
+@pytest.mark.full
 async def test_several_cells_share_what_a_result_may_have(call: Call, notebook: Path) -> None:
     for cell_id, code in (("b2", "print('short')"), ("c3", "print('x' * 5_000)")):
         await call("PATCH", "notebooks", PATH, "cells", cell_id, body={"source": code})
@@ -54,6 +56,7 @@ def test_what_is_short_is_told_whole(wanted: list[int], given: list[int]) -> Non
     assert shares(wanted, 100) == given
 
 
+@pytest.mark.full
 async def test_a_plot_that_is_left_out_of_an_event_is_called_one(
     call: Call, notebook: Path, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +71,7 @@ async def test_a_plot_that_is_left_out_of_an_event_is_called_one(
     assert note["metadata"]["jupyter_agent"]["left_out"] == {"outputs": 1, "plots": 1}
 
 
+@pytest.mark.full
 async def test_an_event_tells_no_more_than_a_client_can_take(
     call: Call, notebook: Path, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:

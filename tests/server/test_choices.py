@@ -181,6 +181,7 @@ async def test_other_faults_are_no_reason_for_another_model(
     assert told(answer, "fallback") == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "status", "reason"),
     [("nobody:x", 400, "unknown_model"), ("keyless:x", 400, "authentication")],

@@ -237,6 +237,7 @@ GARBAGE: list[bytes] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("body", GARBAGE)
 async def test_garbage_is_a_400_with_a_sentence(call: Call, body: bytes) -> None:
     answer = await call("POST", "chat", body=body)

@@ -117,6 +117,7 @@ async def test_what_changed_between_two_turns_is_told_with_the_question(
     assert question["text"] == "And now?"
 
 
+@pytest.mark.full
 async def test_a_later_turn_begins_with_the_bytes_of_the_one_before(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:

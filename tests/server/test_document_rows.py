@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from pycrdt import UndoManager
 
 from jupyter_agent.assistant import Assistant
@@ -71,6 +72,7 @@ async def test_outputs_of_a_cell_that_is_deleted_while_it_runs_are_dropped_with_
     assert outputs(notebook) == {"a1": "", "c3": ""}
 
 
+@pytest.mark.full
 async def test_outputs_of_a_cell_that_is_split_while_it_runs_stay_in_the_part_with_its_id(
     call: Call, notebook: Path
 ) -> None:
@@ -83,6 +85,7 @@ async def test_outputs_of_a_cell_that_is_split_while_it_runs_stay_in_the_part_wi
     assert outputs(notebook) == {"a1": "", "b2": "begun\nover\n", new: "", "c3": ""}
 
 
+@pytest.mark.full
 async def test_a_cell_that_is_no_code_any_more_is_not_run(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:

@@ -130,6 +130,7 @@ async def reading(call: Call, page: Page, update: bytes) -> Answer:
         await asyncio.wait([answering])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("frame", DATA["binary"], ids=short)
 async def test_what_is_no_update_ends_the_socket_with_a_reason(
     opens: Any, quiet: None, call: Call, jp_root_dir: Path, frame: str
@@ -197,6 +198,7 @@ async def test_before_it_is_asked_for_its_document_a_page_sends_little(
     assert (await call("GET", "notebooks", "n.ipynb")).body["carrier"] == "file"
 
 
+@pytest.mark.full
 async def test_when_it_is_asked_for_it_a_page_sends_a_large_document(
     opens: Any, quiet: None, call: Call
 ) -> None:

@@ -72,6 +72,7 @@ async def test_another_notebook_in_the_same_kernel_tells_nothing_of_a_hidden_cel
     assert "password = 'seen'" in (await told(call, "read_cells", cell_ids=["o3"]))["text"]
 
 
+@pytest.mark.full
 async def test_variables_are_kept_back_where_a_notebook_of_the_kernel_cannot_be_read(
     call: Call, other: Path, jp_fetch: Any
 ) -> None:
@@ -84,6 +85,7 @@ async def test_variables_are_kept_back_where_a_notebook_of_the_kernel_cannot_be_
     assert "`broken.ipynb`" in told_nothing["text"]
 
 
+@pytest.mark.full
 async def test_variables_are_shared_as_little_as_the_strictest_notebook_of_the_kernel_says(
     call: Call, other: Path
 ) -> None:
@@ -95,6 +97,7 @@ async def test_variables_are_shared_as_little_as_the_strictest_notebook_of_the_k
     assert (kept["is_error"], kept["reason"]) == (True, "denied")
 
 
+@pytest.mark.full
 async def test_a_hidden_cell_stays_hidden_when_its_notebook_is_renamed(
     call: Call, agent: Assistant, jp_fetch: Any, jp_root_dir: Path
 ) -> None:
@@ -144,6 +147,7 @@ async def test_a_copy_of_a_notebook_hides_its_cells_however_it_is_spelled(
     await told(call, "read_file", path=name)
 
 
+@pytest.mark.full
 async def test_the_kernels_of_other_notebooks_are_not_asked_for(
     call: Call, other: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def outside(tmp_path: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", MODES)
 async def test_orders_in_what_is_read_have_no_effect_beyond_the_mode(
     call: Call,

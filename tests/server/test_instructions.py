@@ -70,6 +70,7 @@ async def test_what_nobody_trusted_is_left_out_and_the_answer_says_so(
     assert conversation["instructions"] == []
 
 
+@pytest.mark.full
 async def test_a_person_reads_and_trusts_them_once_for_all_conversations(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, files: None
 ) -> None:

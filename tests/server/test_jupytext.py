@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from ..programs import jupyter_server
 
 
+@pytest.mark.full
 def test_an_edit_reaches_both_files_of_a_pair(tmp_path: Path) -> None:
     pair = {"jupytext": {"formats": "ipynb,py:percent"}}
     cells = [new_code_cell("x = 1", id="c1"), new_code_cell("print(x)", id="c2")]

@@ -195,6 +195,7 @@ def number_of_points(desk: Desk) -> int:
     return len(desk.points)
 
 
+@pytest.mark.full
 def test_a_kill_at_a_random_step_of_a_turn(desk: Desk) -> None:
     seed = random.randrange(2**32)
     count = number_of_points(desk)

@@ -82,6 +82,7 @@ def weighed(requests: Sequence[Any]) -> float:
     return spent
 
 
+@pytest.mark.full
 async def test_a_planted_mistake_in_300_cells_is_mended_for_30_000_tokens(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, jp_root_dir: Path
 ) -> None:

@@ -149,6 +149,7 @@ async def test_a_flood_of_headers_is_cut_off(
     assert (await call("GET", "status")).status == 200
 
 
+@pytest.mark.full
 async def test_an_expression_that_would_take_for_ever_is_refused(
     call: Call, notebook: Path
 ) -> None:

@@ -391,6 +391,7 @@ async def test_pictures_are_pictures_and_what_is_none_is_left_out(
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("odd", [{}, {"content": None}, {"content": {"type": "text"}}])
 async def test_a_result_with_nothing_in_it_is_one(
     call: Call, db: Fake, notebook: Path, odd: dict[str, Any]

@@ -150,6 +150,7 @@ def configure(folder: Path, **budget: float) -> None:
     (folder / ".config" / "jupyter_server_config.json").write_text(config)
 
 
+@pytest.mark.full
 def test_the_command_line_says_how_much_of_the_month_is_used(tmp_path: Path) -> None:
     configure(tmp_path, monthly_cost_budget=2.5, monthly_token_budget=1000)
     with jupyter_server(tmp_path):
@@ -162,6 +163,7 @@ def test_the_command_line_says_how_much_of_the_month_is_used(tmp_path: Path) -> 
     assert (month["token_budget"], month["cost_budget"]) == (1000, 2.5)
 
 
+@pytest.mark.full
 def test_a_command_that_asks_a_model_is_refused_like_the_panel(tmp_path: Path) -> None:
     configure(tmp_path, monthly_cost_budget=0)
     done = jupyter_agent(tmp_path, "demo", "--headless")

@@ -53,6 +53,7 @@ def saves(agent: Assistant) -> list[str]:
     return paths
 
 
+@pytest.mark.full
 async def test_an_answer_says_whether_its_outputs_are_on_disk(
     call: Call, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ async def test_an_answer_says_whether_its_outputs_are_on_disk(
     assert nbformat.read(notebook, as_version=4).cells[2].execution_count == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by", ["route", "tool"])
 async def test_many_cells_are_saved_once(
     call: Call, notebook: Path, saves: list[str], by: str, monkeypatch: pytest.MonkeyPatch
@@ -131,6 +133,7 @@ async def test_cells_are_inserted_moved_retyped_and_deleted(call: Call, notebook
     assert answer.body["current"]["source"] == "print('x is', x)"
 
 
+@pytest.mark.full
 async def test_a_run_that_outlasts_wait_is_a_handle(call: Call, notebook: Path) -> None:
     code = "import time\nprint('on')\nwhile True: time.sleep(0.1)"
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": code})
@@ -150,6 +153,7 @@ async def test_a_run_that_outlasts_wait_is_a_handle(call: Call, notebook: Path) 
     assert ended.body["outputs"][-1]["ename"] == "KeyboardInterrupt"
 
 
+@pytest.mark.full
 async def test_errors_are_errors_and_stop_what_follows(call: Call, notebook: Path) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1 / 0"})
     answer = await call("POST", "notebooks", PATH, "run")
@@ -161,6 +165,7 @@ async def test_errors_are_errors_and_stop_what_follows(call: Call, notebook: Pat
     assert [result["status"] for result in both.body["cells"]] == ["error", "error"]
 
 
+@pytest.mark.full
 async def test_the_kernel_is_the_notebooks_own_session(
     call: Call, notebook: Path, jp_serverapp: Any
 ) -> None:
@@ -209,6 +214,7 @@ async def test_a_path_that_the_disk_refuses_is_the_requests_mistake(
     assert sorted(each.name for each in jp_root_dir.iterdir()) == ["file.txt", "loop"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
 async def test_a_one_line_edit_of_a_real_notebook_is_a_one_line_diff(
     call: Call, jp_root_dir: Path, jp_serverapp: Any, name: str
@@ -270,6 +276,7 @@ async def test_requests_by_token_are_one_owner(call: Call, agent: Assistant) -> 
     assert (await call("GET", "turns", done["turn_id"])).status == 200
 
 
+@pytest.mark.full
 async def test_a_cell_that_ran_twice_is_stale_also_where_nobody_looked_between(
     call: Call, notebook: Path
 ) -> None:
@@ -284,6 +291,7 @@ async def test_a_cell_that_ran_twice_is_stale_also_where_nobody_looked_between(
     assert cells[2]["stale_why"] == "It changes `x`, which it uses, and ran more than once."
 
 
+@pytest.mark.full
 async def test_what_became_stale_is_told_with_its_reason(call: Call, notebook: Path) -> None:
     for cell_id in ("b2", "c3"):
         await call("POST", "notebooks", PATH, "cells", cell_id, "run")

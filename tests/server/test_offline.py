@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from ..programs import jupyter_server
 from .test_restart import EXAMPLE, question
 
@@ -34,6 +36,7 @@ c.JupyterAgent.providers = {"anthropic": {"api_key": "sk-ant-test-0123456789"}}
 """
 
 
+@pytest.mark.full
 def test_without_a_network_everything_opens_and_says_so(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path)
     config = tmp_path / ".config" / "jupyter_server_config.py"

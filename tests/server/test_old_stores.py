@@ -80,6 +80,7 @@ async def test_an_answer_in_it_is_undone(call: Call, notebook: Path) -> None:
     assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
 
 
+@pytest.mark.full
 async def test_its_copies_of_notebooks_are_listed(call: Call, notebook: Path) -> None:
     assert len((await call("GET", "notebooks", PATH, "recovery")).body["copies"]) == 3
 

@@ -48,6 +48,7 @@ async def test_a_cell_is_made_once_however_often_it_is_asked_for(
     assert await made(call) == 2
 
 
+@pytest.mark.full
 async def test_a_run_and_a_tool_have_their_effect_once(
     call: Call, notebook: Path, keyed: dict[str, str]
 ) -> None:

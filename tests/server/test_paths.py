@@ -316,6 +316,7 @@ async def test_a_rule_for_what_is_in_a_folder_leaves_the_folder_beside_it_alone(
     assert not (await call("POST", "tools", "read_file", body=body)).body["is_error"]
 
 
+@pytest.mark.full
 async def test_always_allow_here_holds_for_the_notebook_however_it_is_spelled(
     call: Call, replies: list[FakeReply], spelled: Path
 ) -> None:

@@ -199,6 +199,7 @@ def expected(condition: str, tool: str, mode: str) -> str:
     return verdict
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("entry", ["tools", "chat"])
 async def test_every_cell_of_the_table_by_its_effect(
     call: Call,

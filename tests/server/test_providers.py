@@ -46,6 +46,7 @@ def content(path: Path) -> list[Any]:
     return [{**cell, "id": "", "metadata": {}} for cell in written.cells]
 
 
+@pytest.mark.full
 async def test_the_same_task_through_both_apis_gives_the_same_notebook(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
 ) -> None:
@@ -67,6 +68,7 @@ async def test_the_same_task_through_both_apis_gives_the_same_notebook(
     assert told[1].startswith("Error: No cell `gone`.")
 
 
+@pytest.mark.full
 async def test_a_gateway_with_a_reasoning_model_and_options_of_its_own_does_the_same_task(
     call: Call, chat: ChatCompletions, notebook: Path
 ) -> None:

@@ -53,6 +53,7 @@ def posted(approvals: list[dict[str, Any]], *, approved: Any = True, **more: Any
     return {**body, "messages": [*body["messages"], answered]}
 
 
+@pytest.mark.full
 async def test_edit_and_run_are_one_question_answered_at_once(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -120,6 +121,7 @@ async def test_the_reason_of_a_denial_is_part_of_the_conversation(
         assert [part["approval"].get("reason") for part in denied] == ["Use y.", None]
 
 
+@pytest.mark.full
 async def test_a_question_has_every_line(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -176,6 +178,7 @@ async def test_a_run_after_a_restart_is_asked_about_for_the_new_kernel(
     assert nbformat.read(notebook, as_version=4).cells[1].execution_count == 1
 
 
+@pytest.mark.full
 async def test_always_here_is_for_that_notebook(
     call: Call, replies: list[FakeReply], notebook: Path, jp_root_dir: Path
 ) -> None:
@@ -201,6 +204,7 @@ async def endless(call: Call) -> None:
     await call("PATCH", *cell, body={"source": "while True: pass"})
 
 
+@pytest.mark.full
 async def test_a_turn_interrupts_its_own_run_without_a_question(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -217,6 +221,7 @@ async def test_a_turn_interrupts_its_own_run_without_a_question(
     assert run.status == "interrupted"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["ask", "edit", "auto"])
 async def test_another_ones_run_is_not_interrupted_without_a_question(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, mode: str
@@ -253,6 +258,7 @@ async def test_edits_that_are_allowed_for_the_turn_are_not_asked_about_again_but
     await answer(call, {"id": again["id"], "approved": False})
 
 
+@pytest.mark.full
 async def test_a_question_that_is_answered_is_none_in_another_tab_while_its_call_goes_on(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -433,6 +439,7 @@ async def kernel(call: Call, action: str) -> None:
     await call("POST", "notebooks", PATH, "kernel", body={"action": action})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("block", [RUN, calls("run_cells", cell_ids=["b2"])])
 async def test_always_ends_when_the_kernel_restarts(
     call: Call, replies: list[FakeReply], notebook: Path, block: dict[str, Any]
@@ -450,6 +457,7 @@ async def test_always_ends_when_the_kernel_restarts(
     assert not await runs(call, replies, block)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "source",
     [
@@ -476,6 +484,7 @@ async def test_always_covers_no_shell_and_no_magic(
     assert nbformat.read(notebook, as_version=4).cells[2].execution_count is None
 
 
+@pytest.mark.full
 async def test_always_covers_code_that_only_looks_like_it(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -492,6 +501,7 @@ async def test_always_covers_code_that_only_looks_like_it(
         assert await runs(call, replies, calls("run_cell", cell_id="c3")), source
 
 
+@pytest.mark.full
 async def test_always_is_for_the_tool_that_was_asked_about(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -499,6 +509,7 @@ async def test_always_is_for_the_tool_that_was_asked_about(
     assert not await runs(call, replies, calls("run_cells", cell_ids=["b2"]))
 
 
+@pytest.mark.full
 async def test_always_that_was_taken_back_before_its_kernel_started_stays_so(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:

@@ -92,6 +92,7 @@ async def test_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone
     assert len((await call("GET", "notebooks", after, "recovery")).body["copies"]) == 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turns", [12, pytest.param(200, marks=pytest.mark.long)])
 async def test_the_store_does_not_grow_by_whole_notebooks(
     call: Call,

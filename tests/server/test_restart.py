@@ -12,6 +12,8 @@ import pytest
 
 from ..programs import jupyter_server
 
+pytestmark = pytest.mark.full
+
 EXAMPLE = Path(__file__).parent.parent.parent / "jupyter_agent" / "examples" / "coffee.ipynb"
 
 

@@ -66,6 +66,7 @@ async def test_a_long_wait_is_told_with_its_end_and_ended_by_who_does_not_want_i
     assert [p["data"]["kind"] for p in stored if p["type"] == "data-notice"] == told
 
 
+@pytest.mark.full
 async def test_a_wait_that_nobody_ends_is_waited(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply]
 ) -> None:

@@ -22,6 +22,8 @@ import pytest
 from ..programs import Server, environment, jupyter_server
 from ..waiting import until
 
+pytestmark = pytest.mark.full
+
 WAITS = """
 import os, time
 x = 7

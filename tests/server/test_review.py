@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -29,6 +31,7 @@ def told(fake: FakeAnthropic) -> str:
     return text
 
 
+@pytest.mark.full
 async def test_what_turns_changed_waits_until_it_is_kept_or_taken_back(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:

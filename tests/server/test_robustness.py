@@ -92,6 +92,7 @@ def state(server: Server, id: str) -> str:
     return found
 
 
+@pytest.mark.full
 def test_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
     shared_store: tuple[Path, FakeAnthropic],
 ) -> None:
@@ -552,6 +553,7 @@ sys.modules.update(dict.fromkeys(["openai", "jupyter_server_ydoc", "jupyter_coll
 """
 
 
+@pytest.mark.full
 def test_without_what_is_optional_the_server_runs_and_says_what_is_missing(
     tmp_path: Path,
 ) -> None:

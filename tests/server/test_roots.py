@@ -8,9 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_agent.cli.demo import ALONE
 
 from ..programs import SCRIPTS, Server, environment, jupyter_server
+
+pytestmark = pytest.mark.full
 
 EXAMPLE = Path(__file__).parents[2] / "jupyter_agent" / "examples" / "coffee.ipynb"
 NOTEBOOK = "coffee.ipynb"

@@ -72,6 +72,7 @@ async def test_no_route_answers_where_the_authorizer_refuses(
         assert answer.status == 403, f"{method} {path}"
 
 
+@pytest.mark.full
 async def test_every_route_is_described_and_answers_through_the_description(
     agent: Assistant, call: Call, replies: list[FakeReply]
 ) -> None:
@@ -124,6 +125,7 @@ async def test_a_bad_question_is_refused_with_the_field(
     assert (await call("GET", "status")).status == 200
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "says"),
     [
@@ -227,6 +229,7 @@ def described_by(operations: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 async def test_answers_are_as_they_are_described(call: Call, notebook: Path) -> None:
     described = (await call("GET", "openapi.json")).body
     edits = {"edits": [{"cell_id": "b2", "source": "x = 2"}, {"op": "delete", "cell_id": "a1"}]}

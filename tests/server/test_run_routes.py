@@ -38,6 +38,7 @@ async def ran(call: Call, body: dict[str, Any]) -> list[str]:
     return [run["cell_id"] for run in answer.body["cells"]]
 
 
+@pytest.mark.full
 async def test_cells_run_up_to_one_from_one_and_between(call: Call, six: Path) -> None:
     assert await ran(call, {"until": "d4"}) == ["b2", "c3", "d4"]
     assert await ran(call, {"from": "e5"}) == ["e5", "f6"]
@@ -53,6 +54,7 @@ async def test_cells_run_up_to_one_from_one_and_between(call: Call, six: Path) -
     assert (await call("POST", *RUN, body={"until": "zz"})).status == 404
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tag", ["parameters", "injected-parameters", None])
 async def test_parameters_are_set_in_the_kernel_and_the_code_stays(
     call: Call, six: Path, tag: str | None
@@ -72,6 +74,7 @@ async def test_parameters_are_set_in_the_kernel_and_the_code_stays(
     assert (bad.status, bad.body["reason"]) == (400, "invalid_input")
 
 
+@pytest.mark.full
 async def test_code_in_no_cell_runs_and_the_notebook_stays(call: Call, notebook: Path) -> None:
     before = notebook.read_bytes()
     run = await call("POST", *KERNEL, "code", body={"code": "z = 5\nz * 2"})
@@ -99,6 +102,7 @@ async def test_variables_are_told_by_name_or_all(call: Call, notebook: Path) -> 
     assert one == "b: str 'text'"
 
 
+@pytest.mark.full
 async def test_a_run_as_a_stream_tells_outputs_as_they_come(call: Call, notebook: Path) -> None:
     source = "import time\nfor n in range(3):\n    print(n, flush=True)\n    time.sleep(0.3)\nn"
     cell = ("notebooks", PATH, "cells", "b2")
@@ -126,6 +130,7 @@ def applied(told: list[dict[str, Any]]) -> list[Any]:
     return outputs
 
 
+@pytest.mark.full
 async def test_all_cells_as_a_stream_and_the_error_that_ends_it(call: Call, six: Path) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "d4", body={"source": "1/0"})
     told = frames((await call("POST", *RUN, body={"stream": True})).text)
@@ -151,6 +156,7 @@ async def test_a_stream_that_is_asked_for_twice_runs_once(
     assert again.body["outputs"][0]["data"]["text/plain"] == "1"
 
 
+@pytest.mark.full
 async def test_runs_are_listed_without_outputs(call: Call, six: Path, jp_root_dir: Path) -> None:
     await call("POST", *RUN)
     await call("POST", "notebooks", "other.ipynb", body={"cells": [{"source": "1"}]})
@@ -173,6 +179,7 @@ async def test_runs_are_listed_without_outputs(call: Call, six: Path, jp_root_di
     assert text["outputs"].strip() == "1 2"
 
 
+@pytest.mark.full
 async def test_turns_are_listed_and_stopped_by_their_id(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -195,6 +202,7 @@ async def test_turns_are_listed_and_stopped_by_their_id(
     assert (await call("GET", "turns", params={"state": "odd"})).status == 400
 
 
+@pytest.mark.full
 async def test_changes_of_a_turn_can_be_read_without_outputs(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -237,6 +245,7 @@ async def test_a_notebook_is_made_of_given_cells(call: Call, jp_root_dir: Path) 
     assert content.cells[1].metadata == {"tags": ["a"]}
 
 
+@pytest.mark.full
 async def test_what_happens_to_a_notebook_is_told_as_it_happens(
     call: Call, notebook: Path, jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str]
 ) -> None:

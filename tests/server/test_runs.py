@@ -118,6 +118,7 @@ async def inspector(call: Call, agent: Assistant, kind: str) -> AsyncIterator[In
         await inspector.stop()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["silent", "comm", "shown"])
 @pytest.mark.parametrize("entry", ["tools", "chat", "rest"])
 async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_kernel(
@@ -144,6 +145,7 @@ async def test_run_all_comes_to_its_end_beside_an_extension_that_looks_into_the_
     assert last.outputs[0].text == "last 1\n"
 
 
+@pytest.mark.full
 async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_what(
     call: Call, agent: Assistant, notebook: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +191,7 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
     client.stop_channels()
 
 
+@pytest.mark.full
 async def test_a_ten_minute_cell_does_not_end_the_turn(
     call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -225,6 +228,7 @@ async def test_a_ten_minute_cell_does_not_end_the_turn(
     assert (await call("GET", "runs", run.id)).body["status"] == "interrupted"
 
 
+@pytest.mark.full
 async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
     call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -249,6 +253,7 @@ async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
     assert run.status == "interrupted"
 
 
+@pytest.mark.full
 async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
     call: Call, agent: Assistant, notebook: Path, tmp_path: Path
 ) -> None:
@@ -293,6 +298,7 @@ async def test_stop_does_not_interrupt_a_persons_own_cell(
         assert (await reply)["content"]["status"] == "ok"
 
 
+@pytest.mark.full
 async def test_a_death_is_told_with_what_is_lost(
     call: Call,
     agent: Assistant,
@@ -318,6 +324,7 @@ async def test_a_death_is_told_with_what_is_lost(
     await (await agent.services.kernels.get(PATH)).connect()  # Jupyter starts a new one
 
 
+@pytest.mark.full
 async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
     call: Call, agent: Assistant, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +347,7 @@ async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
     assert (run.status, run.outputs()[0]["text"]) == ("ok", "finished\n")
 
 
+@pytest.mark.full
 async def test_a_call_keeps_as_much_of_the_outputs_as_a_card_shows(
     call: Call, notebook: Path
 ) -> None:
@@ -375,6 +383,7 @@ async def test_a_culled_kernel_is_told_at_the_next_turn_and_once(
     assert "all variables are gone" not in told(fake.requests[3])
 
 
+@pytest.mark.full
 async def test_a_kernel_that_a_person_restarts_within_a_turn_is_told(
     call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -393,6 +402,7 @@ async def test_a_kernel_that_a_person_restarts_within_a_turn_is_told(
     assert told(fake.requests[told_at[0]]).count("was restarted or replaced") == 1
 
 
+@pytest.mark.full
 async def test_a_program_that_calls_tools_is_told_too(
     call: Call, agent: Assistant, notebook: Path
 ) -> None:
@@ -433,6 +443,7 @@ async def test_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_a
     again.cut()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["file", "tab"])
 async def test_an_event_stream_that_nobody_reads_loses_no_output(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, mode: str

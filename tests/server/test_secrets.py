@@ -147,6 +147,7 @@ async def test_a_model_reads_nothing_that_a_person_cannot_see(
     assert (jp_root_dir / "home.ipynb").read_bytes() == before
 
 
+@pytest.mark.full
 async def test_the_code_that_is_asked_about_is_the_code_that_runs(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
 ) -> None:

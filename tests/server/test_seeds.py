@@ -74,6 +74,7 @@ class TestSeed000:
         asked = [b["id"] for b in fake.requests[1]["messages"][-2]["content"]]
         assert [result["tool_use_id"] for result in results(fake.requests[1])] == asked
 
+    @pytest.mark.full
     async def test_a_chain_of_three_tools(
         self, call: Call, notebook: Path, replies: list[FakeReply]
     ) -> None:
@@ -157,6 +158,7 @@ class TestSeed002:
         done = await turn(call)
         assert text(done) == "First.Then.Done."
 
+    @pytest.mark.full
     async def test_an_empty_result_is_told_as_such(
         self, call: Call, fake: FakeAnthropic, replies: list[FakeReply]
     ) -> None:
@@ -189,6 +191,7 @@ class TestSeed002:
         assert fake.requests[1]["tool_choice"] == {"type": "none"}
         assert done["message"]["metadata"]["budgetReached"]
 
+    @pytest.mark.full
     async def test_outputs_of_a_run_are_streamed_while_it_goes_on(
         self, call: Call, notebook: Path, replies: list[FakeReply]
     ) -> None:

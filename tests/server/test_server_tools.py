@@ -158,6 +158,7 @@ async def test_a_search_without_a_result_ends_with_its_turn_and_is_not_sent_agai
     assert fake.refusals == []
 
 
+@pytest.mark.full
 async def test_what_it_read_counts_in_the_budget(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:

@@ -82,6 +82,7 @@ async def tool(call: Call, name: str, **more: Any) -> dict[str, Any]:
 # -- create_cells
 
 
+@pytest.mark.full
 async def test_a_section_is_made_and_run_by_one_call_and_taken_back_by_one(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -104,6 +105,7 @@ async def test_a_section_is_made_and_run_by_one_call_and_taken_back_by_one(
     assert nbformat.read(notebook, as_version=4).cells == before
 
 
+@pytest.mark.full
 async def test_a_section_is_one_question_with_each_cell_and_its_exact_code(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -121,6 +123,7 @@ async def test_a_section_is_one_question_with_each_cell_and_its_exact_code(
     assert printed(notebook, 3) == "42\n"
 
 
+@pytest.mark.full
 async def test_what_comes_after_an_error_does_not_run_and_stays(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -153,6 +156,7 @@ def began(agent: Assistant) -> bool:
     )
 
 
+@pytest.mark.full
 async def test_a_turn_that_is_stopped_while_its_section_runs_can_be_taken_back(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -177,6 +181,7 @@ async def test_a_turn_that_is_stopped_while_its_section_runs_can_be_taken_back(
 # -- edit_cells
 
 
+@pytest.mark.full
 async def test_edits_of_several_cells_run_from_top_to_bottom_after_one_question(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -250,6 +255,7 @@ async def test_what_a_person_typed_meanwhile_stays_and_nothing_of_the_call_is_do
 # -- code in no cell
 
 
+@pytest.mark.full
 async def test_code_runs_without_a_trace_in_the_notebook(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -273,6 +279,7 @@ async def test_code_runs_without_a_trace_in_the_notebook(
     assert [change["cell_id"] for change in turn["changes"]] == ["b2", "c3", "c3"]
 
 
+@pytest.mark.full
 async def test_code_is_asked_about_like_a_run_with_the_exact_code(
     call: Call, replies: list[FakeReply], jp_root_dir: Path, notebook: Path
 ) -> None:
@@ -285,6 +292,7 @@ async def test_code_is_asked_about_like_a_run_with_the_exact_code(
     assert seen.exists()
 
 
+@pytest.mark.full
 async def test_always_allowing_code_holds_until_the_kernel_restarts(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -298,6 +306,7 @@ async def test_always_allowing_code_holds_until_the_kernel_restarts(
     assert waiting["approvals"][0]["code"] == "!true"
 
 
+@pytest.mark.full
 async def test_long_code_is_waited_for_by_its_handle(call: Call, notebook: Path) -> None:
     code = "import threading\ngate = threading.Event()\nprint(gate.wait(0.5))"
     answer = await tool(call, "run_code", input={"code": code, "wait": 0})
@@ -307,6 +316,7 @@ async def test_long_code_is_waited_for_by_its_handle(call: Call, notebook: Path)
     assert "False" in later["text"]
 
 
+@pytest.mark.full
 async def test_stopping_a_turn_interrupts_its_code(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -355,6 +365,7 @@ class TestRules:
         jp_server_config["JupyterAgent"]["rules"] = request.param
         return jp_server_config
 
+    @pytest.mark.full
     @pytest.mark.parametrize(
         ("jp_server_config", "refused"),
         [
@@ -372,6 +383,7 @@ class TestRules:
         assert {case for case, reason in found.items() if reason} == wanted - {"*, run"}
         assert set(found.values()) == {"", "denied"}
 
+    @pytest.mark.full
     @pytest.mark.parametrize(
         ("jp_server_config", "free"),
         [
@@ -396,6 +408,7 @@ class TestRules:
         assert set(found.values()) <= {"", "needs_approval"}
 
 
+@pytest.mark.full
 async def test_who_allows_beforehand_allows_the_run_by_its_name(call: Call, notebook: Path) -> None:
     given = CASES["create_cells, run"]
     for allowed in ([], ["create_cells"], ["run_cell"]):

@@ -159,6 +159,7 @@ async def test_a_refused_edit_of_a_script_is_in_its_turn_as_failed(
     assert len(turn["changes"]) == 1
 
 
+@pytest.mark.full
 async def test_outputs_are_cleared_and_come_back_with_undo(call: Call, notebook: Path) -> None:
     await call("POST", "notebooks", PATH, "run")
     cleared = await call("POST", "notebooks", PATH, "clear", params={"by": "Me"})

@@ -142,6 +142,7 @@ def home(jp_root_dir: Path) -> Path:
     return jp_root_dir / "home.ipynb"
 
 
+@pytest.mark.full
 async def test_nothing_of_a_hidden_cell_is_ever_sent(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], home: Path
 ) -> None:
@@ -191,6 +192,7 @@ async def test_a_model_may_not_touch_a_hidden_cell_in_any_mode(
     assert home.read_bytes() == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("share", "by"),
     [("no-outputs", "notebook"), ("code-only", "administrator"), ("code-only", "user")],
@@ -229,6 +231,7 @@ async def test_what_share_keeps_back_is_never_sent(
     assert ("Nothing to see" in everything) == (share == "no-outputs")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("share", ["no-outputs", "code-only"])
 async def test_the_answers_of_tools_obey_share_too(
     call: Call, jp_root_dir: Path, share: str

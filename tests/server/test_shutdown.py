@@ -301,6 +301,7 @@ ROUTES: Mapping[Callable[[Desk], None], str | None] = {
 """What waits, and the state in which its conversation is afterwards."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("waits", ROUTES, ids=lambda waits: waits.__name__)
 def test_a_server_that_is_told_to_end_ends_whatever_waits(
     desk: Desk, idle: float, waits: Callable[[Desk], None]
@@ -324,6 +325,7 @@ def test_a_server_that_is_told_to_end_ends_whatever_waits(
     assert [cell.source for cell in notebook.cells] == [SLEEP]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("trait", "value", "why"),
     [
@@ -354,6 +356,7 @@ def test_a_server_whose_configuration_is_refused_says_why_and_ends(
     assert "has no attribute" not in log
 
 
+@pytest.mark.full
 async def test_what_waits_is_told_and_what_comes_later_is_refused(
     call: Call, agent: Assistant, notebook: Path
 ) -> None:

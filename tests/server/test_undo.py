@@ -100,6 +100,7 @@ def cells(path: Path) -> list[Any]:
     return list(notebook.cells)
 
 
+@pytest.mark.full
 async def test_a_turn_over_two_notebooks_is_undone_in_one_call(
     call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
@@ -116,6 +117,7 @@ async def test_a_turn_over_two_notebooks_is_undone_in_one_call(
     assert [cells(path) for path in files] == before
 
 
+@pytest.mark.full
 async def test_what_people_did_since_stays_in_both_notebooks(
     call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
@@ -147,6 +149,7 @@ async def test_what_people_did_since_stays_in_both_notebooks(
         ]
 
 
+@pytest.mark.full
 async def test_some_cells_of_a_turn_are_undone_and_others_accepted(
     call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:
@@ -169,6 +172,7 @@ async def test_some_cells_of_a_turn_are_undone_and_others_accepted(
     assert [cells(path) for path in files] == before
 
 
+@pytest.mark.full
 async def test_a_notebook_that_is_gone_is_a_conflict_and_the_other_is_taken_back(
     call: Call, replies: list[FakeReply], files: list[Path]
 ) -> None:

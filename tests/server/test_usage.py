@@ -217,6 +217,7 @@ async def test_the_cost_of_a_model_without_a_price_is_unknown(
 # -- from the command line
 
 
+@pytest.mark.full
 def test_the_command_asks_a_running_server_and_reads_the_store_where_none_runs(
     tmp_path: Path,
 ) -> None:

@@ -46,6 +46,7 @@ async def all_ended(agent: Assistant) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.full
 async def test_the_route_reports_cell_by_cell(call: Call, agent: Assistant, notebook: Path) -> None:
     content = nbformat.read(notebook, as_version=4)
     content.cells[2].execution_count = 5
@@ -71,6 +72,7 @@ async def test_the_route_reports_cell_by_cell(call: Call, agent: Assistant, note
     assert kernels(agent) == []
 
 
+@pytest.mark.full
 async def test_the_route_writes_fresh_outputs_or_takes_parameters(
     call: Call, agent: Assistant, notebook: Path
 ) -> None:
@@ -208,6 +210,7 @@ async def test_it_needs_leave_to_start_a_kernel(
     assert kernels(agent) == []
 
 
+@pytest.mark.full
 async def test_a_person_sees_every_cell_that_would_run(
     call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply], fake: FakeAnthropic
 ) -> None:
@@ -241,6 +244,7 @@ async def test_the_question_says_that_code_starts_a_cluster_job(
     assert approval["clusters"] == ["Dask"]
 
 
+@pytest.mark.full
 async def test_stop_ends_the_code_and_its_kernel(
     call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply]
 ) -> None:
@@ -260,6 +264,7 @@ def new_notebook(file: Path, *sources: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells), file)
 
 
+@pytest.mark.full
 def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     file = tmp_path / "work" / "new one.ipynb"
@@ -289,6 +294,7 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     assert "The fresh outputs were written" in done.stdout
 
 
+@pytest.mark.full
 def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
     new_notebook(tmp_path / "a.ipynb", "1 / 0")
     new_notebook(tmp_path / "b.ipynb", "1 / 1")
@@ -309,6 +315,7 @@ def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
         assert server.request("GET", "notebooks/b.ipynb")["verified"]["recorded"] is True
 
 
+@pytest.mark.full
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     missing = jupyter_agent(tmp_path, "verify", "nothing.ipynb")
     assert (missing.returncode, missing.stdout) == (1, "")

@@ -16,6 +16,8 @@ from tests.waiting import until
 
 from .conftest import PATH, Call, ask
 
+pytestmark = pytest.mark.full
+
 WAITS = "import os, time\nwhile not os.path.exists({gate!r}): time.sleep(0.01)\n{then}"
 
 

@@ -74,6 +74,7 @@ TURNS: dict[str, Callable[[], Turn]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TURNS)
 async def test_the_server_still_sends_what_the_golden_stream_has(
     call: Call, replies: list[FakeReply], notebook: Path, name: str

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+import re
 import shutil
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -15,6 +19,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, sync_playwright
 
+from tests.conftest import BROWSER
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
@@ -32,6 +37,20 @@ FLAGS = (
 
 OpenPage = Callable[..., OpenNotebook]
 """Opens a notebook: `open_page(cells=[...])` a new one, `open_page(path=...)` one that is there."""
+
+SEED = 20261125
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a browser are `full` but for the stories. They may be tried a second time, but
+    for those that explore.
+    """
+    for item in items:
+        if item.nodeid.startswith(BROWSER) and not item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+            if not item.get_closest_marker("story"):
+                item.add_marker("full")
 
 
 @pytest.fixture(autouse=True)
@@ -190,9 +209,12 @@ def gate() -> Iterator[Gate]:
 
 
 @pytest.fixture
-def seed() -> int:
-    """A new one in each run; `SEED=` repeats an earlier one."""
-    seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**6))
+def seed(request: pytest.FixtureRequest) -> int:
+    """Always the same, but a new one in each run of a test marked `long`; `SEED=` repeats one."""
+    explores = request.node.get_closest_marker("long")
+    seed = int(
+        os.environ.get("SEED") or (random.SystemRandom().randrange(10**6) if explores else SEED)
+    )
     print(f"SEED={seed}")  # noqa: T201 - shown when the test fails
     return seed
 
@@ -201,14 +223,27 @@ def seed() -> int:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shows what the server logged during a test that failed."""
+    """Shows what the server logged during a test that failed, and keeps pictures of its pages."""
     report = yield
-    lab: Any = getattr(item, "funcargs", {}).get("lab")
+    fixtures = getattr(item, "funcargs", {})
+    lab: Any = fixtures.get("lab")
     if isinstance(lab, Lab):
         logged = lab.log()
         if report.failed:
             report.sections.append(("JupyterLab's log", logged))
+            context: Any = fixtures.get("context")
+            if isinstance(context, BrowserContext):
+                _take_pictures(context, item.config.cache, item.name)
     return report
+
+
+def _take_pictures(context: BrowserContext, cache: pytest.Cache | None, test: str) -> None:
+    """One of each page, in `.pytest_cache/d/pages`; none of a page that does not answer."""
+    folder = Path(tempfile.gettempdir()) if cache is None else cache.mkdir("pages")
+    name = re.sub(r"\W+", "-", test)
+    for number, page in enumerate(context.pages):
+        with suppress(Error):
+            page.screenshot(path=folder / f"{name}-{number}.png", timeout=5_000)
 
 
 def new_file(lab: Lab, name: str, sources: Sequence[str | NotebookNode]) -> str:
@@ -218,7 +253,8 @@ def new_file(lab: Lab, name: str, sources: Sequence[str | NotebookNode]) -> str:
         for n, source in enumerate(sources)
     ]
     kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    path = f"{name}.ipynb"
-    assert not (lab.root / path).exists()  # a page of an earlier one would still be linked
+    # Never the path of an earlier one, whose page would still be linked.
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    path = next(path for each in names if not (lab.root / (path := f"{each}.ipynb")).exists())
     nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), lab.root / path)
     return path

@@ -63,6 +63,7 @@ def test_a_turn_may_write_while_a_tab_with_unsaved_work_is_away(
     eventually(away.sources, {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}.__eq__)
 
 
+@pytest.mark.story
 def test_a_page_that_comes_back_has_its_typing_and_what_was_edited_meanwhile(
     away: OpenNotebook,
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_page_that_comes_back_has_its_typing_and_what_was_edited_meanwhile(
     assert away.dialogs() == []
 
 
+@pytest.mark.story
 def test_where_both_changed_the_same_line_the_page_keeps_its_own_and_the_panel_asks(
     away: OpenNotebook,
 ) -> None:
@@ -159,6 +161,7 @@ def test_while_a_page_with_unsaved_work_is_away_edits_are_refused(away: OpenNote
     assert away.sources() == {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}
 
 
+@pytest.mark.story
 def test_a_page_is_merged_with_what_was_edited_after_its_server_was_started_again(
     away: OpenNotebook,
 ) -> None:

@@ -27,6 +27,7 @@ def counted(open_page: OpenPage) -> OpenNotebook:
     return notebook
 
 
+@pytest.mark.story
 def test_twenty_cuts_while_typing_lose_and_double_nothing(counted: OpenNotebook, seed: int) -> None:
     agent, person = Counting(counted.lab, counted.path), Person(counted)
     choose = random.Random(seed)
@@ -93,6 +94,7 @@ def test_a_run_that_died_with_its_server_is_no_longer_shown_as_running(
     assert notebook.sources() == notebook.saved()
 
 
+@pytest.mark.story
 def test_an_edit_that_a_closing_tab_never_confirmed_is_not_reported_as_done(
     counted: OpenNotebook,
 ) -> None:
@@ -135,6 +137,7 @@ def test_of_a_tab_closed_with_unsaved_work_the_next_edit_says_that_it_is_missing
     assert again.ids() == ["c0", "c1"]
 
 
+@pytest.mark.story
 def test_two_tabs_with_work_of_their_own_both_keep_it(
     counted: OpenNotebook, open_page: OpenPage
 ) -> None:

@@ -1,6 +1,6 @@
 """nbeval plays its tasks in a JupyterLab of its own, in some with a person in Chromium.
 
-A sample of the tasks is played by `.ci/run`; here are those that show what the scores are about.
+`.ci/nightly` plays a sample of the tasks; here are those that show what the scores are about.
 """
 
 from __future__ import annotations

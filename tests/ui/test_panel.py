@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, in_thread, says, thinks
@@ -75,6 +76,7 @@ def test_a_run_is_shown_while_it_goes_on(open_page: OpenPage, replies: Replies) 
     expect(panel.log).to_contain_text("It ended.")
 
 
+@pytest.mark.story
 def test_nothing_happens_before_it_is_allowed_and_a_refusal_reaches_the_model(
     panel: Panel, notebook: OpenNotebook, replies: Replies
 ) -> None:
@@ -102,6 +104,7 @@ def test_nothing_happens_before_it_is_allowed_and_a_refusal_reaches_the_model(
     assert "Do not run anything." in str(notebook.lab.fake.requests[-1]["messages"][-1])
 
 
+@pytest.mark.story
 def test_a_turn_goes_on_in_a_reloaded_page_and_in_a_second_one(
     panel: Panel, notebook: OpenNotebook, open_page: OpenPage, replies: Replies, gate: Gate
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from jupyter_agent.testing import Scripted, calls, says
@@ -30,6 +31,7 @@ def question(panel: Panel, words: str) -> None:
     expect(panel.region.get_by_role("group", name=words)).to_be_visible()
 
 
+@pytest.mark.story
 def test_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:
@@ -216,6 +218,7 @@ def in_view(box: Locator, text: str) -> bool:
     )
 
 
+@pytest.mark.story
 def test_nothing_is_allowed_before_its_end_was_in_view(
     open_page: OpenPage, replies: Replies
 ) -> None:

@@ -42,42 +42,6 @@ def test_what_is_typed_as_the_agent_takes_the_cell_away_stays_whole(
     assert figures.wrong == []
 
 
-HOLD_FRAMES = """
-(() => {
-  const held = [];
-  window.agentHoldFrames = false;
-  for (const name of ['requestAnimationFrame', 'requestIdleCallback']) {
-    const soon = window[name].bind(window);
-    window[name] = (work, options) =>
-      window.agentHoldFrames ? held.push(() => soon(work, options)) : soon(work, options);
-  }
-  window.agentReleaseFrames = () => {
-    window.agentHoldFrames = false;
-    held.splice(0).forEach(resume => resume());
-  };
-})();
-"""
-"""A page that is too busy to draw: what JupyterLab does in the next frame comes much later."""
-
-
-@pytest.mark.parametrize("type", ["markdown", "raw"])
-def test_a_cell_that_was_retyped_takes_keys_before_the_page_has_drawn_it(
-    context: BrowserContext, open_page: OpenPage, type: str
-) -> None:
-    context.add_init_script(HOLD_FRAMES)
-    notebook = open_page()
-    notebook.wait_until_linked()
-    notebook.edit("c0")
-    notebook.page.keyboard.press("Escape")
-    notebook.page.evaluate("agentHoldFrames = true")
-    notebook.lab.edit(notebook.path, "c0", type=type)
-    notebook.page.keyboard.press("Enter")
-    notebook.type("WORD")
-    notebook.page.evaluate("agentReleaseFrames()")
-    assert notebook.sources()["c0"] in ("WORDx = 1", "x = 1WORD")
-    assert notebook.cursor() == ("c0", notebook.sources()["c0"].index("D") + 1)
-
-
 @pytest.fixture(scope="module")
 def room_lab(
     browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory

@@ -173,6 +173,7 @@ SAVE = """path => {
 }"""
 
 
+@pytest.mark.story
 def test_who_saves_before_the_page_knows_of_our_save_is_not_asked_about_a_changed_file(
     notebook: OpenNotebook,
 ) -> None:

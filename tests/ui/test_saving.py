@@ -85,6 +85,7 @@ def path_in_page(notebook: OpenNotebook) -> Any:
     )
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("door", RENAMES)
 def test_a_rename_while_the_tab_saves_loses_nothing_and_leaves_no_second_file(
     quiet: OpenNotebook, door: str
@@ -200,6 +201,7 @@ def test_what_another_program_writes_while_the_tab_saves_is_merged_and_nothing_i
     assert quiet.dialogs() == []
 
 
+@pytest.mark.story
 def test_what_another_program_writes_right_after_a_save_is_not_taken_for_what_was_saved(
     quiet: OpenNotebook,
 ) -> None:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import APIResponse, Route
 
 from tests.ui.conftest import OpenPage
@@ -202,6 +203,7 @@ def test_a_cell_that_the_person_runs_while_the_agent_runs_it_shows_the_persons_r
     assert notebook.output_text("c0").strip() == LINES.strip()
 
 
+@pytest.mark.story
 def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:
     notebook.wait_until_linked()
     notebook.edit("c0")

@@ -15,13 +15,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from playwright.sync_api import BrowserContext
 
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook
 from tests.waiting import eventually
 
-ROUNDS = 50
 CELLS = 4
 LINES = 5
 
@@ -155,13 +155,15 @@ def the_cursor_is_after(notebook: OpenNotebook, cell_id: str, word: str) -> None
     assert notebook.cursor() == (cell_id, source.index(word) + len(word))
 
 
-def test_nothing_is_lost_and_the_cursor_stays(open_page: OpenPage, seed: int) -> None:
+@pytest.mark.story
+@pytest.mark.parametrize("rounds", [25, pytest.param(500, marks=pytest.mark.long)])
+def test_nothing_is_lost_and_the_cursor_stays(open_page: OpenPage, seed: int, rounds: int) -> None:
     notebook = open_page([cell_text(number) for number in range(CELLS)])
     notebook.wait_until_linked()
     person = Person(notebook, random.Random(seed))
     agent = Agent(notebook.lab, notebook.path, random.Random(seed + 1))
     with ThreadPoolExecutor(1) as thread:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             work = thread.submit(agent.work)
             cell_id, word = person.type_a_word()
             work.result()
@@ -170,8 +172,8 @@ def test_nothing_is_lost_and_the_cursor_stays(open_page: OpenPage, seed: int) ->
     eventually(notebook.shown, lambda shown: shown == notebook.sources())
     seen = notebook.lab.notebook(notebook.path)["cells"]
     assert {cell["id"]: cell["source"] for cell in seen} == notebook.sources()
-    assert sum(map(len, person.written.values())) == ROUNDS
-    assert agent.refused < ROUNDS / 2
+    assert sum(map(len, person.written.values())) == rounds
+    assert agent.refused < rounds / 2
     assert notebook.page.locator(".jp-Dialog").count() == 0
 
 
@@ -217,3 +219,39 @@ def test_the_same_check_fails_where_whole_sources_are_replaced(
 
     with pytest.raises(AssertionError):
         rounds()
+
+
+HOLD_FRAMES = """
+(() => {
+  const held = [];
+  window.agentHoldFrames = false;
+  for (const name of ['requestAnimationFrame', 'requestIdleCallback']) {
+    const soon = window[name].bind(window);
+    window[name] = (work, options) =>
+      window.agentHoldFrames ? held.push(() => soon(work, options)) : soon(work, options);
+  }
+  window.agentReleaseFrames = () => {
+    window.agentHoldFrames = false;
+    held.splice(0).forEach(resume => resume());
+  };
+})();
+"""
+"""A page that is too busy to draw: what JupyterLab does in the next frame comes much later."""
+
+
+@pytest.mark.parametrize("type", ["markdown", "raw"])
+def test_a_cell_that_was_retyped_takes_keys_before_the_page_has_drawn_it(
+    context: BrowserContext, open_page: OpenPage, type: str
+) -> None:
+    context.add_init_script(HOLD_FRAMES)
+    notebook = open_page()
+    notebook.wait_until_linked()
+    notebook.edit("c0")
+    notebook.page.keyboard.press("Escape")
+    notebook.page.evaluate("agentHoldFrames = true")
+    notebook.lab.edit(notebook.path, "c0", type=type)
+    notebook.page.keyboard.press("Enter")
+    notebook.type("WORD")
+    notebook.page.evaluate("agentReleaseFrames()")
+    assert notebook.sources()["c0"] in ("WORDx = 1", "x = 1WORD")
+    assert notebook.cursor() == ("c0", notebook.sources()["c0"].index("D") + 1)

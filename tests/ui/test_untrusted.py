@@ -195,6 +195,7 @@ def test_nothing_that_is_shown_runs_or_loads(
     _nothing(watched, panel, "titles")
 
 
+@pytest.mark.story
 def test_nothing_that_is_asked_about_runs_or_loads(
     watched: Watched, replies: Replies, texts: list[str]
 ) -> None:

@@ -37,6 +37,7 @@ def opened(context: BrowserContext, lab: Lab, place: str, path: str) -> Panel:
     return Panel(page)
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("place", ["lab", "notebook"])
 def test_changes_are_allowed_shown_in_place_walked_with_keys_kept_and_undone(
     context: BrowserContext, lab: Lab, replies: Replies, place: str

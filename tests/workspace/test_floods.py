@@ -21,6 +21,7 @@ def length(outputs: Any) -> int:
     return len(json.dumps(outputs))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("lines", [3_000, pytest.param(100_000, marks=pytest.mark.long)])
 async def test_of_flushed_prints_no_line_is_lost(room: Room, lines: int) -> None:
     code = f"for i in range({lines}): print(i, flush=True)"
@@ -68,6 +69,7 @@ async def test_of_ten_megabytes_in_one_print_both_ends_are_kept(room: Room) -> N
     assert length(room.on_disk(run.cell_id)["outputs"]) < 2_001_000
 
 
+@pytest.mark.full
 async def test_a_display_of_twenty_megabytes_stays_in_the_notebook(room: Room) -> None:
     code = (
         "display({'text/plain': '<Figure>', 'image/png': 'iVBO' * 5_000_000}, raw=True)\nprint(1)"
@@ -79,6 +81,7 @@ async def test_a_display_of_twenty_megabytes_stays_in_the_notebook(room: Room) -
     assert len("".join(room.on_disk(run.cell_id)["outputs"][0]["data"]["image/png"])) == 20_000_000
 
 
+@pytest.mark.full
 async def test_five_hundred_displays_are_all_there(room: Room) -> None:
     run = await room.run("for i in range(500): display(i)")
     outputs = await ended(run)
@@ -86,6 +89,7 @@ async def test_five_hundred_displays_are_all_there(room: Room) -> None:
     assert len(room.on_disk(run.cell_id)["outputs"]) == 500
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("megabytes", [51, pytest.param(200, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "code",
@@ -109,6 +113,7 @@ async def test_what_is_too_large_to_be_read_is_refused(
     assert (await ended(await room.run("1")))[0]["data"]["text/plain"] == "1"
 
 
+@pytest.mark.full
 async def test_an_output_that_is_long_on_its_way_is_waited_for(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +123,7 @@ async def test_an_output_that_is_long_on_its_way_is_waited_for(
     assert "too much for a notebook" in output["data"]["text/plain"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("updates", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
 async def test_of_many_updates_the_last_is_shown(room: Room, updates: int) -> None:
     writes = 0

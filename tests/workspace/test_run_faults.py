@@ -54,6 +54,7 @@ async def test_what_comes_after_its_cell_goes_into_that_cell(
     assert room.on_disk(run.cell_id)["execution_count"] == 1
 
 
+@pytest.mark.full
 async def test_what_a_thread_prints_late_is_saved_when_the_server_stops(room: Room) -> None:
     run = await room.run(
         "import threading\nt = threading.Timer(0.3, lambda: print('late')); t.start()\nprint('on')"
@@ -87,6 +88,7 @@ async def test_two_notebooks_on_one_kernel_take_turns(room: Room, jp_serverapp: 
     assert [cell.id for cell in await room.notebook.read()] == [first.cell_id, third.cell_id]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("code", "shown"),
     [
@@ -126,6 +128,7 @@ async def test_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
     assert await text(again) == "once \n"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["ok", "error", "interrupted", "timeout", "died", "restarted"])
 async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     wait = "print('on', flush=True)\nimport time; time.sleep(60)"

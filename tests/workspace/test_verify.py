@@ -108,6 +108,7 @@ def statuses(done: Verification) -> list[str]:
     return [verdict.status for verdict in done.cells]
 
 
+@pytest.mark.full
 async def test_each_cell_is_the_same_or_says_what_differs(desk: Desk) -> None:
     desk.write(
         new_markdown_cell("# Report"),
@@ -130,6 +131,7 @@ async def test_each_cell_is_the_same_or_says_what_differs(desk: Desk) -> None:
     }
 
 
+@pytest.mark.full
 async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     desk.write(ran("import os\nx = 'theirs'\nprint(os.getcwd())", printed("elsewhere\n")))
     before = desk.file.read_bytes()
@@ -186,6 +188,7 @@ VOLATILE = [
 ]
 
 
+@pytest.mark.full
 async def test_what_nbclient_stored_of_volatile_code_is_the_same_again(desk: Desk) -> None:
     cells = [new_code_cell(source) for source in VOLATILE]
     cells[-1].metadata["tags"] = ["raises-exception"]
@@ -202,6 +205,7 @@ async def test_what_nbclient_stored_of_volatile_code_is_the_same_again(desk: Des
     assert now[1][0]["text"] != stored[1].outputs[0].text, "it is volatile"
 
 
+@pytest.mark.full
 async def test_what_differs_between_two_fresh_runs_is_said_and_does_not_count(desk: Desk) -> None:
     draw = "import random\nprint('of three', [random.random() for _ in range(3)])"
     desk.write(new_code_cell(draw), new_code_cell("random.seed(7)\nrandom.random()"))
@@ -219,6 +223,7 @@ async def test_what_differs_between_two_fresh_runs_is_said_and_does_not_count(de
     assert "[1 code c0 In[1]] not compared: What each run makes anew: `of three" in told
 
 
+@pytest.mark.full
 async def test_what_was_verified_can_be_told_later(desk: Desk) -> None:
     desk.write(ran("import pandas as pd, os, no_such_thing_yet as no", tags=("raises-exception",)))
     first = await desk.verify()
@@ -245,6 +250,7 @@ async def test_where_all_is_the_same_it_runs_once(desk: Desk) -> None:
     assert (done.runs, done.ok, begun) == (1, True, ["c0", "c1"])
 
 
+@pytest.mark.full
 async def test_the_second_run_ends_with_the_last_cell_that_is_not_the_same(desk: Desk) -> None:
     desk.write(
         ran("print(1)", printed("1\n")),
@@ -261,6 +267,7 @@ async def test_the_second_run_ends_with_the_last_cell_that_is_not_the_same(desk:
     assert desk.kernels() == []
 
 
+@pytest.mark.full
 async def test_a_second_run_that_fails_leaves_every_difference_counting(desk: Desk) -> None:
     desk.write(
         ran("import os\nos.mkdir('made')"),
@@ -269,6 +276,7 @@ async def test_a_second_run_that_fails_leaves_every_difference_counting(desk: De
     assert statuses(await desk.verify()) == ["same", "differs"]
 
 
+@pytest.mark.full
 async def test_what_is_stored_beyond_our_limit_is_held_against_as_much(desk: Desk) -> None:
     large = "print('x' * 5_000)"
     runs = Runs(output_limit=1_000)
@@ -290,6 +298,7 @@ async def test_what_is_stored_beyond_our_limit_is_held_against_as_much(desk: Des
     assert [(each.status, each.why) for each in done.cells] == [("same", "")] * 2, "nbclient's"
 
 
+@pytest.mark.full
 async def test_parameters_are_set_where_papermill_sets_them(desk: Desk) -> None:
     desk.write(
         ran("print('first')", printed("first\n")),
@@ -319,6 +328,7 @@ async def test_parameters_are_set_where_papermill_sets_them(desk: Desk) -> None:
     assert desk.kernels() == []
 
 
+@pytest.mark.full
 async def test_fresh_outputs_are_written_if_that_is_wanted(desk: Desk) -> None:
     desk.write(
         ran("x = 2\nprint(x)", printed("1\n"), count=8),
@@ -338,6 +348,7 @@ async def test_fresh_outputs_are_written_if_that_is_wanted(desk: Desk) -> None:
     assert (again.ok, again.runs) == (True, 1)
 
 
+@pytest.mark.full
 async def test_outputs_are_not_written_over_what_failed_or_changed(desk: Desk) -> None:
     desk.write(ran("print(1)", printed("0\n")), ran("1 / 0"))
     before = desk.file.read_bytes()
@@ -357,6 +368,7 @@ async def test_outputs_are_not_written_over_what_failed_or_changed(desk: Desk) -
     assert desk.file.read_bytes() == before
 
 
+@pytest.mark.full
 async def test_after_an_error_the_cells_that_follow_are_skipped(desk: Desk) -> None:
     desk.write(
         ran("1 / 0", tags=("raises-exception",)),
@@ -397,6 +409,7 @@ async def test_a_display_that_a_later_cell_updates_is_compared_as_it_is_in_the_e
     assert statuses(await desk.verify()) == ["same", "same"]
 
 
+@pytest.mark.full
 async def test_the_time_limit_holds_for_all_cells_together(desk: Desk) -> None:
     desk.work = replace(desk.work, services=replace(desk.work.services, verify_seconds=0.5))
     desk.write(ran("1"), ran("import time\ntime.sleep(600)"), ran("2"))
@@ -407,6 +420,7 @@ async def test_the_time_limit_holds_for_all_cells_together(desk: Desk) -> None:
     assert desk.kernels() == []
 
 
+@pytest.mark.full
 async def test_a_kernel_that_dies_is_an_error(desk: Desk) -> None:
     desk.write(ran("import os; os._exit(1)"), ran("1"))
     done = await desk.verify()
@@ -434,6 +448,7 @@ async def test_a_stop_interrupts_the_code_and_ends_its_kernel(desk: Desk) -> Non
     assert (desk.file.parent / "cleaned up").exists()
 
 
+@pytest.mark.full
 async def test_a_stop_while_the_kernel_starts_leaves_none_behind(desk: Desk) -> None:
     desk.write(ran("1"))
     starting = asyncio.Event()
@@ -499,6 +514,7 @@ async def test_the_model_is_told_in_a_line_that_all_is_well(desk: Desk) -> None:
     assert told.facts["ok"]
 
 
+@pytest.mark.full
 async def test_the_model_is_told_which_cells_differ_and_why(desk: Desk) -> None:
     desk.write(
         ran("print(2)", printed("1\n"), count=7),
@@ -522,6 +538,7 @@ async def test_the_model_is_told_which_cells_differ_and_why(desk: Desk) -> None:
     assert len(result.text) < 1_500
 
 
+@pytest.mark.full
 async def test_what_a_hidden_cell_shows_stays_hidden(desk: Desk) -> None:
     desk.write(ran("print('secret')", printed("other\n"), tags=("agent-hidden",)))
     told = await desk.verify_by_tool()

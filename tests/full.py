@@ -1,0 +1,78 @@
+"""Runs the level `full`, and goes on where an earlier run of the same commit stopped:
+
+    python -m tests.full
+
+What passed is kept by commit in `.pytest_cache/full`; where something is not committed, everything
+runs. Arguments go to pytest, and the summary says how many tests are left. As a plugin of pytest
+(`-p tests.full`) it does so for any selection.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.check_output(["git", *arguments], cwd=ROOT, text=True).strip()
+
+
+class Progress:
+    """What has passed, in a file; a test counts once its teardown was fine too."""
+
+    def __init__(self) -> None:
+        self._file = ROOT / ".pytest_cache" / "full" / _git("rev-parse", "HEAD")
+        if _git("status", "--porcelain"):
+            self._file.unlink(missing_ok=True)
+        self.passed = set(self._file.read_text().splitlines()) if self._file.exists() else set()
+        self._failed: set[str] = set()
+        self.wanted: set[str] = set()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leaves out what passed before."""
+        config.hook.pytest_deselected(items=[one for one in items if one.nodeid in self.passed])
+        items[:] = [item for item in items if item.nodeid not in self.passed]
+        self.wanted.update(item.nodeid for item in items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """A worker has collected."""
+        self.wanted.update(ids)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Writes a test down at the end of its teardown. Workers leave it to the first process."""
+        if report.failed:
+            self._failed.add(report.nodeid)
+        elif report.when == "teardown" and report.nodeid not in self._failed and not _is_worker():
+            self.passed.add(report.nodeid)
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(report.nodeid + "\n")
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Says what is left."""
+        left = sorted(self.wanted - self.passed)
+        terminalreporter.write_line(f"{len(left)} left of this commit", yellow=bool(left))
+
+
+def _is_worker() -> bool:
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """As a plugin, in the first process and in each worker."""
+    config.pluginmanager.register(Progress(), "progress")
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main(["-p", "tests.full", "-m", "full", *sys.argv[1:]]))

@@ -1,0 +1,53 @@
+"""The levels of pyproject.toml, which tests/conftest.py and tests/full.py carry out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.full
+
+ROOT = Path(__file__).parent.parent
+
+TESTS = """
+import pytest
+
+def test_quick(): pass
+@pytest.mark.full
+def test_table(): pass
+@pytest.mark.full
+@pytest.mark.long
+def test_explores(): pass
+@pytest.mark.full
+@pytest.mark.quarantine("it waits for a clock")
+def test_red(): assert False
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "run"),
+    [
+        pytest.param([], "quick", id="default"),
+        pytest.param(["-m", "full"], "table", id="full"),
+        pytest.param(["-m", "long"], "explores", id="long"),
+        pytest.param(["-m", ""], "both", id="all"),
+    ],
+)
+def test_each_level_has_its_tests_and_lists_what_is_quarantined(
+    tmp_path: Path, asked: list[str], run: str
+) -> None:
+    tests = tmp_path / "test_some.py"
+    tests.write_text(TESTS)
+    options = ["-c", ROOT / "pyproject.toml", "-p", "tests.conftest", "-n", "1", "-v", *asked]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, tests], cwd=ROOT, capture_output=True, text=True
+    )
+    expected = {"quick", "table"} if run == "both" else {run}
+    assert {name for name in ("quick", "table", "explores") if f"test_{name}" in done.stdout} == (
+        expected
+    ), done.stdout
+    assert f"{len(expected)} passed" in done.stdout
+    assert "test_red: it waits for a clock" in done.stdout

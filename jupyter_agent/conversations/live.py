@@ -212,7 +212,12 @@ class LiveTurn:
         )
 
     async def _write(self, batch: Batch, events: Sequence[Event], *, keep: bool = True) -> None:
-        """Within the lock. What cannot be written is kept to be written with what follows."""
+        """Within the lock. What cannot be written is kept to be written with what follows. A stop
+        in the middle waits for the end: what is in the file is never written again.
+        """
+        await surely(self._store(batch, events, keep=keep))
+
+    async def _store(self, batch: Batch, events: Sequence[Event], *, keep: bool) -> None:
         numbered = tuple(enumerate(events, start=len(self._events) + 1))
         batch = self._unwritten + replace(batch, events=numbered)
         try:

@@ -18,7 +18,7 @@ from jupyter_agent.events import TextDelta
 from jupyter_agent.server import sse
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
-from tests.waiting import until
+from tests.waiting import soon, until
 
 from .conftest import PATH, Call, ask, frames
 
@@ -95,6 +95,7 @@ def said(result: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
+@pytest.mark.full
 async def test_the_main_job(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -203,6 +204,7 @@ async def test_without_a_stream_the_answer_is_one_json(
     assert kept.body["messages"][1] == answer.body["message"]
 
 
+@pytest.mark.full
 async def test_a_lost_client_loses_nothing(
     agent: Assistant,
     call: Call,
@@ -368,6 +370,7 @@ async def waiting(agent: Assistant) -> Any:
     return turn
 
 
+@pytest.mark.full
 async def test_in_mode_ask_a_run_waits_and_the_shown_code_runs(
     agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -435,6 +438,7 @@ async def test_denied_the_model_gets_the_reason(
     assert len(nbformat.read(notebook, as_version=4).cells) == 3
 
 
+@pytest.mark.full
 async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
     agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -465,6 +469,7 @@ async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
     assert types(second)[-2:] == ["finish", "[DONE]"]
 
 
+@pytest.mark.full
 async def test_what_was_always_allowed_here_does_not_ask_again(
     agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -482,6 +487,7 @@ async def test_what_was_always_allowed_here_does_not_ask_again(
     assert types(second)[-2] == "finish"
 
 
+@pytest.mark.full
 async def test_where_nobody_can_be_asked_a_call_is_refused_with_a_reason(
     call: Call, notebook: Path
 ) -> None:
@@ -494,6 +500,7 @@ async def test_where_nobody_can_be_asked_a_call_is_refused_with_a_reason(
     assert allowed.body["status"] == "ok"
 
 
+@pytest.mark.full
 async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
     agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -536,6 +543,37 @@ async def test_a_stop_at_the_very_start_ends_the_turn(
     assert types(frames((await call("POST", "chat", body=ask("again"))).text))[-2] == "finish"
 
 
+async def test_a_stop_while_a_request_is_being_stored_writes_nothing_twice(
+    agent: Assistant,
+    call: Call,
+    replies: list[FakeReply],
+    notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replies += [[says("Never said.")]]
+    store, stored, gate = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
+    append = store.append
+
+    async def slow(turn_id: str, batch: Batch) -> None:
+        await append(turn_id, batch)
+        if batch.requests:
+            stored.set()
+            await gate.wait()
+
+    monkeypatch.setattr(store, "append", slow)
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("hi")))
+    await soon(stored)
+    turn = agent.runner.live_in("local", "talk")
+    assert turn is not None
+    stopping = asyncio.ensure_future(agent.runner.stop(turn))
+    for _ in range(5):  # the stop reaches what waits for the store
+        await asyncio.sleep(0)
+    gate.set()
+    await stopping
+    assert types(frames((await asking).text))[-2:] == ["abort", "[DONE]"]
+    assert (await call("GET", "turns", turn.record.id)).body["state"] == "stopped"
+
+
 async def test_a_second_turn_of_a_running_conversation_is_refused(
     agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -576,6 +614,7 @@ async def test_a_question_asked_again_replaces_its_turn(
     assert cell.body["source"] == "x = 1"
 
 
+@pytest.mark.full
 async def test_undo_takes_a_turn_back_in_one_call(
     agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -604,6 +643,7 @@ async def test_undo_takes_a_turn_back_in_one_call(
     assert (await call("GET", "notebooks", PATH)).body["cells"] == before
 
 
+@pytest.mark.full
 async def test_the_tour_needs_no_key_and_no_network(
     call: Call, fake: FakeAnthropic, notebook: Path
 ) -> None:

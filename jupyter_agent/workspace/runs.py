@@ -180,7 +180,8 @@ class Run:
         self._task.add_done_callback(lambda _: callback())
 
     async def news(self, seconds: float) -> AsyncGenerator[None, None]:
-        """Yields when there is something new, until the end of the run or of the seconds.
+        """Yields when there is something new, until the end of the run or of the seconds; at once
+        where there is something already.
 
         The longer it takes, the rarer: what follows a run is stored as often as it is told.
         """
@@ -188,6 +189,8 @@ class Run:
         began = clock()
         heard = asyncio.Event()
         forget = self.on_output(heard.set)
+        if self.outputs():
+            heard.set()
         try:
             while not self._over.is_set() and (left := began + seconds - clock()) > 0:
                 await _first(heard, self._over, seconds=left)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import re
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nbclient import NotebookClient
 from room import Room, printed
 
 from jupyter_agent.errors import Busy, InvalidInput
+from tests.waiting import until
 
 
 async def test_a_run_leaves_its_outputs_and_count_in_the_file(room: Room) -> None:
@@ -132,6 +134,17 @@ async def test_what_a_run_changed_can_be_told_and_is_told_once(room: Room) -> No
     assert run.report() == []
 
 
+async def test_who_follows_a_run_late_hears_at_once_of_what_it_has_put_out(room: Room) -> None:
+    run = await room.run(f"print('on', flush=True)\n{room.waits}")
+    await until(run.outputs)
+    async with aclosing(run.news(60)) as news:
+        await anext(news)
+    assert not run.ended
+    room.go()
+    assert await run.wait(60)
+
+
+@pytest.mark.full
 async def test_past_the_wait_the_run_goes_on(room: Room) -> None:
     run = await room.run(f"print('on', flush=True)\n{room.waits}\nprint('off')")
     assert not await run.wait(0.01)
@@ -142,6 +155,7 @@ async def test_past_the_wait_the_run_goes_on(room: Room) -> None:
     assert run.outputs()[0]["text"] == "on\noff\n"
 
 
+@pytest.mark.full
 async def test_outputs_of_a_long_run_are_saved_while_it_runs(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +170,7 @@ async def test_outputs_of_a_long_run_are_saved_while_it_runs(
     assert run.status == "interrupted"
 
 
+@pytest.mark.full
 async def test_runs_of_one_kernel_go_one_after_another_and_say_what_they_wait_for(
     room: Room,
 ) -> None:
@@ -169,6 +184,7 @@ async def test_runs_of_one_kernel_go_one_after_another_and_say_what_they_wait_fo
     assert second.status == "ok"
 
 
+@pytest.mark.full
 async def test_an_interrupt_of_a_queued_run_leaves_the_running_one_alone(room: Room) -> None:
     first = await room.run(f"print('on', flush=True)\n{room.waits}")
     second = await room.run("1")
@@ -181,6 +197,7 @@ async def test_an_interrupt_of_a_queued_run_leaves_the_running_one_alone(room: R
     assert second.started is None
 
 
+@pytest.mark.full
 async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
     theirs = await room.run(f"print('on', flush=True)\n{room.waits}", turn_id="t1")
     ours = await room.run("1", turn_id="t2")
@@ -206,6 +223,7 @@ async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
     await room.kernel.connect()  # Jupyter starts a new one
 
 
+@pytest.mark.full
 async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Room) -> None:
     run = await room.run(f"print('on', flush=True)\n{room.waits}\nprint('off')")
     other = await room.notebook.insert(source="untouched")
@@ -219,6 +237,7 @@ async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Ro
     assert (await room.notebook.cell(other.cell.id)).outputs == []
 
 
+@pytest.mark.full
 async def test_a_cell_deleted_while_it_waits_never_runs(room: Room) -> None:
     first = await room.run(f"print('on', flush=True)\n{room.waits}")
     second = await room.run("x = 'ran'")
@@ -232,6 +251,7 @@ async def test_a_cell_deleted_while_it_waits_never_runs(room: Room) -> None:
     assert third.outputs()[0]["ename"] == "NameError"
 
 
+@pytest.mark.full
 async def test_a_running_cell_is_not_run_a_second_time(room: Room) -> None:
     run = await room.run("import time\nprint('on', flush=True); time.sleep(60)")
     await printed(run, "on")
@@ -242,6 +262,7 @@ async def test_a_running_cell_is_not_run_a_second_time(room: Room) -> None:
     await run.wait(60)
 
 
+@pytest.mark.full
 async def test_only_code_runs(room: Room) -> None:
     edit = await room.notebook.insert(source="# Title", type="markdown")
     assert edit.cell is not None
@@ -342,6 +363,7 @@ async def test_where_a_notebook_has_the_state_of_widgets_it_is_kept_up_to_date(
     assert view["application/vnd.jupyter.widget-view+json"]["model_id"] in state["state"]
 
 
+@pytest.mark.full
 async def test_the_stored_state_of_widgets_is_that_of_nbclient(room: Room, tmp_path: Path) -> None:
     code = "import ipywidgets as w\nw.HBox([w.IntSlider(3), w.Image(value=b'x')])"
     theirs = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])

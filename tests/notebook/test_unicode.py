@@ -92,6 +92,7 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     assert notebook.peek(cell_id).source == text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", list(TEXTS))
 async def test_a_text_survives_every_edit_of_the_file(
     notebooks: Notebooks, write: Write, name: str

@@ -333,6 +333,7 @@ async def test_always_allow_here_holds_for_the_notebook_however_it_is_spelled(
         assert turn["state"] == "done", spelling
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("entry", ["home", "named"])
 @pytest.mark.parametrize("spelling", [each for each in SPELLED["allow"] if "link" not in each])
 async def test_every_spelling_of_a_path_has_the_same_journal_copies_and_undo(

@@ -25,14 +25,14 @@ def _git(*arguments: str) -> str:
 
 
 class Progress:
-    """What has passed, in a file; a test counts once its teardown was fine too."""
+    """What has passed, in a file; a test counts once all of its last try was fine."""
 
     def __init__(self) -> None:
         self._file = ROOT / ".pytest_cache" / "full" / _git("rev-parse", "HEAD")
         if _git("status", "--porcelain"):
             self._file.unlink(missing_ok=True)
         self.passed = set(self._file.read_text().splitlines()) if self._file.exists() else set()
-        self._failed: set[str] = set()
+        self._red: set[str] = set()
         self.wanted: set[str] = set()
 
     @pytest.hookimpl(trylast=True)
@@ -51,9 +51,11 @@ class Progress:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Writes a test down at the end of its teardown. Workers leave it to the first process."""
-        if report.failed:
-            self._failed.add(report.nodeid)
-        elif report.when == "teardown" and report.nodeid not in self._failed and not _is_worker():
+        if report.when == "setup":
+            self._red.discard(report.nodeid)  # of an earlier try
+        if report.outcome not in ("passed", "skipped"):
+            self._red.add(report.nodeid)
+        if report.when == "teardown" and report.nodeid not in self._red and not _is_worker():
             self.passed.add(report.nodeid)
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._file.open("a", encoding="utf-8") as file:

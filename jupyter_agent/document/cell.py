@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.document.merge import Span
+
 CellType: TypeAlias = Literal["code", "markdown", "raw"]
 Output: TypeAlias = Mapping[str, Any]
 """One output as nbformat 4 writes it; stream text is one string."""
@@ -174,6 +176,9 @@ class Change:
     reviewed: bool = False
     undone: bool = False
     conflict: str | None = None
+    within: Span | None = field(default=None, compare=False)
+    """The part of the former text that alone was rewritten. Not in the journal: it serves to find
+    the edit while somebody types beside it."""
 
     def to_json(self) -> dict[str, Any]:
         """docs/api.md's Change."""

@@ -19,7 +19,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Subscription, Text, UndoManager
 
 from jupyter_agent.document.cell import Cell, CellState, CellType, Output
-from jupyter_agent.document.merge import text_operations
+from jupyter_agent.document.merge import Span, text_operations
 from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
 EDIT = "jupyter_agent: edit"
@@ -249,12 +249,12 @@ class SharedCells:
             yield
             self.document.ystate["dirty"] = True
 
-    def write_source(self, cell_id: str, source: str) -> None:
-        """Change the text in place by small operations."""
+    def write_source(self, cell_id: str, source: str, within: Span | None = None) -> None:
+        """Change the text in place by small operations; only `within` that part, if it is given."""
         text: Text = self.shared(cell_id)["source"]
         if str(text) != source:
             with self.transaction():
-                rewrite(text, source)
+                rewrite(text, source, within)
 
     def write_metadata(self, cell_id: str, metadata: Mapping[str, Any]) -> None:
         """Change the keys that differ."""
@@ -607,10 +607,10 @@ def nbformat_cell(cell_id: str, state: CellState) -> dict[str, Any]:
     return cell
 
 
-def rewrite(text: Text, new: str) -> None:
-    """Change the text in place by small operations."""
+def rewrite(text: Text, new: str, within: Span | None = None) -> None:
+    """Change the text in place by small operations (`text_operations`)."""
     old = str(text)
-    operations = list(text_operations(old, new))
+    operations = list(text_operations(old, new, within))
     size = _byte_offsets(old, operations)
     for start, end, replacement in operations:
         if replacement:  # before the deletion: keeps a cursor at the end of the range there

@@ -14,7 +14,14 @@ from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
 from jupyter_agent.document.crdt import SharedCells, nbformat_cell
 from jupyter_agent.document.insertions import Insertions
-from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge, nearer, text_operations
+from jupyter_agent.document.merge import (
+    MergeConflict,
+    Span,
+    keeps_edit,
+    merge,
+    nearer,
+    text_operations,
+)
 from jupyter_agent.errors import (
     Busy,
     CellNotFound,
@@ -36,6 +43,8 @@ class EditOutcome:
     before: Cell | None = None
     source: str | None = None
     """The text that the edit gave the cell; what somebody typed meanwhile is not in it."""
+    within: Span | None = None
+    """The part of the cell's text that alone was rewritten; None: all of it."""
     merged: bool = False
 
     def changes(self, path: str, cells: SharedCells) -> list[Change]:
@@ -45,7 +54,12 @@ class EditOutcome:
         if before == after:
             return []
         change = Change(
-            notebook=path, cell_id=self.cell_id, kind=self.kind, before=before, after=after
+            notebook=path,
+            cell_id=self.cell_id,
+            kind=self.kind,
+            before=before,
+            after=after,
+            within=self.within,
         )
         return [change]
 
@@ -197,6 +211,14 @@ def _merged(cell: Cell, source: str, base: str | None) -> str:
         ) from None
 
 
+def matched(cell: Cell, old_string: str | None) -> Span | None:
+    """The part of the cell's text that `old_string`, which occurs once in it, replaces."""
+    if old_string is None:
+        return None
+    start = cell.source.index(old_string)
+    return start, start + len(old_string)
+
+
 def refuse_half_characters(text: str | None) -> None:
     """Raises InvalidInput for text that no file and no browser can take."""
     try:
@@ -282,7 +304,8 @@ def _split_off(cells: SharedCells, cell: Cell, change: Change) -> str:
     """
     if change.before is None or change.after is None:
         return ""
-    wrote = [text for *_, text in text_operations(change.before.source, change.after.source)]
+    before, after = change.before.source, change.after.source
+    wrote = [text for *_, text in text_operations(before, after, change.within)]
     ids = cells.ids()
     below, above = ids[cell.index + 1 : cell.index + 2], ids[max(cell.index - 1, 0) : cell.index]
     for beside in map(cells.get, (*below, *above)):
@@ -300,7 +323,7 @@ def _contains(cell: Cell, change: Change, *, arrived: bool) -> bool:
         return True  # an id that we made is only in a cell that we made
     if not arrived and nearer(before.source, after.source, cell.source):
         return False
-    return keeps_edit(before.source, after.source, cell.source)
+    return keeps_edit(before.source, after.source, cell.source, change.within)
 
 
 def _has_type(cell: Cell, change: Change) -> bool:

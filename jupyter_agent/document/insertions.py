@@ -62,7 +62,9 @@ def _pieces(source: Text, change: Change) -> Iterator[_Piece]:
     if str(source) != after:
         return
     grown = 0
-    for start, end, text in reversed(list(text_operations(change.before.source, after))):
+    for start, end, text in reversed(
+        list(text_operations(change.before.source, after, change.within))
+    ):
         if text:
             # Exact only at the start of a block (pycrdt counts bytes in it, Yjs letters). Ours is
             # one: each transaction ends with another item, "dirty", so no text is joined to it.

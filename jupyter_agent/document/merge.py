@@ -29,6 +29,8 @@ WORD = re.compile(r"\d+|[\w\u0300-\u036f]+|\r\n|.", re.DOTALL)
 """What an operation leaves in one piece: a number, a name with its accents, or one character. What
 somebody types behind a number is a word of its own, which keeps their cursor when that changes.
 """
+Span: TypeAlias = tuple[int, int]
+"""(start, end) in code points of a text."""
 Operation: TypeAlias = tuple[int, int, str]
 """(start, end, replacement) in code points of the text before any operation."""
 
@@ -87,9 +89,10 @@ def _in_order(ours: list[_Hunk], theirs: list[_Hunk]) -> list[_Hunk]:
     return sorted(ours + [hunk for hunk in theirs if hunk not in alike], key=lambda hunk: hunk[:2])
 
 
-def text_operations(old: str, new: str) -> Iterator[Operation]:
+def text_operations(old: str, new: str, within: Span | None = None) -> Iterator[Operation]:
     """Small operations that make `new` of `old`, from right to left, so that earlier offsets stay
-    true.
+    true. `within` is the part of `old` that alone was rewritten: what is beside it is not touched,
+    be it letters of the same word that somebody is typing.
 
     Lines first, then words within the lines that differ: unchanged text is never touched, and
     between lines that stay nothing is deleted where text was only added. A word grows or shrinks or
@@ -97,7 +100,12 @@ def text_operations(old: str, new: str) -> Iterator[Operation]:
     piece. Where an insertion or a deletion could as well be a few characters further left, it is
     where no word is torn.
     """
-    operations = list(_operations(old, new))
+    start, end = within or (0, len(old))
+    old, new = old[start:end], new[start : len(new) - (len(old) - end)]
+    return _shifted(_at_best_places(old, list(_operations(old, new))), start)
+
+
+def _at_best_places(old: str, operations: Sequence[Operation]) -> Iterator[Operation]:
     for (start, end, text), (_, limit, _) in pairwise([*operations, (0, 0, "")]):
         if start == end or not text:
             left = _slide(old, limit, start, text or old[start:end], inserts=start == end)
@@ -254,13 +262,13 @@ def _unlike(
             yield from _shifted(within(a[i:j], b[k:m]), offsets[start + i])
 
 
-def keeps_edit(before: str, after: str, now: str) -> bool:
+def keeps_edit(before: str, after: str, now: str, within: Span | None = None) -> bool:
     """Whether `now` has all that an edit inserted when it made `after` of `before`, whatever else
-    somebody inserted or deleted since.
+    somebody inserted or deleted since. `within`: as `text_operations` was given it.
     """
     kept = {place for place, _ in _alignment(after, now)}
     grown = 0
-    for start, end, text in reversed(list(text_operations(before, after))):
+    for start, end, text in reversed(list(text_operations(before, after, within))):
         if not kept.issuperset(range(start + grown, start + grown + len(text))):
             return False
         grown += len(text) - (end - start)

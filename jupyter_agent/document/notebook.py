@@ -567,15 +567,17 @@ class Notebook:
         if type is not None and type != cell.type:  # first: a copy takes the place of the cell
             bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
             await cells.retype(cell.id, bare)
-        now = cells.get(cell.id)
-        cells.write_source(
-            cell.id,
-            text if now.source == cell.source else with_typing(text, cell.source, now.source),
-        )
+        now, within = cells.get(cell.id), edits.matched(cell, wanted.old_string)
+        if now.source == cell.source:
+            cells.write_source(cell.id, text, within)
+        else:
+            cells.write_source(cell.id, with_typing(text, cell.source, now.source))
         if metadata != cell.metadata:
             cells.write_metadata(cell.id, wanted.metadata.onto(now.metadata))
         merged = wanted.source is not None and wanted.base not in (None, cell.source)
-        return EditOutcome(cell.id, "update", before=cell, source=text, merged=merged)
+        return EditOutcome(
+            cell.id, "update", before=cell, source=text, within=within, merged=merged
+        )
 
     def _refuse_delete(self, cells: edits.CellsView, wanted: Delete) -> Cell:
         cell = edits.expected(cells, wanted.cell_id, wanted.expect)
@@ -748,7 +750,7 @@ def _net(changes: Sequence[Change]) -> list[Change]:
     net: dict[str, Change] = {}
     for change in changes:
         first = net.get(change.cell_id)
-        net[change.cell_id] = replace(change, before=first.before) if first else change
+        net[change.cell_id] = replace(change, before=first.before, within=None) if first else change
     return [each for each in net.values() if each.before or each.after]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Doc, Text
+from pycrdt import Assoc, Doc, Text
 
 
 class Page:
@@ -29,6 +30,12 @@ class Page:
         with self.notebook.ydoc.transaction():
             source.insert(len(now[:at].encode()), text)
             self.notebook.ystate["dirty"] = True
+
+    def cursor(self, cell_id: str, at: int) -> Callable[[], int]:
+        """Where a cursor is later that is behind the letter at this offset now."""
+        source: Text = self.cell(cell_id)["source"]
+        index = source.sticky_index(len(str(source)[:at].encode()), Assoc.BEFORE)
+        return lambda: len(str(source).encode()[: index.get_index()].decode())
 
     def erase(self, cell_id: str, text: str) -> None:
         """Delete that text, which is in the cell once."""

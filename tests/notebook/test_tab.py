@@ -477,6 +477,29 @@ async def test_an_edit_is_done_also_where_somebody_types_nearly_the_same_beside_
     assert tab.source("a") == "WEEEETQW\nWEEEETGW = 1\ny = 2"
 
 
+@pytest.mark.parametrize(
+    ("at", "old", "new", "edited"),
+    [
+        (0, "x", "total", "WETtotal = 1"),
+        (1, "x", "total", "totalWET = 1"),
+        (5, "1", "one", "x = oneWET"),
+        (4, "1", "one", "x = WETone"),
+    ],
+    ids=["in-front", "behind", "behind-a-number", "in-front-of-a-number"],
+)
+async def test_a_word_that_somebody_types_against_one_that_is_replaced_stays_whole(
+    notebook: Notebook, tab: Tab, at: int, old: str, new: str, edited: str
+) -> None:
+    """The edit comes when two of its letters are there, and the third goes where their cursor is
+    then.
+    """
+    tab.type("a", "WE", at=at)
+    cursor = tab.cursor("a", at + 2)
+    tab.as_the_edit_arrives(lambda: tab.type("a", "T", at=cursor()))
+    assert (await notebook.update("a", old_string=old, new_string=new)).changes
+    assert tab.source("a") == f"{edited}\ny = 2"
+
+
 async def test_a_cell_is_inserted_also_where_somebody_retypes_it_at_the_same_moment(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:

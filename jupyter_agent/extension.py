@@ -261,7 +261,7 @@ class JupyterAgent(ExtensionApp):
         """What pages meet before the assistant is loaded."""
         assert self.serverapp is not None
         self._asked = asyncio.Event()
-        PageSaves(self.serverapp.contents_manager, self.log)
+        PageSaves(self.serverapp.contents_manager)
         if self.open_panel:
             page = self.serverapp.web_app.settings.setdefault("page_config_data", {})
             page["jupyterAgentOpen"] = "true"

@@ -18,15 +18,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import nbformat
-from jupyter_server.services.contents.filemanager import (
-    FileContentsManager,
-)
+from jupyter_server.services.contents.fileio import FileManagerMixin
+from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import guard, nbformat_file
-from jupyter_agent.carriers.guard import Overwritten, watched
-from jupyter_agent.carriers.managers import Contents, Written, hides, is_plain
+from jupyter_agent.carriers import exchange, guard, nbformat_file
+from jupyter_agent.carriers.exchange import FileWrites, Overwritten, Save
+from jupyter_agent.carriers.managers import Contents, hides, is_plain
 from jupyter_agent.carriers.nbformat_file import Identified, NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
@@ -52,8 +51,8 @@ _TAIL = 64
 """Bytes at the end of a file, in which a whole notebook is closed."""
 _PAUSE = 0.02
 """Seconds between two looks at a file that is being saved."""
-_RETURNS = 5
-"""How often a file is given back to others who write it again at the same moment."""
+_WRITERS = 1.0
+"""Seconds to wait for a program that is writing the file whose place we took."""
 
 _LINUX_TICKS = 5
 """CLOCK_REALTIME_COARSE of Linux, from which its file systems take their times."""
@@ -68,6 +67,9 @@ _MENDED = (
     "A save of `{path}` had been cut off. The notebook is as {what}; what was left of the save is "
     "in `{left}`."
 )
+_BACK = "A reader had taken `{path}` away in the middle of a save. It is back, and whole."
+_FRESH = 60.0
+"""Seconds since a reader took a notebook away; a later one is none of ours."""
 _LEFT = (
     "`{left}` is what is left of a save of `{path}` that had been cut off. The notebook itself is "
     "whole: delete the other file if you do not need it."
@@ -75,6 +77,9 @@ _LEFT = (
 
 Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
 """Gives the JSON of an older version of a notebook, if there is one."""
+
+Expects: TypeAlias = Callable[[bytes], bool]
+"""Whether a caller knows this content of a file."""
 
 Trace: TypeAlias = tuple[int, ...]
 """Times, size and place of a file, others after each write of it."""
@@ -113,12 +118,15 @@ class Disk:
             item.name == "require_hash" or item.kind is item.VAR_KEYWORD for item in parameters
         )
         self._plain = is_plain(contents)
+        self._writes = FileWrites.of(contents) if isinstance(contents, FileManagerMixin) else None
         self._identified: dict[str, Identified] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
         self._own: dict[str, frozenset[str]] = {}
         """The ids that files of older formats have all the same."""
         self._held: set[str] = set()
         """Paths of the notebooks that we are saving; their files are read again meanwhile."""
+        self.mended: list[str] = []
+        """What was put right, as sentences."""
         self._mended: dict[str, str] = {}
         """Of notebooks that were put right when they were read: what is to be told."""
 
@@ -140,18 +148,14 @@ class Disk:
             return None
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
 
-    def _file(self, path: str) -> str | None:
-        """Where the manager writes this notebook, if it copies it first."""
-        atomic = self._plain and cast(FileContentsManager, self._contents).use_atomic_writing
-        return self._os_path(path) if atomic else None
-
     def _os_path(self, path: str) -> str | None:
         """Where the manager writes this notebook, if that is a plain file."""
         files = cast(FileContentsManager, self._contents)
         if not self._plain:
             return None
         with suppress(HTTPError, OSError, ValueError):
-            return guard.target(files._get_os_path(path))  # type: ignore[no-untyped-call]
+            name: str = files._get_os_path(path)  # type: ignore[no-untyped-call]
+            return os.path.realpath(name)
         return None
 
     def _stat(self, path: str) -> os.stat_result | None:
@@ -239,34 +243,47 @@ class Disk:
             finally:
                 self._held.discard(path)
 
-    async def write(self, path: str, content: dict[str, Any], *, sign: bool) -> Written:
+    async def write(
+        self,
+        path: str,
+        content: dict[str, Any],
+        *,
+        sign: bool,
+        expects: Expects | None = None,
+        creates: bool = False,
+    ) -> None:
         """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
-        keeps it unsigned.
+        keeps it unsigned. `expects` tells whether the caller knows this content of the file, whose
+        place is taken; `creates`: there may be no file.
 
-        Raises Locked or ToolError; the file is then as it was. `content` is not to be used
-        afterwards.
+        Raises Locked or ToolError; the file is then as it was. Raises Overwritten where it had what
+        the caller does not know. `content` is not to be used afterwards.
         """
         if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             self._identified[path] = nbformat_file.identified(content["cells"])
         content = nbformat_file.as_stored(content, self._own.get(path, ()))
         model = {"type": "notebook", "format": "json", "content": content}
-        overwritten = await self._save(path, model)
+        await self._save(path, model, expects, creates)
         if not sign:
             signature = await asyncio.to_thread(self._signature_of_harmless, content)
             if signature is not None:
                 notary = self._contents.notary
                 notary.store.remove_signature(signature, notary.algorithm)
-        return Written(cast("Mapping[str, Any]", model["content"]), overwritten)
 
-    async def _save(self, path: str, model: dict[str, Any]) -> Overwritten:
-        file = self._file(path)
+    async def _save(
+        self, path: str, model: dict[str, Any], expects: Expects | None, creates: bool
+    ) -> None:
+        file = self._os_path(path)
         try:
-            if file is None:
+            if file is None or self._writes is None or expects is None:
                 await ensure_async(self._contents.save(model, path))
-                return Overwritten()
-            with watched(file) as watch:
+                return
+            save = Save(file, expects, creates=creates)
+            with self._writes.watch(save):
                 await ensure_async(self._contents.save(model, path))
-                return await asyncio.to_thread(watch.overwritten)
+                await asyncio.to_thread(save.settle, _WRITERS)
+        except Overwritten:
+            raise
         except (HTTPError, OSError) as error:
             if isinstance(error, HTTPError) and error.status_code == 403:
                 raise Locked(f"`{path}` is read-only; nothing was changed.") from error
@@ -276,22 +293,6 @@ class Disk:
         """Whether the file was loaded from these bytes. Of a large one that takes a while."""
         algorithm = cast(FileContentsManager, self._contents).hash_algorithm
         return hashlib.new(algorithm, content).hexdigest() == loaded.stamp
-
-    async def give_back(self, path: str, text: str, written: Written) -> bool:
-        """Have the file say again what a save of ours took from it, unless somebody has written it
-        since; whether it does.
-
-        Raises Locked or ToolError.
-        """
-        ours = await asyncio.to_thread(written.text)
-        for _ in range(_RETURNS):
-            if (await self._get(path, type="file", format="text"))["content"] != ours:
-                return False
-            again = await self._save(path, {"type": "file", "format": "text", "content": text})
-            if again.content in (None, ours.encode()):
-                return True
-            ours, text = text, again.content.decode(errors="replace")
-        return False
 
     def _signature_of_harmless(self, content: dict[str, Any]) -> str | None:
         """The signature that the contents manager gave it, since all its outputs are harmless."""
@@ -316,9 +317,13 @@ class Disk:
                 f"No notebook can be made at `{path}`: Jupyter hides such files. Choose another "
                 "path; no part of it may begin with a dot."
             )
+        there = Exists(f"There is something at `{path}` already; nothing was overwritten.")
         if await self.exists(path):
-            raise Exists(f"There is something at `{path}` already; nothing was overwritten.")
-        await self.write(path, content, sign=True)
+            raise there
+        try:
+            await self.write(path, content, sign=True, expects=lambda _: False, creates=True)
+        except Overwritten:
+            raise there from None
 
     def moved(self, old: str, new: str) -> None:
         """A file or folder was renamed."""
@@ -351,7 +356,8 @@ class Disk:
                     break
             await asyncio.sleep(_PAUSE)
         async with self.alone(path):
-            self._mended[path] = await self.mend(path)
+            if done := await self.mend(path):
+                self._mended[path] = done
             return await self._parse(path)
 
     async def _parse(
@@ -363,16 +369,22 @@ class Disk:
     async def mend(self, path: str, former: Former | None = None) -> str:
         """Put a notebook right whose save was cut off: from the copy that the contents manager made
         of it before, else from what `former` gives. What was done, and what is left beside it, as
-        sentences; empty for nothing.
+        sentences; empty for nothing. `mended` has them too.
 
         Raises Busy, Locked or ToolError.
         """
         file = self._os_path(path)
-        if file is None:
-            return ""
+        done = await self._mend(path, file, former) if file is not None else ""
+        if done:
+            self.mended.append(done)
+        return done
+
+    async def _mend(self, path: str, file: str, former: Former | None) -> str:
         async with self.alone(path):
             while guard.is_being_saved(file):
                 await asyncio.sleep(_PAUSE)
+            for left in exchange.leftovers(file):
+                os.unlink(left)
             aside = guard.aside(file)
             left = posixpath.join(posixpath.dirname(path), os.path.basename(aside))
             if not await asyncio.to_thread(_is_damaged, file):
@@ -399,7 +411,7 @@ class Disk:
         """Whether somebody, in another server perhaps, has begun to save the file just now: then
         the half of it that is there must not be taken for a save that was cut off.
         """
-        file = self._file(path)
+        file = self._os_path(path)
         return file is not None and guard.is_being_saved(file)
 
     def _signed(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
@@ -471,12 +483,34 @@ class Disk:
             )
         except _READING as error:
             if isinstance(error, HTTPError) and error.status_code == 404:
+                if self._brings_back(path):
+                    return await self._get(
+                        path, content=content, type=type, format=format, hashed=hashed
+                    )
                 raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
             raise UnreadableNotebook(
                 f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no "
                 "permission). It is left as it is."
             ) from error
         return model
+
+    def _brings_back(self, path: str) -> bool:
+        """Whether the notebook had just been taken away by a reader that found half of it, and is
+        in its place again, whole by now.
+        """
+        file = self._os_path(path)
+        if file is None or os.path.lexists(file):
+            return False
+        aside = guard.aside(file)
+        try:
+            fresh = time.time() - os.stat(aside).st_ctime < _FRESH
+        except OSError:
+            return False
+        if not (fresh and _is_whole(aside) and exchange.rename_to_free(aside, file)):
+            return False
+        self._mended[path] = _BACK.format(path=path)
+        self.mended.append(self._mended[path])
+        return True
 
     async def _size(self, path: str) -> int:
         """In bytes, 0 if unknown. Raises UnreadableNotebook for too many."""

@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from operator import is_
 from typing import Any, cast
@@ -16,12 +17,12 @@ from pycrdt import Map
 
 from jupyter_agent.carriers import nbformat_file
 from jupyter_agent.carriers.contents import Disk, Loaded, Trace
-from jupyter_agent.carriers.managers import Written
+from jupyter_agent.carriers.exchange import Overwritten
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, Saved, with_items
 from jupyter_agent.document.cell import CarrierName
-from jupyter_agent.document.crdt import SharedCells, as_json, as_shared, shared_cell
-from jupyter_agent.document.merge import keeps_edit
+from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
@@ -35,10 +36,9 @@ from jupyter_agent.errors import (
 Recovery = Callable[[str, str], Awaitable[None]]
 """Is given a notebook's path and JSON text before a turn first writes it."""
 
-_LATE = (
-    "Another program wrote `{path}` at the very moment when it was saved: what that wrote may not "
-    "be in it."
-)
+_BOTH = "Another program saved it at the same moment: both are in it."
+_TRIES = 3
+"""How often an edit is written again because another program saved the file at the same moment."""
 _BATCH = 50
 """Cells handled without a break for the event loop."""
 _MANY = 2000
@@ -119,9 +119,24 @@ class FileCarrier:
             self._trace = trace
 
     async def confirm(self) -> Saved:
-        """Write the file, unless it says the same already."""
+        """Write the file, unless it says the same already. What another program saves at the same
+        moment is merged.
+        """
+        for _ in range(_TRIES):
+            try:
+                saved = await self._confirm()
+            except Overwritten as theirs:
+                await self._merge(theirs)
+                if _BOTH not in self._note:
+                    self._note = f"{self._note} {_BOTH}".strip()
+            else:
+                self._note = ""
+                return saved
+        raise self._changed()
+
+    async def _confirm(self) -> Saved:
         assert self._loaded is not None
-        note, self._note = self._note, ""
+        note = self._note
         loaded, values = self._loaded, self.cells.values()
         content = await asyncio.to_thread(
             _content, values, loaded.content, self._clean, dict(self._metadata)
@@ -132,8 +147,8 @@ class FileCarrier:
         if not loaded.writable:
             return Saved(False, f"{note} The file is read-only.".strip())
         repair = loaded.repair
-        late = await self._write(content, {value["id"]: value for value in values}, loaded)
-        return Saved(True, f"{note} {repair} {late}".strip())
+        await self._write(content, {value["id"]: value for value in values}, loaded)
+        return Saved(True, f"{note} {repair}".strip())
 
     async def save(self) -> Saved:
         return await self.confirm()
@@ -161,24 +176,21 @@ class FileCarrier:
 
     async def _write(
         self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: Loaded
-    ) -> str:
-        """What the reader of the result has to know, as sentences. `written` are the values that
-        the content was made of, by id.
-        """
+    ) -> None:
+        """`written` are the values that the content was made of, by id."""
         with set_aside(len(content["cells"]) > _MANY):
             if (keep := self._recovery()) is not None:
                 text = await asyncio.to_thread(_text, loaded.content)
                 await keep(self.path, text)
             marked, sign = await asyncio.to_thread(self._marked, content, loaded)
             async with self._disk.alone(self.path):
-                now, trace, note = await self._write_and_read(content, marked, loaded, sign=sign)
+                now, trace = await self._write_and_read(content, marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
             for key in [key for key, item in self._metadata.items() if _has(content, key, item)]:
                 del self._metadata[key]
             self._note_own(loaded.content, content)
             await self._take_in(now, written)
             self._trace = trace
-            return note
 
     def _note_own(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         old = {cell["id"]: cell for cell in before["cells"]}
@@ -204,15 +216,10 @@ class FileCarrier:
 
     async def _write_and_read(
         self, content: Mapping[str, Any], marked: dict[str, Any], loaded: Loaded, *, sign: bool
-    ) -> tuple[Loaded, Trace | None, str]:
-        """What is in the file then, its trace, and what has to be told. `marked` is the content
-        with marks of trust.
-        """
+    ) -> tuple[Loaded, Trace | None]:
+        """What is in the file then, and its trace. `marked` is the content with marks of trust."""
         if not await self._is_as_loaded():
-            raise Conflict(
-                f"`{self.path}` changed on disk while it was being saved; nothing was changed. "
-                "Read it again."
-            )
+            raise Overwritten(b"", is_back=True)
         if self._opened():
             raise Busy(
                 f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
@@ -223,43 +230,44 @@ class FileCarrier:
         self._clean = {}
         self.wrote = True
         try:
-            written = await self._disk.write(self.path, marked, sign=sign)
+            await self._disk.write(
+                self.path, marked, sign=sign, expects=partial(self._disk.holds, loaded)
+            )
         except ToolError as error:
-            return await self._look_after(error, loaded), None, ""
-        await self._give_back(written, loaded)
+            return await self._look_after(error, loaded), None
         trace = self._disk.trace(self.path)
-        note = _LATE.format(path=self.path) if written.overwritten.late else ""
         reading = self._disk.read_back(self.path, content, signed=sign)
-        return await self._read_back(reading), trace, note
+        return await self._read_back(reading), trace
 
-    async def _give_back(self, written: Written, loaded: Loaded) -> None:
-        """Raises Conflict where the save took the place of something else than what was loaded;
-        then the file says that again, or it is kept as a recovery copy.
+    async def _merge(self, theirs: Overwritten) -> None:
+        """Take in what another program saved at the same moment. Raises Conflict where both changed
+        the same lines, or one of us inserted, deleted, moved or retyped cells.
         """
-        content = written.overwritten.content
-        if content is None or await asyncio.to_thread(self._disk.holds, loaded, content):
-            return
-        try:
-            text = content.decode()
-            await asyncio.to_thread(nbformat_file.parse, text)
-        except (UnicodeDecodeError, Unusable):
-            raise Conflict(
-                f"Another program was writing `{self.path}` at the same moment, and what it wrote "
-                "may be lost: save there again. Then read the notebook again."
-            ) from None
-        kept = False
-        if self._rescue is not None:
-            with suppress(ToolError):
+        if not theirs.is_back and self._rescue is not None:
+            with suppress(UnicodeDecodeError, Unusable, ToolError):
+                text = theirs.content.decode()
+                await asyncio.to_thread(nbformat_file.parse, text)
                 await self._rescue(self.path, text)
-                kept = True
-        where = "What it saved was overwritten" + (
-            " and is kept as a recovery copy" if kept else ": save there again"
-        )
-        with suppress(ToolError):
-            if await self._disk.give_back(self.path, text, written):
-                where = "What it saved is in the file, and nothing was changed"
-        raise Conflict(
-            f"Another program saved `{self.path}` at the same moment. {where}. Read it again."
+        assert self._loaded is not None
+        try:
+            now = await self._disk.load(self.path)
+        except UnreadableNotebook as error:  # it is not done
+            raise self._changed() from error
+        before = self._loaded.content["cells"]
+        if not self._same_cells(before, now.content["cells"]):
+            raise self._changed()
+        for old, new in zip(before, now.content["cells"], strict=True):
+            try:
+                self._merged(old, new)
+            except MergeConflict as error:
+                raise self._changed() from error
+        await self._keep_own(now)
+        await self._take_in(now)
+
+    def _changed(self) -> Conflict:
+        return Conflict(
+            f"Another program writes `{self.path}` at the same moment. What it writes is in the "
+            "file, and nothing was changed. Read it again."
         )
 
     async def _is_as_loaded(self) -> bool:
@@ -383,6 +391,10 @@ class FileCarrier:
         shared = [(value["id"], value["cell_type"]) for value in self.cells.values()]
         return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
 
+    def _merged(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+        """The text of a cell with what was changed here and in the file. Raises MergeConflict."""
+        return merge(old["source"], self.cells.value(old["id"])["source"], new["source"])
+
     async def _build(
         self, content: Mapping[str, Any], old: Mapping[str, Mapping[str, Any]]
     ) -> None:
@@ -410,16 +422,20 @@ class FileCarrier:
         """
         cell_id = new["id"]
         if new["source"] != old["source"]:
-            self.cells.write_source(cell_id, new["source"])
+            try:
+                self.cells.write_source(cell_id, self._merged(old, new), origin=FILE)
+            except MergeConflict:
+                self.cells.write_source(cell_id, new["source"], origin=FILE)
         if new["metadata"] != old["metadata"]:
-            self.cells.write_metadata(cell_id, new["metadata"])
+            self.cells.write_metadata(cell_id, new["metadata"], origin=FILE)
         if new["cell_type"] != "code" or (stripped and not new["outputs"]):
             return
         written = ("outputs", "execution_count")
         changed = any(new.get(key) != old.get(key) for key in written)
         # While it runs, the run writes these, and it is newer than the file.
         if changed and not self.cells.get(cell_id).running:
-            self.cells.write_outputs(cell_id, new["outputs"], new.get("execution_count"))
+            count = new.get("execution_count")
+            self.cells.write_outputs(cell_id, new["outputs"], count, origin=FILE)
 
 
 def _content(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-import nbformat
 from jupyter_server.services.contents.filemanager import (
     AsyncFileContentsManager,
     FileContentsManager,
 )
 from jupyter_server.utils import ensure_async
-
-from jupyter_agent.carriers.guard import Overwritten
 
 
 class Contents(Protocol):
@@ -48,18 +43,3 @@ async def hides(contents: Contents, path: str) -> bool:
     Raises OSError for a path that the disk does not take: Jupyter lets it through.
     """
     return not contents.allow_hidden and bool(await ensure_async(contents.is_hidden(path)))
-
-
-@dataclass(frozen=True)
-class Written:
-    """What was saved, and what that took the place of."""
-
-    content: Mapping[str, Any]
-    """As hooks left it."""
-    overwritten: Overwritten
-
-    def text(self) -> str:
-        """The file as the contents manager wrote it."""
-        notebook = nbformat.from_dict(self.content)  # type: ignore[no-untyped-call]
-        text: str = nbformat.writes(notebook, version=nbformat.NO_CONVERT)  # type: ignore[no-untyped-call]
-        return text if text.endswith("\n") else text + "\n"

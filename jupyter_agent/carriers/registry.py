@@ -72,8 +72,6 @@ class Notebooks:
         self._sweeper: asyncio.Task[None] | None = None
         self._creating = asyncio.Lock()
         self._completing: set[asyncio.Task[None]] = set()
-        self.mended: list[str] = []
-        """What `mend` did, as sentences."""
         self._late: set[str] = set()
         """Paths of notebooks that are about to be read for what was typed too late."""
         tabs.on_arrival = self._came_back
@@ -152,10 +150,12 @@ class Notebooks:
         """Put a notebook right whose save was cut off when a server was killed. What was done, as
         sentences; `mended` has them too. Raises ToolError.
         """
-        done = await self._disk.mend(path, former)
-        if done:
-            self.mended.append(done)
-        return done
+        return await self._disk.mend(path, former)
+
+    @property
+    def mended(self) -> Sequence[str]:
+        """What was put right so far, as sentences."""
+        return self._disk.mended
 
     def open(self) -> list[dict[str, Any]]:
         """Path and carrier of each notebook whose document is held now."""

@@ -24,6 +24,8 @@ from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
 EDIT = "jupyter_agent: edit"
 """Origin of transactions that `Retraction` can take back."""
+FILE = "jupyter_agent: file"
+"""Origin of transactions that take in what others wrote into the file."""
 RUN = "jupyter_agent: run"
 """Origin of transactions that write outputs."""
 FIRST_WITH_IDS = 5
@@ -249,18 +251,22 @@ class SharedCells:
             yield
             self.document.ystate["dirty"] = True
 
-    def write_source(self, cell_id: str, source: str, within: Span | None = None) -> None:
+    def write_source(
+        self, cell_id: str, source: str, within: Span | None = None, *, origin: str = EDIT
+    ) -> None:
         """Change the text in place by small operations; only `within` that part, if it is given."""
         text: Text = self.shared(cell_id)["source"]
         if str(text) != source:
-            with self.transaction():
+            with self.transaction(origin):
                 rewrite(text, source, within)
 
-    def write_metadata(self, cell_id: str, metadata: Mapping[str, Any]) -> None:
+    def write_metadata(
+        self, cell_id: str, metadata: Mapping[str, Any], *, origin: str = EDIT
+    ) -> None:
         """Change the keys that differ."""
         shared: Map[Any] = self.shared(cell_id)["metadata"]
         now, wanted = shared.to_py() or {}, as_shared(dict(metadata))
-        with self.transaction():
+        with self.transaction(origin):
             for key in now.keys() - wanted.keys():
                 del shared[key]
             for key, item in wanted.items():
@@ -268,17 +274,22 @@ class SharedCells:
                     shared[key] = item
 
     def write_outputs(
-        self, cell_id: str, outputs: Sequence[Output], execution_count: int | None
+        self,
+        cell_id: str,
+        outputs: Sequence[Output],
+        execution_count: int | None,
+        *,
+        origin: str = EDIT,
     ) -> None:
         """Show these outputs instead. Lab's view can only clear and append, each in its own
         transaction.
         """
         cell = self.shared(cell_id)
-        with self.transaction():
+        with self.transaction(origin):
             cell["outputs"].clear()
             cell["execution_count"] = as_shared(execution_count)
         for output in outputs:
-            self.append_output(cell_id, output)
+            self.append_output(cell_id, output, origin)
 
     def append_output(self, cell_id: str, output: Output, origin: str = EDIT) -> None:
         """Show one more output below the others of the cell."""

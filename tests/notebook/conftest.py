@@ -76,9 +76,9 @@ def write(root: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def jp_server_config(tmp_path: Path) -> dict[str, Any]:
+def jp_server_config(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """Where a test here wants a whole server, it keeps notebooks in rooms."""
-    return rooms.config(tmp_path)
+    return {**rooms.config(tmp_path), **getattr(request, "param", {})}
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""An editor that writes the file of a notebook at random moments, while an agent edits it: a
-program of its own, since the editor has to be one.
+"""An editor that writes the file of a notebook at random moments, while an agent edits it or a page
+saves it: a program of its own, since the editor has to be one.
 
-`python -m tests.notebook.races TIMES SEED` says in JSON what came of so many races.
+`python -m tests.notebook.races TIMES SEED agent|page` says in JSON what came of so many races.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from tornado.web import HTTPError
 
+from jupyter_agent.carriers.page_saves import SEEN, PageSaves
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
@@ -95,7 +97,29 @@ async def race(
     return f"silent ({way})"
 
 
-async def main(times: int, seed: int) -> None:
+async def race_of_page(
+    contents: Any, path: Path, orders: Connection, number: int, source: random.Random
+) -> str:
+    """The same of one save of a page."""
+    theirs = text(f"# {number - 1}", f"# theirs {number}")
+    ours = text(f"# {number}", "# before")
+    way = source.choice(["atomically", "in place"])
+    seen = (await contents.get("a.ipynb", content=False, require_hash=True))["hash"]
+    orders.send((theirs, way, source.random() * LONGEST / 2))
+    model = {"type": "notebook", "format": "json", "content": json.loads(ours), SEEN: seen}
+    refused = False
+    try:
+        await contents.save(model, "a.ipynb")
+    except HTTPError as error:
+        refused = error.status_code == 409
+    await asyncio.to_thread(orders.recv)
+    now = path.read_text(encoding="utf-8")
+    if now == theirs:
+        return "theirs came last, told" if refused else "theirs came last, later"
+    return f"silent ({way})" if "theirs" not in now else f"damaged ({way})"
+
+
+async def main(times: int, seed: int, who: str) -> None:
     source = random.Random(seed)
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as temporary:
@@ -107,6 +131,7 @@ async def main(times: int, seed: int) -> None:
         database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
         copies = RecoveryCopies(database)
         notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
+        PageSaves(contents)
         spawning = multiprocessing.get_context("spawn")
         ours, orders = spawning.Pipe()
         process = spawning.Process(target=editor, args=(path, orders))
@@ -114,7 +139,10 @@ async def main(times: int, seed: int) -> None:
         try:
             for number in range(1, times + 1):
                 path.write_text(text(f"# {number - 1}", "# before"), encoding="utf-8")
-                found[await race(notebooks, copies, path, ours, number, source)] += 1
+                if who == "page":
+                    found[await race_of_page(contents, path, ours, number, source)] += 1
+                else:
+                    found[await race(notebooks, copies, path, ours, number, source)] += 1
         finally:
             ours.send(None)
             process.join()
@@ -125,4 +153,4 @@ async def main(times: int, seed: int) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2])))
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

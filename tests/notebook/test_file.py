@@ -513,6 +513,32 @@ async def test_without_a_copy_of_the_contents_manager_ours_is_taken(
     assert path.with_name("a.ipynb.invalid").read_bytes() == before[:50]
 
 
+async def test_a_notebook_that_a_reader_has_just_taken_away_is_back_and_that_is_said(
+    notebooks: Notebooks, write: Write, root: Path
+) -> None:
+    """As Jupyter's own reader does, which finds half of what another server is writing."""
+    path = write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    path.rename(path.with_name("a.ipynb.invalid"))
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert edit.saved.saved
+    assert "It is back" in notebooks.mended[0]
+    assert cells_of(path)[0]["source"] == "x = 2"
+    assert "a.ipynb.invalid" not in os.listdir(root)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there it is written beside")
+async def test_what_a_killed_server_left_beside_a_notebook_goes(
+    notebooks: Notebooks, write: Write, root: Path
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    left, other = path.with_name(".~a.ipynb.1-0"), path.with_name(".~ab.ipynb.1-0")
+    left.write_bytes(path.read_bytes())
+    other.write_bytes(b"")
+    assert await notebooks.mend("a.ipynb", _no_copy) == ""
+    assert (left.exists(), other.exists()) == (False, True)
+
+
 @pytest.mark.parametrize(
     "broken", ["<<<<<<< HEAD\n{}\n", '{"cells": [1 2]}', "[]", "\ufeff{}", "{}", "no"]
 )

@@ -164,9 +164,7 @@ async def test_what_somebody_else_saves_at_this_moment_stays(
         await put(storage, theirs)
 
     monkeypatch.setattr(notebooks, "_recovery", meanwhile)
-    with pytest.raises(
-        Conflict, match="changed on disk while it was being saved; nothing was changed"
-    ):
+    with pytest.raises(Conflict, match="writes `.*` at the same moment.*nothing was changed"):
         await notebook.update(one, old_string="x = 1", new_string="x = 2")
     assert (await sources(storage))[0] == "theirs = 1"
     assert (await notebook.read())[0].source == "theirs = 1"

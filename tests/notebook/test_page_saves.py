@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +15,8 @@ from jupyter_server.services.contents.largefilemanager import (
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.page_saves import OVERTAKEN, SEEN, PageSaves
+from jupyter_agent.carriers.exchange import OVERTAKEN
+from jupyter_agent.carriers.page_saves import SEEN, PageSaves
 
 from .conftest import code, notebook_json
 
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 def manager(request: pytest.FixtureRequest, path: Path, jp_environ: None) -> Any:
     manager = request.param(root_dir=str(path.parent))
     manager.notary.db_file = ":memory:"
-    PageSaves(manager, logging.getLogger("page"))
+    PageSaves(manager)
     return manager
 
 
@@ -131,14 +131,14 @@ async def test_the_hash_is_that_of_what_was_saved_whatever_is_in_the_file_by_the
     assert path.read_text() == theirs
 
 
-async def test_half_a_notebook_that_somebody_was_writing_is_not_given_back_but_logged(
-    manager: Any, save: Save, path: Path, caplog: pytest.LogCaptureFixture
+async def test_half_a_notebook_that_somebody_was_writing_is_given_back_too(
+    manager: Any, save: Save, path: Path
 ) -> None:
     seen = await file_hash(manager)
     manager.register_pre_save_hook(lambda **_: path.write_text('{"cells": ['))
-    await save("# mine", seen)
-    assert "# mine" in path.read_text()
-    assert "another program was writing a.ipynb" in caplog.text
+    with pytest.raises(HTTPError, match=OVERTAKEN):
+        await save("# mine", seen)
+    assert path.read_text() == '{"cells": ['
 
 
 async def test_a_file_that_was_deleted_is_made_again(manager: Any, save: Save, path: Path) -> None:

@@ -104,6 +104,24 @@ async def test_with_another_version_of_the_package_notebooks_are_refused(
     assert (await room_notebooks.get("a.ipynb")).carrier == "room"
 
 
+LOCAL = "jupyter_server_fileid.manager.LocalFileIdManager"
+
+
+@pytest.mark.parametrize(
+    "jp_server_config", [{"FileIdExtension": {"file_id_manager_class": LOCAL}}], indirect=True
+)
+@pytest.mark.parametrize("rooms", [True, False])
+async def test_a_file_that_its_server_knows_by_its_inode_keeps_that(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, rooms: bool
+) -> None:
+    room_server.extension.disable_rtc = not rooms
+    inode = file.stat().st_ino
+    notebook = await room_notebooks.get("a.ipynb")
+    assert (await notebook.update("a", old_string="x = 1", new_string="x = 3")).saved.saved
+    assert cells_of(file)[0]["source"] == "x = 3\ny = 2"
+    assert file.stat().st_ino == inode
+
+
 async def test_with_collaboration_switched_off_the_file_is_worked_in(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import nbformat
-from jupyter_server.services.contents.fileio import FileManagerMixin
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
@@ -51,7 +50,7 @@ _TAIL = 64
 """Bytes at the end of a file, in which a whole notebook is closed."""
 _PAUSE = 0.02
 """Seconds between two looks at a file that is being saved."""
-_WRITERS = 1.0
+_WRITERS = 0.3
 """Seconds to wait for a program that is writing the file whose place we took."""
 
 _LINUX_TICKS = 5
@@ -66,6 +65,10 @@ _COARSE_TICK = 2_000_000_000
 _MENDED = (
     "A save of `{path}` had been cut off. The notebook is as {what}; what was left of the save is "
     "in `{left}`."
+)
+_KEPT = (
+    "A save of `{path}` had been cut off, and its folder has two states of it now: the file, and "
+    "`{left}`. Delete the other one if you do not need it."
 )
 _BACK = "A reader had taken `{path}` away in the middle of a save. It is back, and whole."
 _FRESH = 60.0
@@ -118,7 +121,7 @@ class Disk:
             item.name == "require_hash" or item.kind is item.VAR_KEYWORD for item in parameters
         )
         self._plain = is_plain(contents)
-        self._writes = FileWrites.of(contents) if isinstance(contents, FileManagerMixin) else None
+        self._writes = FileWrites.of(contents)
         self._identified: dict[str, Identified] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
         self._own: dict[str, frozenset[str]] = {}
@@ -274,20 +277,20 @@ class Disk:
         self, path: str, model: dict[str, Any], expects: Expects | None, creates: bool
     ) -> None:
         file = self._os_path(path)
+        if file is not None and self._writes is not None and expects is not None:
+            await _while_written(file)
+            self._writes.save = Save(file, expects, creates=creates)
         try:
-            if file is None or self._writes is None or expects is None:
-                await ensure_async(self._contents.save(model, path))
-                return
-            save = Save(file, expects, creates=creates)
-            with self._writes.watch(save):
-                await ensure_async(self._contents.save(model, path))
-                await asyncio.to_thread(save.settle, _WRITERS)
+            await ensure_async(self._contents.save(model, path))
         except Overwritten:
             raise
         except (HTTPError, OSError) as error:
             if isinstance(error, HTTPError) and error.status_code == 403:
                 raise Locked(f"`{path}` is read-only; nothing was changed.") from error
             raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
+        finally:
+            if self._writes is not None:
+                self._writes.save = None
 
     def holds(self, loaded: Loaded, content: bytes) -> bool:
         """Whether the file was loaded from these bytes. Of a large one that takes a while."""
@@ -383,10 +386,11 @@ class Disk:
         async with self.alone(path):
             while guard.is_being_saved(file):
                 await asyncio.sleep(_PAUSE)
-            for left in exchange.leftovers(file):
-                os.unlink(left)
             aside = guard.aside(file)
             left = posixpath.join(posixpath.dirname(path), os.path.basename(aside))
+            if self._writes is not None:
+                kept = await asyncio.to_thread(self._writes.tidy, file, _is_whole)
+                self.mended += [_KEPT.format(path=path, left=name) for name in kept]
             if not await asyncio.to_thread(_is_damaged, file):
                 return _LEFT.format(path=path, left=left) if os.path.exists(aside) else ""
             copy = guard.copy_of(file)
@@ -522,6 +526,13 @@ class Disk:
         if size > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
         return size
+
+
+async def _while_written(file: str) -> None:
+    """Wait for a program that is writing it, but not for one that only has it open."""
+    end = time.monotonic() + _WRITERS
+    while await asyncio.to_thread(exchange.is_written, file) and time.monotonic() < end:
+        await asyncio.sleep(_PAUSE)
 
 
 def _is_damaged(file: str) -> bool:

@@ -5,31 +5,32 @@ Jupyter writes into the file itself. Who opens it at that moment finds half of i
 reader then moves the file away. It also cuts short what another program is just writing. Here that
 program's file is whole afterwards, and goes back to its place.
 
-Only Linux has that step (renameat2(2)), and not on every disk. Elsewhere, and for a file that
-would not be the same one then (with a second name, an owner or marks that we cannot give), the
-text is copied into the file as Jupyter does it, but at once.
+Only Linux has that step (renameat2(2)), and not on every disk. Elsewhere, for a file that would not
+be the same one then (with a second name, an owner or marks that we cannot give), and while another
+program has it open for writing, the text is copied into the file as Jupyter does it, but at once.
 """
 
 from __future__ import annotations
 
 import errno
+import filecmp
 import hashlib
 import io
 import os
-import shutil
+import re
+import secrets
 import signal
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
-from itertools import count
-from typing import IO, Any, cast
+from typing import IO, Any
 
-from jupyter_server.services.contents.fileio import FileManagerMixin
+from jupyter_server.services.contents.fileio import FileManagerMixin, path_to_intermediate
 from tornado.web import HTTPError
 
 if sys.platform != "win32":
@@ -43,116 +44,39 @@ _AT_CWD, _NO_REPLACE, _EXCHANGE = -100, 1, 2
 _SET_SIGNAL = 10
 """F_SETSIG of fcntl(2), which Python does not name."""
 _PAUSE = 0.002
-"""Seconds between two looks at a file that somebody is writing."""
+"""Seconds between two looks at what others are doing."""
 _PATIENCE = 0.05
-"""Seconds that a page's save, which holds up the event loop, waits for somebody who writes."""
+"""Seconds to wait for a program that is writing the file: the event loop waits too."""
+_ALONE = 1.0
+"""The same for another save in the same folder, whose files are changing places."""
 _PLACES = 5
 """How often a file changes places with one that others put there at the same moment."""
 
 
 class Overwritten(HTTPError):
-    """A save would take the place of something that its caller has not seen."""
+    """A save would take the place of something that its caller has not seen; nothing was saved."""
 
-    def __init__(self, content: bytes, *, is_back: bool) -> None:
+    def __init__(self, kept: str = "") -> None:
         super().__init__(409, OVERTAKEN)
-        self.content = content
-        """What that was, as far as it was written."""
-        self.is_back = is_back
-        """Whether it is in the file, and nothing was changed."""
+        self.kept = kept
+        """The name of the file that has it, where a still later one is in its place by now; else
+        empty."""
 
 
+@dataclass
 class Save:
-    """One save of a file, until what it takes the place of is known and done with."""
+    """One save of a file."""
 
-    def __init__(self, file: str, expects: Callable[[bytes], bool], *, creates: bool) -> None:
-        """`expects` tells whether its caller knows this content of the file; `creates`: the file
-        may be missing.
-        """
-        self.file = file
-        self.expects = expects
-        self.creates = creates
-        self._beside = ""
-        self._files: tuple[IO[bytes], IO[bytes]] | None = None
-        self._made: os.stat_result | None = None
-
-    def exchanged(self, new: IO[bytes], former: IO[bytes], beside: str) -> None:
-        """The new file is in its place, and the former one `beside`."""
-        self._files, self._beside = (new, former), beside
-        self._made = os.fstat(new.fileno())
-        with suppress(OSError):  # so that nobody takes it for a leftover
-            fcntl.flock(former, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def settle(self, patience: float) -> None:
-        """Raises Overwritten if the caller did not know what was in the file, or if somebody is
-        still writing that after so many seconds. Of a large file that takes a while.
-        """
-        if self._files is None:
-            return
-        _, former = self._files
-        end = time.monotonic() + patience
-        while (written := _is_written(former)) and time.monotonic() < end:
-            time.sleep(_PAUSE)
-        content = _content(former)
-        if written or not self.expects(content):
-            raise Overwritten(content, is_back=self._give_back())
-
-    def close(self) -> None:
-        """Leaves nothing beside the file."""
-        if self._files is not None:
-            for file in self._files:
-                file.close()
-            with suppress(OSError):
-                os.unlink(self._beside)
-        self._files = None
-
-    def _give_back(self) -> bool:
-        """Put the former file in its place again, unless there is a still later one by now."""
-        for _ in range(_PLACES):
-            try:
-                _rename(self._beside, self.file, _EXCHANGE)
-            except OSError:  # it was deleted, or its folder
-                return False
-            if self._is_ours(self._beside):
-                return True
-            if self._is_former(self._beside):
-                return False
-        return False
-
-    def _is_ours(self, path: str) -> bool:
-        """Whether that is what this save wrote, and nobody has written into it since."""
-        now, made = os.stat(path), self._made
-        return (
-            made is not None
-            and os.path.samestat(now, made)
-            and (now.st_size, now.st_mtime_ns) == (made.st_size, made.st_mtime_ns)
-            and self._files is not None
-            and not _is_written(self._files[0])
-        )
-
-    def _is_former(self, path: str) -> bool:
-        return self._files is not None and _same(path, self._files[1])
-
-
-class PageSave(Save):
-    """One of a page, which has no time for more: what it takes the place of is known at once."""
-
-    def __init__(self, file: str, algorithm: str, seen: str) -> None:
-        """`seen` is the hash, of this algorithm, of what the page has seen of the file."""
-        super().__init__(file, lambda content: self._hash(content) == seen, creates=True)
-        self._algorithm = algorithm
-        self.hash = ""
-        """Of what was written."""
-
-    def _hash(self, content: bytes) -> str:
-        return hashlib.new(self._algorithm, content).hexdigest()
-
-    def written(self, content: bytes) -> None:
-        """The file is written. Raises Overwritten."""
-        self.hash = self._hash(content)
-        try:
-            self.settle(_PATIENCE)
-        finally:
-            self.close()
+    file: str
+    expects: Callable[[bytes], bool]
+    """Whether its caller knows this content of the file."""
+    creates: bool = False
+    """The file may be missing."""
+    algorithm: str = ""
+    """With which `hash` is made; empty: there is none."""
+    hash: str = ""
+    """Of what was written."""
+    begun: bool = False
 
 
 class FileWrites:
@@ -162,14 +86,20 @@ class FileWrites:
         self._files = files
         self._in_place = files.atomic_writing
         self._save: ContextVar[Save | None] = ContextVar("jupyter_agent_save", default=None)
-        self._numbers = count()
         files.atomic_writing = self.atomic_writing  # type: ignore[method-assign]
 
     @classmethod
-    def of(cls, files: FileManagerMixin) -> FileWrites:
-        """The one of this manager, which gets it if it has none."""
-        now = getattr(files.atomic_writing, "__self__", None)
-        return now if isinstance(now, cls) else cls(files)
+    def of(cls, files: object) -> FileWrites | None:
+        """The one of this manager, which gets it if it has none; None for managers of other kinds,
+        and for those that have a way of their own to write.
+        """
+        if not isinstance(files, FileManagerMixin):
+            return None
+        owner = getattr(files.atomic_writing, "__self__", None)
+        if isinstance(owner, cls):
+            return owner
+        own = getattr(files.atomic_writing, "__func__", None)
+        return cls(files) if own is FileManagerMixin.atomic_writing else None
 
     @property
     def save(self) -> Save | None:
@@ -181,89 +111,171 @@ class FileWrites:
         self._save.set(save)
 
     @contextmanager
-    def watch(self, save: Save) -> Iterator[Save]:
-        """What is saved in this context meanwhile is this."""
-        self.save = save
-        try:
-            yield save
-        finally:
-            self.save = None
-            save.close()
-
-    @contextmanager
     def atomic_writing(
         self, os_path: str, text: bool = True, encoding: str = "utf-8", **options: Any
     ) -> Iterator[IO[Any]]:
-        """As the manager's own."""
-        if not os_path.endswith(".ipynb"):
-            with self._in_place(os_path, text=text, encoding=encoding, **options) as file:
-                yield file
+        """As the manager's own. Raises Overwritten."""
+        file = os.path.realpath(os_path)
+        save = self._begin(file)
+        if save is None and not os_path.endswith(".ipynb"):
+            with self._in_place(os_path, text=text, encoding=encoding, **options) as stream:
+                yield stream
             return
-        target = os.path.realpath(os_path)
-        save = self.save if self.save is not None and self.save.file == target else None
-        with self._files.perm_to_403(os_path):
-            with self._beside(target) as (raw, beside):
-                if text:
-                    file = io.TextIOWrapper(raw, encoding, newline=options.get("newline", "\n"))
-                    yield file
-                    file.detach()
-                else:
-                    yield raw
-                raw.flush()
-                written = _content(raw) if isinstance(save, PageSave) else b""
-                if beside is None or not _exchange(raw, beside, target, save):
-                    self._copy(raw, os_path, target, save)
-            if isinstance(save, PageSave):
-                try:
-                    save.written(written)
-                except Overwritten as theirs:
-                    if not theirs.is_back:  # a third program wrote it just now
-                        name = os.path.basename(target)
-                        self._files.log.warning("jupyter_agent: %s: %s", name, OVERTAKEN)
-                    raise
+        existed = os.path.lexists(file)
+        with self._files.perm_to_403(os_path), self._new(file, hidden=existed) as new:
+            if text:
+                wrapper = io.TextIOWrapper(new, encoding, newline=options.get("newline", "\n"))
+                yield wrapper
+                wrapper.detach()
+            else:
+                yield new
+            new.flush()
+            new.seek(0)
+            if not existed and save is not None and not save.creates:
+                raise Overwritten
+            if save is not None and save.algorithm:
+                save.hash = hashlib.new(save.algorithm, new.read()).hexdigest()
+                new.seek(0)
+            if isinstance(new, io.BytesIO) or not self._exchange(new, file, existed, save):
+                new.seek(0)
+                if existed and not os.path.lexists(file):  # it was renamed, or deleted
+                    raise Overwritten
+                self._copy(new.read(), os_path, file, save)
+
+    def _begin(self, file: str) -> Save | None:
+        """Once only: what this context does besides is another save."""
+        save = self.save
+        if save is None or save.begun or save.file != file:
+            return None
+        save.begun = True
+        return save
 
     @contextmanager
-    def _beside(self, file: str) -> Iterator[tuple[IO[bytes], IO[bytes] | None]]:
-        """A new file in the same folder, open for writing and for reading; where that cannot be,
-        one that has no name.
+    def _new(self, file: str, *, hidden: bool) -> Iterator[io.BufferedRandom | io.BytesIO]:
+        """A new file in the same folder; where that cannot be, one in memory. `hidden`: nobody else
+        may read it yet.
         """
-        folder, name = os.path.split(file)
-        beside = os.path.join(folder, f".~{name}.{os.getpid():x}-{next(self._numbers):x}")
-        # Nobody reads in it what the file hides; of a new file the system says who may.
-        mode = 0o600 if os.path.exists(file) else 0o666
-        raw: IO[bytes] | None = None
+        mode = 0o600 if hidden else 0o666
+        new: io.BufferedRandom | None = None
         if self._may_exchange():
             with suppress(OSError):
-                raw = open(beside, "xb+", opener=lambda path, flags: os.open(path, flags, mode))
-        if raw is None:
-            with tempfile.TemporaryFile() as nowhere:
-                yield cast("IO[bytes]", nowhere), None
+                new = open(
+                    _beside(file), "xb+", opener=lambda path, flags: os.open(path, flags, mode)
+                )
+        if new is None:
+            yield io.BytesIO()
             return
-        try:
-            with raw, open(beside, "rb") as reader:
-                with suppress(OSError):  # a disk without locks
-                    fcntl.flock(reader, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield raw, reader
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside)
-            raise
-
-    def _copy(self, raw: IO[bytes], os_path: str, file: str, save: Save | None) -> None:
-        """Write as Jupyter does; nothing else happens in this server meanwhile."""
-        if save is not None:
+        with new:
+            with suppress(OSError):  # a disk without locks
+                fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
-                with open(file, "rb") as now:
-                    content = now.read()
-            except FileNotFoundError:
-                if not save.creates:
-                    raise
-            else:
-                if not save.expects(content):
-                    raise Overwritten(content, is_back=True)
-        raw.seek(0)
-        with self._in_place(os_path, text=False) as target:
-            shutil.copyfileobj(raw, target)
+                yield new
+            finally:
+                with suppress(OSError):
+                    if _is(new.name, new):
+                        os.unlink(new.name)
+
+    def _exchange(
+        self, new: io.BufferedRandom, file: str, existed: bool, save: Save | None
+    ) -> bool:
+        """Have the new file at the path; False where its text has to be copied there. Raises
+        Overwritten.
+        """
+        end = time.monotonic() + (_PATIENCE if save is not None else 0)
+        while existed and is_written(file):
+            if time.monotonic() > end:
+                return False
+            time.sleep(_PAUSE)
+        try:
+            if existed and not _make_alike(new.fileno(), file):
+                return False
+        except FileNotFoundError:
+            return False
+        os.fsync(new.fileno())
+        made = os.fstat(new.fileno())
+        with _alone_in(os.path.dirname(file)):
+            try:
+                _rename(new.name, file, _EXCHANGE if existed else _NO_REPLACE)
+            except OSError:  # another kind of disk, a mounted file; or it is gone, or there is one
+                return False
+            return not existed or self._settle(new, made, file, save)
+
+    def _settle(
+        self, new: io.BufferedRandom, made: os.stat_result, file: str, save: Save | None
+    ) -> bool:
+        """Look at the file that was there before, which is beside now, and let it go if it may."""
+        former: os.stat_result | None = None
+        known = False
+        try:
+            with open(new.name, "rb") as data:
+                former = os.fstat(data.fileno())
+                written = _is_written(data)
+                known = not written and (save is None or save.expects(data.read()))
+        finally:
+            kept = "" if known else self._give_back(new, made, former, file)
+        if known:
+            for name in (new.name, path_to_intermediate(file)):  # type: ignore[no-untyped-call]
+                with suppress(OSError):  # as Jupyter does with its copy
+                    os.unlink(name)
+        elif save is not None:
+            raise Overwritten(kept)
+        return known
+
+    def _give_back(
+        self, new: io.BufferedRandom, made: os.stat_result, former: os.stat_result | None, file: str
+    ) -> str:
+        """Put the former file in its place again, unless there is a still later one by now: then
+        it gets a name that people see, which is told.
+        """
+        for _ in range(_PLACES):
+            try:
+                _rename(new.name, file, _EXCHANGE)
+                now = os.stat(new.name)
+            except OSError:  # it was deleted, or its folder
+                break
+            if os.path.samestat(now, made) and _times(now) == _times(made):
+                return ""
+            if former is not None and os.path.samestat(now, former):
+                break
+        return self._keep(new.name, file)
+
+    def tidy(self, file: str, is_whole: Callable[[str], bool]) -> list[str]:
+        """Remove what saves that were cut off have left beside this file. Gives the names of those
+        that are kept, since they have something else than the file.
+        """
+        kept = []
+        with _alone_in(os.path.dirname(file)):
+            for left in _leftovers(file):
+                if is_whole(left) and not filecmp.cmp(left, file, shallow=False):
+                    kept.append(self._keep(left, file))
+                else:
+                    os.unlink(left)
+        return kept
+
+    def _keep(self, source: str, file: str) -> str:
+        """Give a file that no path has any more a name beside `file`, and say so in the log."""
+        for number in range(1, 100):
+            name = f"{file}.overwritten-{number}"
+            if rename_to_free(source, name):
+                break
+        else:
+            name = source
+        self._files.log.warning(
+            "jupyter_agent: %s was written by several programs at the same moment. What one of "
+            "them wrote is in %s.",
+            os.path.basename(file),
+            os.path.basename(name),
+        )
+        return os.path.basename(name)
+
+    def _copy(self, content: bytes, os_path: str, file: str, save: Save | None) -> None:
+        """Write as Jupyter does; nothing else happens in this server meanwhile."""
+        if save is not None and os.path.lexists(file):
+            with open(file, "rb") as now:
+                if not save.expects(now.read()):
+                    raise Overwritten
+        with _alone_in(os.path.dirname(file)), self._in_place(os_path, text=False) as target:
+            target.write(content)
 
     def _may_exchange(self) -> bool:
         return self._files.use_atomic_writing and _can_exchange() and not self._knows_inodes()
@@ -279,22 +291,15 @@ class FileWrites:
         return isinstance(app.settings.get("file_id_manager"), module.LocalFileIdManager)
 
 
-def leftovers(file: str) -> Iterator[str]:
-    """What saves that were cut off have left beside this file."""
-    folder, name = os.path.split(file)
-    with suppress(OSError), os.scandir(folder or ".") as entries:
-        for entry in entries:
-            if entry.name.startswith(f".~{name}.") and _is_left(entry.path):
-                yield entry.path
-
-
-def _is_left(path: str) -> bool:
+def is_written(path: str) -> bool:
+    """Whether a program has this file open for writing, as far as that can be told."""
+    if not _can_exchange():
+        return False
     try:
-        with open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            return _is_written(file)
     except OSError:
         return False
-    return True
 
 
 def rename_to_free(source: str, file: str) -> bool:
@@ -306,42 +311,66 @@ def rename_to_free(source: str, file: str) -> bool:
     return True
 
 
-def _exchange(raw: IO[bytes], reader: IO[bytes], file: str, save: Save | None) -> bool:
-    """Have the new file at the path; False where it has to be copied there."""
-    beside = reader.name
-    for _ in range(_PLACES):
-        try:
-            alike = _make_alike(raw.fileno(), file)
-        except FileNotFoundError:
-            if save is not None and not save.creates:
-                raise
-            how = _NO_REPLACE
-        else:
-            if not alike:
-                break
-            how = _EXCHANGE
-        os.fsync(raw.fileno())
-        try:
-            _rename(beside, file, how)
-        except (FileExistsError, FileNotFoundError):  # others were faster
-            continue
-        except OSError:  # another kind of disk, or a file that is mounted there
-            break
-        if how == _EXCHANGE:
-            if save is None:
-                os.unlink(beside)
+def _beside(file: str) -> str:
+    folder, name = os.path.split(file)
+    return os.path.join(folder, f".~{name}.agent-{secrets.token_hex(4)}")
+
+
+def _leftovers(file: str) -> list[str]:
+    folder, name = os.path.split(file)
+    own = re.compile(re.escape(f".~{name}.agent-") + "[0-9a-f]{8}")
+    if not _can_exchange():
+        return []
+    with os.scandir(folder) as entries:
+        found = [entry.path for entry in entries if own.fullmatch(entry.name)]
+    return [path for path in found if _is_left(path)]
+
+
+def _is_left(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """No other save of ours changes places in this folder meanwhile."""
+    with ExitStack() as stack:
+        with suppress(OSError, ImportError):  # a folder or a disk that has no locks for us
+            lock = _lock(folder)
+            stack.callback(os.close, lock)
+        yield
+
+
+def _lock(folder: str) -> int:
+    """Raises OSError."""
+    import fcntl
+
+    end = time.monotonic() + _ALONE
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    return file
+                time.sleep(_PAUSE)
             else:
-                save.exchanged(os.fdopen(os.dup(reader.fileno()), "rb"), open(beside, "rb"), beside)
-        return True
-    os.unlink(beside)
-    return False
+                return file
+    except BaseException:
+        os.close(file)
+        raise
 
 
 def _make_alike(new: int, file: str) -> bool:
     """Give a new file what else belongs to the one at the path. False where it would be another
     one. Raises FileNotFoundError.
     """
-    was, now = os.stat(file), os.fstat(new)
+    was, now = os.lstat(file), os.fstat(new)
     if not stat.S_ISREG(was.st_mode) or was.st_nlink != 1 or not os.access(file, os.W_OK):
         return False
     try:
@@ -354,6 +383,8 @@ def _make_alike(new: int, file: str) -> bool:
         for name, mark in marks.items():
             if has.get(name) != mark:
                 os.setxattr(new, name, mark)
+    except FileNotFoundError:
+        raise
     except OSError:
         return False
     return True
@@ -369,12 +400,12 @@ def _marks(file: int | str) -> dict[str, bytes]:
         raise
 
 
-def _content(file: IO[bytes]) -> bytes:
-    file.seek(0)
-    return file.read()
+def _times(found: os.stat_result) -> tuple[int, int]:
+    """What is another one after each write."""
+    return found.st_size, found.st_mtime_ns
 
 
-def _same(path: str, file: IO[bytes]) -> bool:
+def _is(path: str, file: IO[bytes]) -> bool:
     return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
 
 

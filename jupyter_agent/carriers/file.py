@@ -15,7 +15,6 @@ from typing import Any, cast
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
-from jupyter_agent.carriers import nbformat_file
 from jupyter_agent.carriers.contents import Disk, Loaded, Trace
 from jupyter_agent.carriers.exchange import Overwritten
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
@@ -37,6 +36,10 @@ Recovery = Callable[[str, str], Awaitable[None]]
 """Is given a notebook's path and JSON text before a turn first writes it."""
 
 _BOTH = "Another program saved it at the same moment: both are in it."
+_KEPT = (
+    "Two other programs saved it at the same moment: what the later one saved is in it too, the "
+    "other's is in `{name}` beside it."
+)
 _TRIES = 3
 """How often an edit is written again because another program saved the file at the same moment."""
 _BATCH = 50
@@ -71,7 +74,7 @@ class FileCarrier:
     ) -> None:
         """`opened` tells whether the notebook is open in a tab by now, `away` whether one that has
         unsaved work is expected back; `recovery` who keeps a copy before the next write, None if
-        this turn's first write was; `rescue` keeps what somebody else wrote and we overwrote;
+        this turn's first write was; `rescue` keeps our edits where somebody else wrote over them;
         `note` goes with the first result.
         """
         self.path = path
@@ -122,33 +125,31 @@ class FileCarrier:
         """Write the file, unless it says the same already. What another program saves at the same
         moment is merged.
         """
+        merged: list[str] = []
         for _ in range(_TRIES):
             try:
                 saved = await self._confirm()
             except Overwritten as theirs:
-                await self._merge(theirs)
-                if _BOTH not in self._note:
-                    self._note = f"{self._note} {_BOTH}".strip()
+                merged.append(await self._merge(theirs))
             else:
+                notes = dict.fromkeys((self._note, *merged, saved.note))
                 self._note = ""
-                return saved
+                return replace(saved, note=" ".join(filter(None, notes)))
         raise self._changed()
 
     async def _confirm(self) -> Saved:
         assert self._loaded is not None
-        note = self._note
         loaded, values = self._loaded, self.cells.values()
         content = await asyncio.to_thread(
             _content, values, loaded.content, self._clean, dict(self._metadata)
         )
         if content is loaded.content:
             self._metadata.clear()
-            return Saved(True, note)
+            return Saved(True)
         if not loaded.writable:
-            return Saved(False, f"{note} The file is read-only.".strip())
-        repair = loaded.repair
+            return Saved(False, "The file is read-only.")
         await self._write(content, {value["id"]: value for value in values}, loaded)
-        return Saved(True, f"{note} {repair}".strip())
+        return Saved(True, loaded.repair)
 
     async def save(self) -> Saved:
         return await self.confirm()
@@ -219,7 +220,7 @@ class FileCarrier:
     ) -> tuple[Loaded, Trace | None]:
         """What is in the file then, and its trace. `marked` is the content with marks of trust."""
         if not await self._is_as_loaded():
-            raise Overwritten(b"", is_back=True)
+            raise Overwritten
         if self._opened():
             raise Busy(
                 f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
@@ -239,15 +240,11 @@ class FileCarrier:
         reading = self._disk.read_back(self.path, content, signed=sign)
         return await self._read_back(reading), trace
 
-    async def _merge(self, theirs: Overwritten) -> None:
-        """Take in what another program saved at the same moment. Raises Conflict where both changed
-        the same lines, or one of us inserted, deleted, moved or retyped cells.
+    async def _merge(self, theirs: Overwritten) -> str:
+        """Take in what another program saved at the same moment; what is to be told of it. Raises
+        Conflict where both changed the same lines, or one of us inserted, deleted, moved or retyped
+        cells.
         """
-        if not theirs.is_back and self._rescue is not None:
-            with suppress(UnicodeDecodeError, Unusable, ToolError):
-                text = theirs.content.decode()
-                await asyncio.to_thread(nbformat_file.parse, text)
-                await self._rescue(self.path, text)
         assert self._loaded is not None
         try:
             now = await self._disk.load(self.path)
@@ -261,8 +258,12 @@ class FileCarrier:
                 self._merged(old, new)
             except MergeConflict as error:
                 raise self._changed() from error
+        changed = now.content != self._loaded.content
         await self._keep_own(now)
         await self._take_in(now)
+        if theirs.kept:
+            return _KEPT.format(name=theirs.kept)
+        return _BOTH if changed else ""
 
     def _changed(self) -> Conflict:
         return Conflict(

@@ -15,7 +15,7 @@ from typing import Any, cast
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.exchange import OVERTAKEN, FileWrites, PageSave
+from jupyter_agent.carriers.exchange import OVERTAKEN, FileWrites, Save
 from jupyter_agent.carriers.managers import Contents, is_plain
 
 SEEN = "jupyter_agent_seen"
@@ -26,9 +26,10 @@ class PageSaves:
     """Hooks of Jupyter's file managers. Other managers and saves of other pages are left alone."""
 
     def __init__(self, contents: Contents) -> None:
-        if is_plain(contents):
+        writes = FileWrites.of(contents) if is_plain(contents) else None
+        if writes is not None:
+            self._writes = writes
             files = cast(FileContentsManager, contents)
-            self._writes = FileWrites.of(files)
             files.register_pre_save_hook(self._before)  # type: ignore[no-untyped-call]
             files.register_post_save_hook(self._after)  # type: ignore[no-untyped-call]
 
@@ -36,31 +37,28 @@ class PageSaves:
         self, model: dict[str, Any], path: str, contents_manager: FileContentsManager, **_: object
     ) -> None:
         seen = model.pop(SEEN, None)
-        if isinstance(self._writes.save, PageSave):  # it has failed
-            self._writes.save = None
         if not isinstance(seen, str):
             return
         algorithm = contents_manager.hash_algorithm
+
+        def is_seen(content: bytes) -> bool:
+            return hashlib.new(algorithm, content).hexdigest() == seen
+
         file = os.path.realpath(contents_manager._get_os_path(path))  # type: ignore[no-untyped-call]
+        save = Save(file, is_seen, algorithm=algorithm)
         try:
             with open(file, "rb") as data:
-                now = hashlib.file_digest(data, algorithm).hexdigest()
+                known = is_seen(data.read())
         except FileNotFoundError:  # deleted: JupyterLab makes it again
-            now = seen
-        if now != seen:
+            known = save.creates = True
+        if not known:
             raise HTTPError(409, OVERTAKEN)
-        self._writes.save = PageSave(file, algorithm, seen)
+        self._writes.save = save
 
-    def _after(
-        self,
-        model: dict[str, Any],
-        os_path: str,
-        contents_manager: FileContentsManager,
-        **_: object,
-    ) -> None:
+    def _after(self, model: dict[str, Any], os_path: str, **_: object) -> None:
         save = self._writes.save
-        if isinstance(save, PageSave) and save.file == os.path.realpath(os_path) and save.hash:
+        if save is not None and save.hash and save.file == os.path.realpath(os_path):
             # JupyterLab asks for the hash when it has this answer, and the file may be somebody
             # else's by then; it may be already.
-            model["hash"], model["hash_algorithm"] = save.hash, contents_manager.hash_algorithm
-            self._writes.save = None
+            model["hash"], model["hash_algorithm"] = save.hash, save.algorithm
+            save.hash = ""

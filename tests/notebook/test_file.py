@@ -528,15 +528,40 @@ async def test_a_notebook_that_a_reader_has_just_taken_away_is_back_and_that_is_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there it is written beside")
-async def test_what_a_killed_server_left_beside_a_notebook_goes(
+async def test_of_what_a_killed_server_left_beside_a_notebook_nothing_is_lost(
     notebooks: Notebooks, write: Write, root: Path
 ) -> None:
+    """Only what the file has as well goes, and nobody else's file."""
     path = write("a.ipynb", [code("a", "x = 1")])
-    left, other = path.with_name(".~a.ipynb.1-0"), path.with_name(".~ab.ipynb.1-0")
+    other = path.read_text(encoding="utf-8").replace("x = 1", "theirs")
+    left = {
+        ".~a.ipynb.agent-00000000": path.read_text(encoding="utf-8"),
+        ".~a.ipynb.agent-00000001": other[:50],
+        ".~a.ipynb.agent-00000002": other,
+        ".~a.ipynb.v2.ipynb": other,
+        ".~ab.ipynb.agent-00000000": "",
+    }
+    for name, text in left.items():
+        (root / name).write_text(text, encoding="utf-8")
+    await notebooks.mend("a.ipynb", _no_copy)
+    assert sorted(name for name in os.listdir(root) if name.endswith(tuple("0123456789b"))) == [
+        ".~a.ipynb.v2.ipynb",
+        ".~ab.ipynb.agent-00000000",
+        "a.ipynb",
+        "a.ipynb.overwritten-1",
+    ]
+    assert (root / "a.ipynb.overwritten-1").read_text(encoding="utf-8") == other
+    assert "`a.ipynb.overwritten-1`" in notebooks.mended[0]
+
+
+async def test_a_copy_that_jupyter_left_long_ago_goes_with_the_next_save(
+    notebooks: Notebooks, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1")])
+    left = path.with_name(".~a.ipynb")
     left.write_bytes(path.read_bytes())
-    other.write_bytes(b"")
-    assert await notebooks.mend("a.ipynb", _no_copy) == ""
-    assert (left.exists(), other.exists()) == (False, True)
+    await (await notebooks.get("a.ipynb")).update("a", old_string="1", new_string="2")
+    assert not left.exists()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -181,3 +182,17 @@ async def test_a_link_is_followed(manager: Any, save: Save, path: Path) -> None:
     await save("# mine", await file_hash(manager))
     assert "# mine" in target.read_text()
     assert path.is_symlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Jupyter writes into the open file")
+@pytest.mark.parametrize("has_seen", [True, False])
+async def test_a_notebook_that_is_renamed_in_the_middle_of_a_save_does_not_come_back(
+    manager: Any, save: Save, path: Path, monkeypatch: pytest.MonkeyPatch, has_seen: bool
+) -> None:
+    seen = await file_hash(manager) if has_seen else None
+    new = path.with_name("b.ipynb")
+    monkeypatch.setattr(os, "fsync", lambda _: path.rename(new))
+    with pytest.raises(HTTPError, match=OVERTAKEN):
+        await save("# mine", seen)
+    assert os.listdir(path.parent) == ["b.ipynb"]
+    assert "# first" in new.read_text()

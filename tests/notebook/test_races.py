@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_server.utils import ensure_async
 
+from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
-from jupyter_agent.errors import Busy, Conflict
+from jupyter_agent.errors import Busy, Conflict, NotConfirmed
 
 from .conftest import cells_of, code, notebook_json
 
@@ -48,18 +49,24 @@ def copies(contents: Any, tmp_path: Path) -> Iterator[RecoveryCopies]:
     database.close()
 
 
+@pytest.mark.parametrize("suffix", ["ipynb", "IPYNB"])
 @pytest.mark.parametrize("way", [in_place, atomically])
 async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
-    notebooks: Notebooks, contents: Any, write: Write, way: Callable[[Path, str], None]
+    notebooks: Notebooks,
+    contents: Any,
+    write: Write,
+    way: Callable[[Path, str], None],
+    suffix: str,
 ) -> None:
     """It writes after our last look at the file, when Jupyter is about to write it."""
-    path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
-    notebook = await notebooks.get("a.ipynb")
+    path = write(f"a.{suffix}", [code("a", "x = 1"), code("b", "y")])
+    notebook = await notebooks.get(path.name)
     writes = [THEIRS]
     contents.pre_save_hook = lambda **_: way(path, writes.pop()) if writes else None
-    await notebook.update("a", old_string="1", new_string="2")
+    edit = await notebook.update("a", old_string="1", new_string="2")
+    assert edit.saved.note.endswith("both are in it.")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
-    assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", "a.ipynb"]
+    assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", path.name]
 
 
 @pytest.mark.parametrize(
@@ -113,20 +120,87 @@ async def test_an_edit_that_is_given_up_takes_nothing_of_theirs_back(
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", theirs]
 
 
+@WHOLE
 async def test_who_writes_our_file_while_another_ones_is_given_back_is_the_later_one(
-    contents: Any, write: Write, copies: RecoveryCopies
+    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the other one wrote is kept as a recovery copy."""
+    """What the other one wrote is in a file beside it."""
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
-    notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
-    notebook = await notebooks.get("a.ipynb", turn_id="t")
-    before, after = [THEIRS], [THEIRS.replace("theirs", "later")]
+    notebook = await notebooks.get("a.ipynb")
+    before, after, holds = [THEIRS], [THEIRS.replace("theirs", "later")], Disk.holds
     contents.pre_save_hook = lambda **_: in_place(path, before.pop()) if before else None
-    contents.register_post_save_hook(lambda **_: in_place(path, after.pop()) if after else None)
-    await notebook.update("a", old_string="1", new_string="2")
+
+    def look(*args: Any) -> bool:  # at what our file took the place of
+        if after:
+            in_place(path, after.pop())
+        return holds(*args)
+
+    monkeypatch.setattr(Disk, "holds", look)
+    edit = await notebook.update("a", old_string="1", new_string="2")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "later"]
-    kept = [await copies.content("a.ipynb", copy["id"]) for copy in await copies.of("a.ipynb")]
-    assert json.loads(THEIRS) in kept
+    assert "`a.ipynb.overwritten-1`" in edit.saved.note
+    assert path.with_name("a.ipynb.overwritten-1").read_text(encoding="utf-8") == THEIRS
+
+
+async def test_what_was_written_at_the_same_moment_stays_also_where_a_hook_fails(
+    notebooks: Notebooks, contents: Any, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
+    notebook = await notebooks.get("a.ipynb")
+    writes = [THEIRS]
+
+    def fail(**_: object) -> None:
+        raise RuntimeError
+
+    contents.pre_save_hook = lambda **_: in_place(path, writes.pop()) if writes else None
+    contents.register_post_save_hook(fail)
+    await notebook.update("a", old_string="1", new_string="2")
+    assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
+    assert [name for name in os.listdir(path.parent) if name.startswith(".~")] == []
+
+
+async def test_a_save_of_somebody_else_in_the_same_task_is_not_taken_for_ours(
+    notebooks: Notebooks, contents: Any, write: Write
+) -> None:
+    """As hooks and the tasks that they begin may do."""
+    path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
+    notebook = await notebooks.get("a.ipynb")
+    theirs, tasks = [json.loads(THEIRS)], list[Any]()
+
+    async def save() -> None:
+        model = {"type": "notebook", "format": "json", "content": theirs.pop()}
+        await ensure_async(contents.save(model, "a.ipynb"))
+
+    contents.register_post_save_hook(
+        lambda **_: tasks.append(asyncio.create_task(save())) if theirs and not tasks else None
+    )
+    with suppress(NotConfirmed):  # it may already be there when the edit is looked for
+        await notebook.update("a", old_string="1", new_string="2")
+    await tasks[0]
+    assert [cell["source"] for cell in cells_of(path)] == ["x = 1", "theirs"]
+    await notebook.update("a", old_string="1", new_string="3")
+    assert [cell["source"] for cell in cells_of(path)] == ["x = 3", "theirs"]
+    assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", "a.ipynb"]
+
+
+async def test_a_manager_that_writes_in_its_own_way_goes_on_doing_so(
+    jp_environ: None, tmp_path: Path
+) -> None:
+    written: list[str] = []
+
+    class Own(AsyncLargeFileManager):
+        def atomic_writing(self, os_path: str, *args: Any, **kwargs: Any) -> Any:
+            written.append(os_path)
+            return super().atomic_writing(os_path, *args, **kwargs)
+
+    path = tmp_path / "a.ipynb"
+    path.write_text(notebook_json([code("a", "x = 1")]))
+    manager: Any = Own(root_dir=str(tmp_path))
+    manager.notary.db_file = ":memory:"
+    notebooks = Notebooks(manager, Tabs())
+    await (await notebooks.get("a.ipynb")).update("a", old_string="1", new_string="2")
+    assert cells_of(path)[0]["source"] == "x = 2"
+    assert written == [str(path)]
     await notebooks.close()
 
 
@@ -159,36 +233,53 @@ async def test_who_opens_a_notebook_that_is_being_edited_reads_a_whole_one(
 
 
 @WHOLE
-@pytest.mark.parametrize("closes", [True, False], ids=["and-ends", "and-goes-on"])
+@pytest.mark.parametrize("moment", ["before", "at-the-last-moment"])
 async def test_a_program_that_had_begun_to_write_before_our_save_loses_nothing(
-    notebooks: Notebooks, contents: Any, write: Write, closes: bool
+    notebooks: Notebooks,
+    contents: Any,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
 ) -> None:
-    """It has opened the file, and writes when another one is in its place already."""
+    """It has opened the file, and writes when the save is over."""
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     notebook = await notebooks.get("a.ipynb")
     opened: list[Any] = []
 
-    def begin(**_: object) -> None:
+    def begin(*_: object, **__: object) -> None:
         if not opened:
             opened.append(path.open("r+", encoding="utf-8"))
 
     def go_on(**_: object) -> None:
-        (file,) = opened
-        if not file.closed:
-            file.seek(0)
+        with opened[0] as file:
             file.write(THEIRS)
-            file.flush()
             file.truncate()
-            if closes:
-                file.close()
 
-    contents.pre_save_hook = begin
-    contents.register_post_save_hook(go_on)
-    with nullcontext() if closes else pytest.raises(Conflict, match="nothing was changed"):
+    if moment == "before":
+        contents.pre_save_hook = begin
+        contents.register_post_save_hook(lambda **_: go_on() if not opened[0].closed else None)
+        with pytest.raises(NotConfirmed, match="not in it now"):
+            await notebook.update("a", old_string="1", new_string="2")
+    else:
+        monkeypatch.setattr(os, "fsync", begin)  # right before both files change places
+        edit = await notebook.update("a", old_string="1", new_string="2")
+        assert not edit.saved.note
+        assert cells_of(path)[0]["source"] == "x = 2"
+        go_on()
+    assert [cell["source"] for cell in cells_of(path)] == ["x = 1", "theirs"]
+    assert [cell.source for cell in await notebook.read()] == ["x = 1", "theirs"]
+    assert [name for name in os.listdir(path.parent) if name.startswith(".~")] == []
+
+
+@pytest.mark.parametrize("suffix", ["ipynb", "IPYNB"])
+async def test_a_program_that_only_has_the_file_open_holds_nobody_up(
+    notebooks: Notebooks, write: Write, suffix: str
+) -> None:
+    path = write(f"a.{suffix}", [code("a", "x = 1")])
+    with path.open("r+"):
+        notebook = await notebooks.get(path.name)
         await notebook.update("a", old_string="1", new_string="2")
-    opened[0].close()
-    assert [cell["source"] for cell in cells_of(path)] == ["x = 2" if closes else "x = 1", "theirs"]
-    assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", "a.ipynb"]
+    assert cells_of(path)[0]["source"] == "x = 2"
 
 
 @WHOLE

@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import re
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -417,3 +418,33 @@ def test_an_edit_of_the_file_that_a_page_is_just_loading_stays(
     eventually(lambda: notebook.saved()["c1"].endswith("mine") or notebook.dialogs(), bool)
     assert notebook.saved() == {"c0": "x = 2", "c1": "y = 1  # mine"}
     assert notebook.dialogs() == []
+
+
+@pytest.mark.long
+def test_a_notebook_that_is_opened_while_it_is_edited_is_whole(
+    context: BrowserContext, lab: Lab
+) -> None:
+    """Again and again, with 90 kB in it; no edit that was confirmed goes."""
+    path = new_file(lab, "opened", ["0", *["x = 1\n" * 150] * 90])
+    over = threading.Event()
+    confirmed = 0
+
+    def edit() -> None:
+        nonlocal confirmed
+        while not over.is_set():
+            change = {"source": str(confirmed + 1)}
+            if lab.call("PATCH", f"notebooks/{quote(path)}/cells/c0", change).status == 200:
+                confirmed += 1
+
+    with ThreadPoolExecutor(1) as threads:
+        edits = threads.submit(edit)
+        try:
+            for _ in range(30):
+                opened = OpenNotebook(context.new_page(), lab, path).open()
+                assert opened.dialogs() == []
+                opened.page.close()
+        finally:
+            over.set()
+            edits.result()
+    assert lab.call("GET", f"notebooks/{quote(path)}/cells/c0").body["source"] == str(confirmed)
+    assert confirmed > 100

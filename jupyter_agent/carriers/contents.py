@@ -51,7 +51,7 @@ _TAIL = 64
 _PAUSE = 0.02
 """Seconds between two looks at a file that is being saved."""
 _WRITERS = 0.3
-"""Seconds to wait for a program that is writing the file whose place we took."""
+"""Seconds to wait for a program that is writing the file."""
 
 _LINUX_TICKS = 5
 """CLOCK_REALTIME_COARSE of Linux, from which its file systems take their times."""

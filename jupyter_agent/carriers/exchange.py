@@ -244,12 +244,12 @@ class FileWrites:
         that are kept, since they have something else than the file.
         """
         kept = []
-        with _alone_in(os.path.dirname(file)):
+        with _alone_in(os.path.dirname(file)), suppress(OSError):
             for left in _leftovers(file):
-                if is_whole(left) and not filecmp.cmp(left, file, shallow=False):
-                    kept.append(self._keep(left, file))
-                else:
+                if not is_whole(left) or _are_alike(left, file):
                     os.unlink(left)
+                else:
+                    kept.append(self._keep(left, file))
         return kept
 
     def _keep(self, source: str, file: str) -> str:
@@ -324,6 +324,10 @@ def _leftovers(file: str) -> list[str]:
     with os.scandir(folder) as entries:
         found = [entry.path for entry in entries if own.fullmatch(entry.name)]
     return [path for path in found if _is_left(path)]
+
+
+def _are_alike(one: str, other: str) -> bool:
+    return os.path.exists(other) and filecmp.cmp(one, other, shallow=False)
 
 
 def _is_left(path: str) -> bool:

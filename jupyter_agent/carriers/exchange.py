@@ -30,8 +30,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import IO, Any
 
-from jupyter_server.services.contents.fileio import FileManagerMixin, path_to_intermediate
+from jupyter_server.services.contents.fileio import FileManagerMixin
 from tornado.web import HTTPError
+
+from jupyter_agent.carriers import guard
 
 if sys.platform != "win32":
     import fcntl
@@ -167,12 +169,12 @@ class FileWrites:
             return
         with new:
             with suppress(OSError):  # a disk without locks
-                fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                guard.try_lock(new.fileno())
             try:
                 yield new
             finally:
                 with suppress(OSError):
-                    if _is(new.name, new):
+                    if os.path.samestat(os.stat(new.name), os.fstat(new.fileno())):
                         os.unlink(new.name)
 
     def _exchange(
@@ -186,10 +188,7 @@ class FileWrites:
             if time.monotonic() > end:
                 return False
             time.sleep(_PAUSE)
-        try:
-            if existed and not _make_alike(new.fileno(), file):
-                return False
-        except FileNotFoundError:
+        if existed and not _make_alike(new.fileno(), file):
             return False
         os.fsync(new.fileno())
         made = os.fstat(new.fileno())
@@ -214,7 +213,7 @@ class FileWrites:
         finally:
             kept = "" if known else self._give_back(new, made, former, file)
         if known:
-            for name in (new.name, path_to_intermediate(file)):  # type: ignore[no-untyped-call]
+            for name in (new.name, guard.copy_of(file)):
                 with suppress(OSError):  # as Jupyter does with its copy
                     os.unlink(name)
         elif save is not None:
@@ -270,15 +269,18 @@ class FileWrites:
 
     def _copy(self, content: bytes, os_path: str, file: str, save: Save | None) -> None:
         """Write as Jupyter does; nothing else happens in this server meanwhile."""
-        if save is not None and os.path.lexists(file):
-            with open(file, "rb") as now:
-                if not save.expects(now.read()):
-                    raise Overwritten
-        with _alone_in(os.path.dirname(file)), self._in_place(os_path, text=False) as target:
-            target.write(content)
+        with _alone_in(os.path.dirname(file)):
+            if save is not None and os.path.lexists(file):
+                with open(file, "rb") as now:
+                    if not save.expects(now.read()):
+                        raise Overwritten
+            with self._in_place(os_path, text=False) as target:
+                target.write(content)
 
     def _may_exchange(self) -> bool:
-        return self._files.use_atomic_writing and _can_exchange() and not self._knows_inodes()
+        return (
+            self._files.use_atomic_writing and _renameat2() is not None and not self._knows_inodes()
+        )
 
     def _knows_inodes(self) -> bool:
         """Whether this server has an extension that takes a file with another inode for another
@@ -293,7 +295,7 @@ class FileWrites:
 
 def is_written(path: str) -> bool:
     """Whether a program has this file open for writing, as far as that can be told."""
-    if not _can_exchange():
+    if _renameat2() is None:
         return False
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -306,7 +308,7 @@ def rename_to_free(source: str, file: str) -> bool:
     """Rename a file to where there is none; whether that was done."""
     try:
         _rename(source, file, _NO_REPLACE)
-    except (OSError, AttributeError):
+    except OSError:
         return False
     return True
 
@@ -319,7 +321,7 @@ def _beside(file: str) -> str:
 def _leftovers(file: str) -> list[str]:
     folder, name = os.path.split(file)
     own = re.compile(re.escape(f".~{name}.agent-") + "[0-9a-f]{8}")
-    if not _can_exchange():
+    if _renameat2() is None:
         return []
     with os.scandir(folder) as entries:
         found = [entry.path for entry in entries if own.fullmatch(entry.name)]
@@ -333,51 +335,32 @@ def _are_alike(one: str, other: str) -> bool:
 def _is_left(path: str) -> bool:
     try:
         with open(path, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return guard.try_lock(file.fileno())
     except OSError:
         return False
-    return True
 
 
 @contextmanager
 def _alone_in(folder: str) -> Iterator[None]:
     """No other save of ours changes places in this folder meanwhile."""
     with ExitStack() as stack:
-        with suppress(OSError, ImportError):  # a folder or a disk that has no locks for us
-            lock = _lock(folder)
-            stack.callback(os.close, lock)
-        yield
-
-
-def _lock(folder: str) -> int:
-    """Raises OSError."""
-    import fcntl
-
-    end = time.monotonic() + _ALONE
-    file = os.open(folder, os.O_RDONLY)
-    try:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    return file
+        with suppress(OSError):  # a folder or a disk that has no locks for us
+            opened = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, opened)
+            end = time.monotonic() + _ALONE
+            while not guard.try_lock(opened) and time.monotonic() < end:
                 time.sleep(_PAUSE)
-            else:
-                return file
-    except BaseException:
-        os.close(file)
-        raise
+        yield
 
 
 def _make_alike(new: int, file: str) -> bool:
     """Give a new file what else belongs to the one at the path. False where it would be another
-    one. Raises FileNotFoundError.
+    one, or there is none.
     """
-    was, now = os.lstat(file), os.fstat(new)
-    if not stat.S_ISREG(was.st_mode) or was.st_nlink != 1 or not os.access(file, os.W_OK):
-        return False
     try:
+        was, now = os.lstat(file), os.fstat(new)
+        if not stat.S_ISREG(was.st_mode) or was.st_nlink != 1 or not os.access(file, os.W_OK):
+            return False
         if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
             os.fchown(new, was.st_uid, was.st_gid)
         os.fchmod(new, stat.S_IMODE(was.st_mode))
@@ -387,8 +370,6 @@ def _make_alike(new: int, file: str) -> bool:
         for name, mark in marks.items():
             if has.get(name) != mark:
                 os.setxattr(new, name, mark)
-    except FileNotFoundError:
-        raise
     except OSError:
         return False
     return True
@@ -409,10 +390,6 @@ def _times(found: os.stat_result) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def _is(path: str, file: IO[bytes]) -> bool:
-    return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
-
-
 def _is_written(file: IO[bytes]) -> bool:
     """Whether a program has this file, which is open for reading, open for writing."""
     try:
@@ -427,19 +404,22 @@ def _is_written(file: IO[bytes]) -> bool:
 
 
 @cache
-def _can_exchange() -> bool:
+def _renameat2() -> Callable[..., int] | None:
+    """renameat2(2), where the system has it."""
     if sys.platform != "linux":
-        return False
+        return None
     import ctypes  # costs time at start
 
-    return hasattr(ctypes.CDLL(None), "renameat2")
+    return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def _rename(source: str, target: str, how: int) -> None:
-    """renameat2(2). Raises OSError."""
+    """Raises OSError."""
     import ctypes
 
-    system = ctypes.CDLL(None, use_errno=True)
-    if system.renameat2(_AT_CWD, os.fsencode(source), _AT_CWD, os.fsencode(target), how):
+    rename = _renameat2()
+    if rename is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), target)
+    if rename(_AT_CWD, os.fsencode(source), _AT_CWD, os.fsencode(target), how):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), target)

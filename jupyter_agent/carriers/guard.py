@@ -62,7 +62,7 @@ async def _locked(path: str, end: float) -> int:
         except OSError:  # whoever reads it tells why that does not work
             return _NONE
         try:
-            if _try_lock(file) and _same(os.fstat(file), _stat(path)):
+            if try_lock(file) and _same(os.fstat(file), _stat(path)):
                 return file
         except OSError:
             os.close(file)
@@ -73,8 +73,10 @@ async def _locked(path: str, end: float) -> int:
         await asyncio.sleep(_PAUSE)
 
 
-def _try_lock(file: int) -> bool:
-    """Raises OSError where the disk has no locks."""
+def try_lock(file: int) -> bool:
+    """Lock an open file or folder until it is closed; False while somebody else has it locked.
+    Raises OSError where the disk has no locks.
+    """
     if sys.platform != "win32":
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

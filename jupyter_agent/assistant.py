@@ -34,6 +34,7 @@ from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.keyed import KeyStore
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
+from jupyter_agent.conversations.namings import StoredNamings
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules
 from jupyter_agent.conversations.requests import RequestStore
@@ -200,6 +201,7 @@ class Assistant:
             self.tabs,
             recovery=self.recovery.keep,
             rooms=lambda: collaboration(server.web_app.settings),
+            namings=StoredNamings(self.database),
         )
         return Services(
             notebooks=notebooks,

@@ -25,9 +25,10 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers import exchange, guard, nbformat_file
 from jupyter_agent.carriers.exchange import FileWrites, Overwritten, Save
 from jupyter_agent.carriers.managers import Contents, hides, is_plain
-from jupyter_agent.carriers.nbformat_file import Identified, NoJson, Unusable
+from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
+from jupyter_agent.document.identities import Identified, Namings
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
@@ -113,8 +114,9 @@ class Loaded:
 class Disk:
     """Reads and writes whole notebooks through a contents manager, asynchronous or not."""
 
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: Contents, namings: Namings) -> None:
         self._contents = contents
+        self._namings = namings
         parameters = inspect.signature(contents.get).parameters.values()
         # Since jupyter-server 2.11; managers of other projects may not have it.
         self._hashes = any(
@@ -206,6 +208,8 @@ class Disk:
             raise UnreadableNotebook(
                 f"`{path}` cannot be worked on: {why}. It is left as it is."
             ) from why
+        if without and path not in self._identified and (namings := await self._namings.of(path)):
+            self._identified[path] = namings[-1].cells
         repair = await asyncio.to_thread(self._identify, path, content, without)
         stamp = _hash(model)
         if stamp is None:
@@ -219,10 +223,11 @@ class Disk:
         """
         size = await self._size(path)
         with set_aside(size > _LARGE):
-            if self._plain and path not in self._identified:
+            if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)
-                same = await asyncio.to_thread(nbformat_file.says, model["content"], content)
+                stored = nbformat_file.as_stored(content, self._own.get(path, ()))
+                same = await asyncio.to_thread(nbformat_file.says, model["content"], stored)
                 if same and stamp is not None:
                     return _loaded(content, stamp, model, trusted=signed)
             return await self._load(path)

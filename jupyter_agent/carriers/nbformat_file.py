@@ -9,20 +9,18 @@ import hashlib
 import json
 import re
 from codecs import getincrementaldecoder
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, cast, get_args
 
 import nbformat
 
 from jupyter_agent.document.cell import CellType, version_of
 from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
+from jupyter_agent.document.identities import Identified, inherited
 
 DEEPEST = 200
 """Levels of nesting; copying takes several frames of Python's 1000 for each."""
-
-Identified: TypeAlias = Sequence[tuple[str, str]]
-"""Version and id of each cell, in order."""
 
 _WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
@@ -292,14 +290,14 @@ def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: 
     are the same for the same cells in the same order.
     """
     used = {cell["id"] for index, cell in enumerate(cells) if index not in without}
-    inherited = _inherited([_version(cell) for cell in cells], former)
+    versions = [_version(cell) for cell in cells]
+    known = inherited(former, versions)
+    numbers = Counter[str]()
     for index in sorted(without):
-        cell_id = inherited.get(index, "")
-        number = 0
+        cell_id, version = known.get(index, ""), versions[index]
         while not cell_id or cell_id in used:
-            text = f"{number}\0{_version(cells[index])}"
-            cell_id = hashlib.sha256(text.encode()).hexdigest()[:8]
-            number += 1
+            cell_id = hashlib.sha256(f"{numbers[version]}\0{version}".encode()).hexdigest()[:8]
+            numbers[version] += 1
         cells[index]["id"] = cell_id
         used.add(cell_id)
 
@@ -307,17 +305,6 @@ def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: 
 def identified(cells: Iterable[Mapping[str, Any]]) -> Identified:
     """What `give_ids` needs to know them again."""
     return [(_version(cell), cell["id"]) for cell in cells]
-
-
-def _inherited(now: Sequence[str], former: Identified) -> dict[int, str]:
-    """Index -> id, for cells that were there before, unchanged or changed in their place."""
-    inherited = {}
-    matcher = SequenceMatcher(None, [version for version, _ in former], now, autojunk=False)
-    for _, start, end, at, until in matcher.get_opcodes():
-        if end - start == until - at:
-            for offset in range(end - start):
-                inherited[at + offset] = former[start + offset][1]
-    return inherited
 
 
 def _version(cell: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from jupyter_agent.carriers.ydoc import Collaboration
 from jupyter_agent.document.carrier import Carrier
 from jupyter_agent.document.cell import CellState, CellType
 from jupyter_agent.document.crdt import nbformat_cell, new_id
+from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import AgentError, InvalidInput
 
@@ -54,15 +55,17 @@ class Notebooks:
         recovery: Recovery | None = None,
         keep: float = 60.0,
         rooms: Callable[[], Collaboration | None] = lambda: None,
+        namings: Namings | None = None,
     ) -> None:
         """`recovery` gets path and JSON text before a loaded file is first written; `keep` is
         in seconds; `rooms` gives the rooms of this server where real-time collaboration is on,
-        and raises Busy where they cannot be worked in.
+        and raises Busy where they cannot be worked in; `namings` outlive the server.
         """
+        self.namings = namings or NamingsInMemory()
         self._rooms = rooms
         self._server = uuid4().hex
         """Another one in each life of the server."""
-        self._disk = Disk(contents)
+        self._disk = Disk(contents, self.namings)
         self._tabs = tabs
         self._recovery = recovery
         self._keep = keep
@@ -332,7 +335,7 @@ class _Entry:
         """The turns before whose first write a copy was kept."""
         self.used = 0.0
         self.carrier: Carrier | None = None
-        self.notebook = Notebook(path, partial(notebooks.choose, self))
+        self.notebook = Notebook(path, partial(notebooks.choose, self), notebooks.namings)
 
     def wrote(self, path: str) -> bool:
         """Whether it is in the file at that path, and has changed it."""

@@ -28,6 +28,7 @@ _BY_PATH = {
     "changes": "turn_id IN (SELECT id FROM turns WHERE is_here(root))",
     "recovery": "is_here(root)",
     "rules": "is_here(root)",
+    "namings": "root = coalesce(root(), '')",
 }
 """Tables with paths of notebooks, and which of their rows count from the root of this server."""
 

@@ -239,4 +239,14 @@ MIGRATIONS: tuple[str, ...] = (
         UNION ALL
         SELECT owner, started, usage, ended, steps, model, notebook FROM deleted_turns;
     """,
+    """
+    -- The ids that the cells of notebooks had which keep none (before format 4.5, text notebooks):
+    -- `document/identities.py`.
+    CREATE TABLE namings (
+        root TEXT NOT NULL,                 -- real path; empty if paths are no files
+        notebook TEXT NOT NULL,
+        namings BLOB NOT NULL,              -- JSON, compressed
+        PRIMARY KEY (root, notebook)
+    ) WITHOUT ROWID;
+    """,
 )

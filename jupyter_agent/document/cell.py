@@ -128,8 +128,7 @@ class CellState:
     execution_count: int | None
     attachments: Mapping[str, Any] | None = None
     above: Sequence[str] = ()
-    """Ids of the next cells above, nearest first, where the change took this one from its place, or
-    the notebook keeps no ids."""
+    """Ids of the next cells above, nearest first, where the change took this one from its place."""
     below: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:

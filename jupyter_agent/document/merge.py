@@ -71,7 +71,7 @@ def merge(base: str, current: str, new: str) -> str:
 
 def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
     lines = text.split("\n")
-    start, base_end, end = _differing(base, lines)
+    start, base_end, end = differing(base, lines)
     a, b = base[start:base_end], lines[start:end]
     # Blank lines are alike everywhere: they tell nothing of what became of which line.
     matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
@@ -197,7 +197,7 @@ def _block(old: str, new: str) -> Iterator[Operation]:
 
 def _grown(before: Sequence[str], after: Sequence[str]) -> Sequence[Operation] | None:
     """What was added, or was taken away, where it was not both."""
-    start, old_end, new_end = _differing(before, after)
+    start, old_end, new_end = differing(before, after)
     a, b = before[start:old_end], after[start:new_end]
     if len(a) * len(b) <= LARGEST_ALIGNMENT:
         kept = list(_common(a, b))
@@ -227,7 +227,7 @@ def _between(
 def _words(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
     old, new = "".join(before), "".join(after)
     a, b = WORD.findall(old), WORD.findall(new)
-    start, old_end, new_end = _differing(a, b)
+    start, old_end, new_end = differing(a, b)
     if (old_end - start) * (new_end - start) > LARGEST_WORD_DIFF:
         first, last = len("".join(a[:start])), len("".join(a[:old_end]))
         return iter([(first, last, "".join(b[start:new_end]))])
@@ -239,7 +239,7 @@ def _letters(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]
     all of the others are on one side.
     """
     old, new = "".join(before), "".join(after)
-    start, old_end, new_end = _differing(old, new)
+    start, old_end, new_end = differing(old, new)
     same = old_end == start or new_end == start
     if same and (len(before) == len(after) == 1 or start == 0 or old_end == len(old)):
         yield start, old_end, new[start:new_end]
@@ -254,7 +254,7 @@ def _unlike(
 ) -> Iterator[Operation]:
     """What comes `within` the pieces that are not in both, from the end."""
     offsets = [0, *accumulate(map(len, before))]
-    start, old_end, new_end = _differing(before, after)
+    start, old_end, new_end = differing(before, after)
     a, b = before[start:old_end], after[start:new_end]
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     for tag, i, j, k, m in reversed(matcher.get_opcodes()):
@@ -312,7 +312,7 @@ def _alignment(old: str, new: str) -> Iterator[tuple[int, int]]:
     Bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): a bit of a row is
     unset where one more character of `old` adds one to the length.
     """
-    start, old_end, new_end = _differing(old, new)
+    start, old_end, new_end = differing(old, new)
     yield from ((i, i) for i in range(start))
     a, b = old[start:old_end], new[start:new_end]
     if len(a) * len(b) <= LARGEST_ALIGNMENT:
@@ -342,7 +342,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
             yield i, j
 
 
-def _differing(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:
+def differing(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:
     """Start, and the two ends, of what is left without the common beginning and end."""
     shorter = min(len(old), len(new))
     start = 0

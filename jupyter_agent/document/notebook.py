@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -20,6 +28,7 @@ from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, 
 from jupyter_agent.document.clocks import Mark
 from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
 from jupyter_agent.document.edits import EditOutcome
+from jupyter_agent.document.identities import Identified, Naming, Namings
 from jupyter_agent.document.insertions import Insertions
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
@@ -165,11 +174,14 @@ class Edit:
 class Notebook:
     """One notebook of this server, shared by everyone who works in it."""
 
-    def __init__(self, path: str, choose: ChooseCarrier) -> None:
+    def __init__(self, path: str, choose: ChooseCarrier, namings: Namings) -> None:
         self.lock = asyncio.Lock()
         """Held by each operation from reading the newest state to the confirmation of its own."""
         self._path = path
         self._choose = choose
+        self._namings = namings
+        self._named: Identified = ()
+        """What of them is noted."""
         self._carrier: Carrier | None = None
         self._holder: asyncio.Task[Any] | None = None
         """The task within `opened`."""
@@ -464,6 +476,7 @@ class Notebook:
         async with self._operation() as carrier:
             finished = [writer for writer in self._writers if writer.finished]
             saved = await carrier.save()
+            await self._note_ids(carrier.cells, ())
             self._writers.difference_update(finished)
             return saved
 
@@ -641,7 +654,7 @@ class Notebook:
                     made.append(
                         [
                             _with_neighbours(each, order)
-                            if _needs_neighbours(each, cells)
+                            if each.kind in ("delete", "move")
                             else each
                             for each in outcomes[-1].changes(carrier.path, cells)
                         ]
@@ -661,6 +674,25 @@ class Notebook:
                 for outcome, changes in zip(outcomes, made, strict=True)
             ]
 
+    async def namings(self) -> Sequence[Naming] | None:
+        """The ids that its cells had when we made edits; None if they have them for good: before
+        4.5 and in text notebooks they do not.
+        """
+        return None if self._keeps_ids else await self._namings.of(self.path)
+
+    @property
+    def _keeps_ids(self) -> bool:
+        return self.path.endswith(".ipynb") and self._live_cells().keeps_ids
+
+    async def _note_ids(self, cells: SharedCells, before: Collection[str]) -> None:
+        if self._keeps_ids:
+            return
+        every = cells.all()
+        now = await asyncio.to_thread(lambda: [(cell.version, cell.id) for cell in every])
+        if now != self._named:
+            await surely(self._namings.note(self.path, Naming(now, frozenset(before))))
+            self._named = now
+
     async def _carry_out(
         self,
         carrier: Carrier,
@@ -672,6 +704,7 @@ class Notebook:
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
         await carrier.begin(removes=removes)
+        before = carrier.cells.ids()
         with Retraction(carrier.cells) as retract:
             try:
                 changes = await surely(operation(carrier.cells))
@@ -680,6 +713,7 @@ class Notebook:
                 mark = Mark(carrier.cells.document.ydoc)
                 wrote = Insertions(carrier.cells, changes)
                 saved = await surely(carrier.confirm())
+                await self._note_ids(carrier.cells, before)
             except BaseException as error:
                 retract()
                 with suppress(AgentError):
@@ -752,13 +786,6 @@ def _net(changes: Sequence[Change]) -> list[Change]:
         first = net.get(change.cell_id)
         net[change.cell_id] = replace(change, before=first.before, within=None) if first else change
     return [each for each in net.values() if each.before or each.after]
-
-
-def _needs_neighbours(change: Change, cells: SharedCells) -> bool:
-    """Whether the cell's place has to be known by its neighbours: where it was taken from there, or
-    will not be known by its id after a restart.
-    """
-    return change.kind in ("delete", "move") or (change.kind == "update" and not cells.keeps_ids)
 
 
 def _with_neighbours(change: Change, order: Sequence[str]) -> Change:

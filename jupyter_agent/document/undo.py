@@ -8,7 +8,7 @@ brought about with as few moves as there were.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -16,11 +16,14 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change
 from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.identities import Naming, aligned
 from jupyter_agent.document.merge import MergeConflict, merge, with_typing
 from jupyter_agent.document.notebook import Notebook
 
 _LIKE = 0.6
 """Of two texts that are taken for the same one, changed: where more than one could be."""
+_UNKNOWN = "The notebook keeps no ids of its cells, and it is not known which one this was."
+_SPLIT = "Somebody split the cell: what was written into it is in the cell {where} it now."
 _OF_VIEW = frozenset({"trusted", "execution", "collapsed", "scrolled", "ExecuteTime"})
 """Keys of metadata that Jupyter writes when a cell is run or looked at."""
 
@@ -53,17 +56,20 @@ async def undo(
 
     async def reverse(cells: SharedCells) -> list[Change]:
         every = changes if turn is None else turn
-        now = {} if cells.keeps_ids else _recognised(cells, every)
+        now, unknown = _recognised(cells, await notebook.namings(), every)
         own = [_renamed(change, now) for change in changes]
-        former = {new: old for old, new in now.items()}
         before = {cell_id: _get(cells, cell_id) for cell_id in _cell_ids(own)}
-        reversal = _Reversal(notebook, cells, own, [_renamed(change, now) for change in every])
+        turn_now = [_renamed(change, now) for change in every]
+        reversal = _Reversal(notebook, cells, own, turn_now, unknown)
+        ids = {cell_id: now.get(cell_id, cell_id) for cell_id in _cell_ids(changes)}
         conflicts.clear()
-        conflicts.update({former.get(key, key): why for key, why in reversal.conflicts.items()})
+        conflicts.update(
+            {old: reversal.conflicts[new] for old, new in ids.items() if new in reversal.conflicts}
+        )
         returned.clear()
-        returned.update(former.get(key, key) for key in reversal.returned)
+        returned.update(old for old, new in ids.items() if new in reversal.returned)
         current.clear()
-        current.update({former.get(key, key): cell for key, cell in before.items()})
+        current.update({old: before[new] for old, new in ids.items()})
         await reversal.carry_out()
         return [
             _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
@@ -94,53 +100,46 @@ async def undo(
     )
 
 
-def _recognised(cells: SharedCells, changes: Sequence[Change]) -> dict[str, str]:
-    """Id in the changes -> id now, of cells that have got another one since: before format 4.5
-    whoever opens the notebook gives them theirs. They are recognised by their text, and of several
-    with the same text by their place; where somebody has changed the text, by their neighbours.
+def _recognised(
+    cells: SharedCells, namings: Sequence[Naming] | None, changes: Sequence[Change]
+) -> tuple[dict[str, str], Collection[str]]:
+    """Id in the changes -> id now, where whoever opened the notebook since gave the cells others:
+    those of cells in the same place between cells that were not changed, and of the changed ones
+    where the place alone does not tell, the likest. And the ids that may be of any cell.
     """
     now: dict[str, str] = {}
+    if namings is None:
+        return now, ()
+    unknown = set(_cell_ids(changes)).difference(*(naming.ids for naming in namings))
     last = {change.cell_id: change.after for change in changes}
-    strange = {cell.id: cell for cell in cells.all() if cell.id not in last}
-    for cell_id, state in last.items():
-        if state is None or cell_id in cells.ids():
+    every = cells.all()
+    versions = [cell.version for cell in every]
+    for naming in namings:
+        if not naming.ids.isdisjoint(cells.ids()):
             continue
-        alike = [
-            cell
-            for cell in strange.values()
-            if (cell.type, cell.source) == (state.type, state.source)
-        ]
-        if alike:
-            found = min(alike, key=lambda cell: abs(cell.index - state.index))
-            now[cell_id] = strange.pop(found.id).id
-    for change in changes:
-        known = change.cell_id in now or change.cell_id in cells.ids()
-        if change.kind == "update" and not known and last[change.cell_id] is not None:
-            between = [cell for cell in _between(cells, change, now) if cell.id in strange]
-            if between:
-                likest = max(between, key=lambda cell: _likeness(cell, change))
-                if len(between) == 1 or _likeness(likest, change) > _LIKE:
-                    now[change.cell_id] = strange.pop(likest.id).id
-    return now
+        for ids, indices in aligned(naming.cells, versions):
+            if len(ids) == len(indices):
+                now |= {old: every[at].id for old, at in zip(ids, indices, strict=True)}
+                continue
+            for old in ids:
+                state = last.get(old)
+                if state is not None and (found := _likest(state, [every[at] for at in indices])):
+                    now[old] = found.id
+    return now, unknown
 
 
-def _between(cells: SharedCells, change: Change, now: Mapping[str, str]) -> Sequence[Cell]:
-    """The cells of its type in the place that it had; none if that is not known."""
-    before, every = change.before, cells.all()
-    if before is None or not (before.above or before.below):
-        return []
-    places = {cell.id: cell.index for cell in every}
-    above = [places.get(now.get(key, key)) for key in before.above]
-    below = [places.get(now.get(key, key)) for key in before.below]
-    start = next((place + 1 for place in above if place is not None), 0)
-    end = next((place for place in below if place is not None), len(every))
-    return [cell for cell in every[start:end] if cell.type == before.type]
+def _likest(state: CellState, cells: Sequence[Cell]) -> Cell | None:
+    """The one of the cells that the state has become; None if none is like it."""
+    of_type = [cell for cell in cells if cell.type == state.type]
+    if not of_type:
+        return None
+    likest = max(of_type, key=lambda cell: _likeness(cell, state))
+    return likest if len(of_type) == 1 or _likeness(likest, state) > _LIKE else None
 
 
-def _likeness(cell: Cell, change: Change) -> float:
+def _likeness(cell: Cell, state: CellState) -> float:
     """From 0 to 1."""
-    assert change.after is not None
-    return SequenceMatcher(None, cell.source, change.after.source, autojunk=False).quick_ratio()
+    return SequenceMatcher(None, cell.source, state.source, autojunk=False).quick_ratio()
 
 
 def _renamed(change: Change, now: Mapping[str, str]) -> Change:
@@ -197,6 +196,7 @@ class _Reversal:
         cells: SharedCells,
         changes: Sequence[Change],
         turn: Sequence[Change],
+        unknown: Collection[str] = (),
     ) -> None:
         self.conflicts: dict[str, _LeftAlone] = {}
         """Cell id -> why it is left alone."""
@@ -206,6 +206,7 @@ class _Reversal:
         self._notebook = notebook
         self._cells = cells
         self._turn = turn
+        self._unknown = unknown
         self._displaced = {
             change.cell_id for change in turn if change.kind == "move" and not change.undone
         }
@@ -307,6 +308,8 @@ class _Reversal:
     def _reversed(self, now: Cell | None, changes: Sequence[Change]) -> CellState | None:
         """The cell without its changes. Raises _LeftAlone."""
         first, last = changes[0], changes[-1]
+        if first.cell_id in self._unknown:
+            self._refuse_unknown(now, changes)
         if now is not None:
             state = now.state()  # also where it was deleted, and somebody has brought it back
         elif last.after is None and last.before is not None:
@@ -318,6 +321,8 @@ class _Reversal:
         former = _without(state, changes)
         if first.before is not None:
             if now is not None:
+                if now.source == former.source and (beside := self._split_off(now, changes)):
+                    raise _LeftAlone("changed", beside)
                 self._refuse(now, former)
             return former
         if first.after is None or _content(former) != _content(first.after):
@@ -327,6 +332,30 @@ class _Reversal:
         if now is not None:
             self._refuse_in_use(now)
         return None
+
+    def _refuse_unknown(self, now: Cell | None, changes: Sequence[Change]) -> None:
+        after = changes[-1].after
+        moved = any(change.kind == "move" for change in changes)
+        if now is None:
+            raise _LeftAlone("deleted", _UNKNOWN)
+        if after is None or moved or (now.type, now.source) != (after.type, after.source):
+            raise _LeftAlone("changed", _UNKNOWN)
+
+    def _split_off(self, now: Cell, changes: Sequence[Change]) -> str:
+        """Where what the changes wrote went with a part of the cell, as a sentence; empty if it did
+        not.
+        """
+        written = [change.after.source for change in changes if change.after is not None]
+        was = [change.before.source for change in changes if change.before is not None]
+        text, own, every = written[-1] if written else "", now.source, self._cells.all()
+        above, below = every[: now.index][-1:], every[now.index + 1 :][:1]
+        if text in was or text == own:
+            return ""
+        if text.startswith(own) and any(_begins(cell, text[len(own) :]) for cell in below):
+            return _SPLIT.format(where="below")
+        if text.endswith(own) and any(_ends(cell, text[: len(text) - len(own)]) for cell in above):
+            return _SPLIT.format(where="above")
+        return ""
 
     def _refuse(self, now: Cell, former: CellState) -> None:
         if now.locked and (now.type, now.source) != (former.type, former.source):
@@ -344,6 +373,17 @@ class _Reversal:
             raise _LeftAlone("running", "The cell is running.")
         if not now.deletable:
             raise _LeftAlone("locked", "The cell was locked since.")
+
+
+def _begins(cell: Cell, text: str) -> bool:
+    """Whether both begin with the same line."""
+    first = text.strip().split("\n")[0]
+    return bool(first) and cell.source.lstrip().split("\n")[0] == first
+
+
+def _ends(cell: Cell, text: str) -> bool:
+    last = text.strip().split("\n")[-1]
+    return bool(last) and cell.source.rstrip().split("\n")[-1] == last
 
 
 def _without(state: CellState, changes: Sequence[Change]) -> CellState:

@@ -21,6 +21,7 @@ import pytest
 from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.identities import NamingsInMemory
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Exists, InvalidInput, Locked, ToolError
 
@@ -127,7 +128,7 @@ async def test_a_turn_in_a_notebook_of_an_older_format_is_undone_to_the_byte(
     assert '"id": ' not in text
     changes = [change for edit in edits for change in edit.changes]
     await notebooks.close()
-    again = Notebooks(contents, Tabs())  # another life of the server
+    again = Notebooks(contents, Tabs(), namings=notebooks.namings)  # after a restart
     undone = await undo(await again.get(name), changes)
     assert undone.conflicts == []
     assert undone.undone == [replace(change, undone=True) for change in changes]
@@ -423,7 +424,7 @@ async def test_each_of_many_quick_writes_is_seen(
 def test_a_file_is_not_known_by_a_time_that_its_next_write_may_have_too(
     contents: Any, write: Write
 ) -> None:
-    path, disk = write("a.ipynb", [code("a", "x = 1")]), Disk(contents)
+    path, disk = write("a.ipynb", [code("a", "x = 1")]), Disk(contents, NamingsInMemory())
     while disk.trace("a.ipynb") is None:
         pass  # until the tick of the file system in which it was written is over
     later = time.time_ns() + 3_600 * 10**9 + 1

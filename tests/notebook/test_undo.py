@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,19 @@ from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.cell import Cell, Change
-from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.namings import StoredNamings
+from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.document.cell import Cell, CellType, Change
+from jupyter_agent.document.notebook import Edit, MetadataPatch, Notebook, Update
 from jupyter_agent.document.undo import undo
 
+from .browser import Tab
 from .conftest import cells_of, code, markdown
 
 Write = Callable[..., Path]
 SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))
+TYPES: list[CellType] = ["code", "markdown", "raw"]
 TEXT = "\n".join(f"{side}{line}" for line in range(6) for side in ("agent", "person"))
 
 
@@ -221,6 +227,120 @@ def check(
         ], seed
 
 
+SHAPES = ["nav", "x = 1", "", "a = 1\nb = 2\nc = 3", "# T"]
+"""Of these the cells of a notebook say one, two or three, so that many say the same."""
+
+
+def write_without_ids(path: Path, cells: Sequence[tuple[str, str]]) -> None:
+    """A notebook as Jupyter wrote it before format 4.5."""
+    content = {
+        "cells": [
+            {
+                "cell_type": kind,
+                **({"execution_count": None} if kind == "code" else {}),
+                "metadata": {},
+                **({"outputs": []} if kind == "code" else {}),
+                "source": source.splitlines(keepends=True),
+            }
+            for kind, source in cells
+        ],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 4,
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+async def change_something(notebook: Notebook, number: int, random_: random.Random) -> Edit:
+    """One operation of any kind, which often leaves cells that say the same."""
+    cells = await notebook.read()
+    kinds = "update line insert delete move retype tag".split() if cells else ["insert"]
+    kind = random_.choice(kinds)
+    text = random_.choice([f"new {number}", *SHAPES[:2]])
+    if kind == "insert":
+        index = random_.randrange(len(cells) + 1)
+        return await notebook.insert(source=text, index=index, type=random_.choice(TYPES))
+    cell = random_.choice(cells)
+    match kind:
+        case "update":
+            return await notebook.update(cell.id, source=text, base=cell.source)
+        case "line":
+            lines = cell.source.split("\n")
+            lines[random_.randrange(len(lines))] = f"line {number}"
+            return await notebook.update(cell.id, source="\n".join(lines), base=cell.source)
+        case "delete":
+            return await notebook.delete(cell.id)
+        case "move":
+            return await notebook.move(cell.id, index=random_.randrange(len(cells)))
+        case "retype":
+            return await notebook.update(cell.id, type=random_.choice(TYPES))
+    tag = MetadataPatch(add_tags=[f"t{number}"])
+    (edit,) = await notebook.make([Update(cell_id=cell.id, metadata=tag)])
+    return edit
+
+
+@pytest.mark.parametrize("pairs", [60, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("then", ["the server restarts", "a page opens it", "ids are forgotten"])
+async def test_without_ids_an_undo_leaves_the_same_bytes_or_says_that_it_does_not(
+    contents: Any, root: Path, tmp_path: Path, then: str, pairs: int
+) -> None:
+    """Two operations in notebooks of 40 shapes whose cells say the same; then whoever opens the
+    notebook gives the cells other ids.
+    """
+    path, store = root / "a.ipynb", tmp_path / "store.db"
+    log = logging.getLogger("test")
+    for seed in range(SEED, SEED + pairs):
+        shape, random_ = random.Random(seed % 40), random.Random(seed)
+        says = shape.sample(SHAPES, shape.choice([1, 2, 2, 3]))
+        cells = [(shape.choice(TYPES[:2]), shape.choice(says)) for _ in range(shape.randint(3, 6))]
+        write_without_ids(path, cells)
+        before = path.read_bytes()
+        store.unlink(missing_ok=True)
+        database = Database(store, MIGRATIONS, log)
+        notebooks = Notebooks(contents, Tabs(), namings=StoredNamings(database))
+        notebook = await notebooks.get("a.ipynb")
+        edits = [await change_something(notebook, number, random_) for number in range(2)]
+        ids = [cell.id for cell in await notebook.read()]
+        kept = json.dumps([change.to_json() for edit in edits for change in edit.changes])
+        await notebooks.close()
+        database.close()
+        if then == "ids are forgotten":
+            store.unlink()
+        database, tabs = Database(store, MIGRATIONS, log), Tabs()
+        again = Notebooks(contents, tabs, namings=StoredNamings(database))
+        if then == "a page opens it":
+            await Tab(tabs, contents, "a.ipynb").open()
+        notebook = await again.get("a.ipynb")
+        if then == "the server restarts":
+            assert [cell.id for cell in await notebook.read()] == ids, seed
+        undone = await undo(notebook, [Change.from_json(each) for each in json.loads(kept)])
+        await again.close()
+        database.close()
+        same = path.read_bytes() == before
+        if then == "a page opens it":  # and writes what it writes otherwise
+            same = json.loads(path.read_bytes())["cells"] == json.loads(before)["cells"]
+        assert same or (undone.conflicts and then == "ids are forgotten"), seed
+        assert then == "ids are forgotten" or undone.conflicts == [], seed
+
+
+@pytest.mark.parametrize("part", ["the first", "the last"])
+async def test_what_went_into_another_cell_as_somebody_split_it_is_not_called_undone(
+    notebooks: Notebooks, write: Write, part: str
+) -> None:
+    """Whichever part keeps the id of the cell."""
+    path = write("a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("a.ipynb")
+    own, added = "x = 1", "new = 2\nnewer = 3"
+    text = f"{own}\n{added}" if part == "the first" else f"{added}\n{own}"
+    edit = await notebook.update("a", source=text, base=own)
+    split = [code("a", own), code("b", added)]
+    write("a.ipynb", split if part == "the first" else split[::-1])
+    undone = await undo(notebook, edit.changes)
+    assert undone.undone == []
+    assert "split" in undone.conflicts[0]["why"]
+    assert added in [cell["source"] for cell in cells_of(path)]
+
+
 @pytest.mark.parametrize(
     "theirs",
     [
@@ -237,11 +357,8 @@ async def test_without_ids_a_cell_that_somebody_changed_since_is_known_after_a_r
     and where that was to the same lines the cell itself is named, not called deleted.
     """
     path = root / "a.ipynb"
-    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
     sources = [f"first_{number} = {number}\nsecond_{number} = {number}" for number in range(5)]
-    cells = [{**cell, "source": source} for source in sources]
-    content = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
-    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    write_without_ids(path, [("code", source) for source in sources])
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
     target = (await notebook.read())[2]
@@ -252,7 +369,7 @@ async def test_without_ids_a_cell_that_somebody_changed_since_is_known_after_a_r
     now = theirs("".join(content["cells"][2]["source"]))
     content["cells"][2]["source"] = now
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    again = Notebooks(contents, Tabs())
+    again = Notebooks(contents, Tabs(), namings=notebooks.namings)
     notebook = await again.get("a.ipynb")
     undone = await undo(notebook, changes)
     texts = [cell.source for cell in await notebook.read()]

@@ -150,7 +150,7 @@ print(*sorted(set(sys.modules) - before))"""
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
-    added = printed.split()
+    added = [name for name in printed.split() if name not in sys.stdlib_module_names]
     assert "jupyter_agent.extension" in added
     assert {name.split(".")[0] for name in added} == {"jupyter_agent"}  # no SDK, pydantic, pycrdt
     assert len(added) <= 12

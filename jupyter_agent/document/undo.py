@@ -110,7 +110,6 @@ def _recognised(
     now: dict[str, str] = {}
     if namings is None:
         return now, ()
-    unknown = set(_cell_ids(changes)).difference(*(naming.ids for naming in namings))
     last = {change.cell_id: change.after for change in changes}
     every = cells.all()
     versions = [cell.version for cell in every]
@@ -125,7 +124,18 @@ def _recognised(
                 state = last.get(old)
                 if state is not None and (found := _likest(state, [every[at] for at in indices])):
                     now[old] = found.id
-    return now, unknown
+    unknown = set(_cell_ids(changes)).difference(*(naming.ids for naming in namings))
+    moved = {change.cell_id for change in changes if change.kind == "move"}
+    for cell_id in unknown - moved:
+        state = last[cell_id]
+        alike = [cell for cell in every if state and _says(cell, state)]
+        if state is not None and [cell.index for cell in alike] == [state.index]:
+            now[cell_id] = alike[0].id
+    return now, unknown - now.keys()
+
+
+def _says(cell: Cell, state: CellState) -> bool:
+    return (cell.type, cell.source) == (state.type, state.source)
 
 
 def _likest(state: CellState, cells: Sequence[Cell]) -> Cell | None:
@@ -309,7 +319,7 @@ class _Reversal:
         """The cell without its changes. Raises _LeftAlone."""
         first, last = changes[0], changes[-1]
         if first.cell_id in self._unknown:
-            self._refuse_unknown(now, changes)
+            raise _LeftAlone("deleted" if now is None else "changed", _UNKNOWN)
         if now is not None:
             state = now.state()  # also where it was deleted, and somebody has brought it back
         elif last.after is None and last.before is not None:
@@ -332,14 +342,6 @@ class _Reversal:
         if now is not None:
             self._refuse_in_use(now)
         return None
-
-    def _refuse_unknown(self, now: Cell | None, changes: Sequence[Change]) -> None:
-        after = changes[-1].after
-        moved = any(change.kind == "move" for change in changes)
-        if now is None:
-            raise _LeftAlone("deleted", _UNKNOWN)
-        if after is None or moved or (now.type, now.source) != (after.type, after.source):
-            raise _LeftAlone("changed", _UNKNOWN)
 
     def _split_off(self, now: Cell, changes: Sequence[Change]) -> str:
         """Where what the changes wrote went with a part of the cell, as a sentence; empty if it did

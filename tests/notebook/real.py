@@ -69,7 +69,7 @@ async def look(contents: Any, root: Path, original: Path) -> tuple[str, str, str
     await jupyters(contents, "theirs.ipynb", cell.index)
     ours = lines_changed(text, (root / "ours.ipynb").read_text(encoding="utf-8"))
     theirs = lines_changed(text, (root / "theirs.ipynb").read_text(encoding="utf-8"))
-    again = Notebooks(contents, Tabs())
+    again = Notebooks(contents, Tabs(), namings=notebooks.namings)
     undone = await undo(await again.get("ours.ipynb"), edit.changes)
     await again.close()
     shutil.copyfile(original, root / "theirs.ipynb")

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "events": set(),
     "legible": set(),
     "packages": set(),
-    "document": {"errors", "tasks"},
+    "document": {"errors", "legible", "tasks"},
     "carriers": {"errors", "legible", "packages", "tasks", "document"},
     "text": {"errors", "legible", "tasks", "document"},
     "analysis": {"errors", "legible", "document", "text"},

@@ -28,7 +28,7 @@ from jupyter_agent.carriers.managers import Contents, hides, is_plain
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
-from jupyter_agent.document.identities import Identified, Namings
+from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_at_work
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
@@ -124,7 +124,7 @@ class Disk:
         )
         self._plain = is_plain(contents)
         self._writes = FileWrites.of(contents)
-        self._identified: dict[str, Identified] = {}
+        self._identified: dict[str, Naming] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
         self._own: dict[str, frozenset[str]] = {}
         """The ids that files of older formats have all the same."""
@@ -208,8 +208,9 @@ class Disk:
             raise UnreadableNotebook(
                 f"`{path}` cannot be worked on: {why}. It is left as it is."
             ) from why
-        if without and path not in self._identified and (namings := await self._namings.of(path)):
-            self._identified[path] = namings[-1].cells
+        if without and (namings := await self._namings.of(path)):
+            if not is_at_work(namings[-1], self._identified.get(path, UNNAMED).ids):
+                self._identified[path] = namings[-1]  # of before a restart, or of a page
         repair = await asyncio.to_thread(self._identify, path, content, without)
         stamp = _hash(model)
         if stamp is None:
@@ -268,7 +269,8 @@ class Disk:
         the caller does not know. `content` is not to be used afterwards.
         """
         if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
-            self._identified[path] = nbformat_file.identified(content["cells"])
+            former = self._identified.get(path, UNNAMED)
+            self._identified[path] = nbformat_file.named(content["cells"], former)
         content = nbformat_file.as_stored(content, self._own.get(path, ()))
         model = {"type": "notebook", "format": "json", "content": content}
         await self._save(path, model, expects, creates)
@@ -336,7 +338,7 @@ class Disk:
     def moved(self, old: str, new: str) -> None:
         """A file or folder was renamed."""
         self._identified = {
-            renamed(path, old, new) or path: cells for path, cells in self._identified.items()
+            renamed(path, old, new) or path: naming for path, naming in self._identified.items()
         }
         self._own = {renamed(path, old, new) or path: ids for path, ids in self._own.items()}
 
@@ -466,8 +468,9 @@ class Disk:
         if not without:
             self._identified.pop(path, None)
             return _CONVERTED if converted else ""
-        nbformat_file.give_ids(content["cells"], without, self._identified.get(path, ()))
-        self._identified[path] = nbformat_file.identified(content["cells"])
+        former = self._identified.get(path, UNNAMED)
+        nbformat_file.give_ids(content["cells"], without, former)
+        self._identified[path] = nbformat_file.named(content["cells"], former)
         if older:
             return ""
         return _CONVERTED if converted else _REPAIRED

@@ -17,7 +17,7 @@ import nbformat
 
 from jupyter_agent.document.cell import CellType, version_of
 from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
-from jupyter_agent.document.identities import Identified, inherited
+from jupyter_agent.document.identities import Naming, paired
 
 DEEPEST = 200
 """Levels of nesting; copying takes several frames of Python's 1000 for each."""
@@ -285,26 +285,36 @@ def may_be_made_up(cells: Iterable[Mapping[str, Any]]) -> bool:
     return any(_SHORT_ID.fullmatch(str(cell.get("id"))) for cell in cells)
 
 
-def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: Identified) -> None:
+def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: Naming) -> None:
     """Give the cells at those indices ids: those of the same cells in `former`, else ids that
-    are the same for the same cells in the same order.
+    are the same for the same cells in the same order, and that no cell had before.
     """
     used = {cell["id"] for index, cell in enumerate(cells) if index not in without}
     versions = [_version(cell) for cell in cells]
-    known = inherited(former, versions)
+    given = set[int]()
+    for pair in paired([version for version, _ in former.cells], versions):
+        _, cell_id = former.cells[pair.former]
+        if pair.now in without and cell_id not in used:
+            cells[pair.now]["id"] = cell_id
+            used.add(cell_id)
+            given.add(pair.now)
+    used |= former.ids
     numbers = Counter[str]()
-    for index in sorted(without):
-        cell_id, version = known.get(index, ""), versions[index]
-        while not cell_id or cell_id in used:
+    for index in sorted(set(without) - given):
+        version = versions[index]
+        while True:
             cell_id = hashlib.sha256(f"{numbers[version]}\0{version}".encode()).hexdigest()[:8]
             numbers[version] += 1
+            if cell_id not in used:
+                break
         cells[index]["id"] = cell_id
         used.add(cell_id)
 
 
-def identified(cells: Iterable[Mapping[str, Any]]) -> Identified:
-    """What `give_ids` needs to know them again."""
-    return [(_version(cell), cell["id"]) for cell in cells]
+def named(cells: Iterable[Mapping[str, Any]], former: Naming) -> Naming:
+    """What `give_ids` needs to know them again; `former` is the naming before."""
+    now = [(_version(cell), cell["id"]) for cell in cells]
+    return Naming(now, former.ids.difference(cell_id for _, cell_id in now))
 
 
 def _version(cell: Mapping[str, Any]) -> str:

@@ -33,8 +33,8 @@ class UndoneTurn:
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
     left: Sequence[str] = ()
-    """What was not taken back though the turn did it, as sentences: notebooks that it made, and
-    what other servers did."""
+    """What was not taken back though the turn did it, as sentences: notebooks that it made, what
+    other servers did, and lines that somebody took to other cells since."""
 
 
 async def undo_turn(
@@ -54,6 +54,7 @@ async def undo_turn(
     ]
     undone: list[Change] = []
     conflicts: list[Mapping[str, Any]] = []
+    left: list[str] = []
     by_path = sorted(entries, key=lambda entry: entry.change.notebook)  # stable: order is kept
     for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
         of_notebook = list(group)
@@ -80,10 +81,12 @@ async def undo_turn(
             continue
         undone += result.undone
         conflicts += result.conflicts
+        left += result.elsewhere
         await _mark(journal, of_notebook, result)
     await stores.audit.add(_entries(work.user, turn.id, undone, conflicts))
     stores.announce(turn.conversation_id, turn.id)
-    left = await _left(stores, turn, work) if cells is None else []
+    if cells is None:
+        left += await _left(stores, turn, work)
     return UndoneTurn(undone=undone, conflicts=conflicts, left=left)
 
 

@@ -7,10 +7,11 @@ that say the same are common.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from jupyter_agent.document.merge import differing
 
@@ -33,6 +34,9 @@ class Naming:
     def ids(self) -> frozenset[str]:
         """Whatever was named, there or gone."""
         return self.gone.union(cell_id for _, cell_id in self.cells)
+
+
+UNNAMED = Naming(())
 
 
 class Namings(Protocol):
@@ -61,36 +65,55 @@ class NamingsInMemory:
 
 
 def with_naming(namings: Sequence[Naming], new: Naming) -> list[Naming]:
-    """The namings with that one, which goes on with the one that it has ids of."""
-    others = [naming for naming in namings if naming.ids.isdisjoint(new.ids)]
-    before = frozenset[str]().union(*(each.ids for each in namings if each not in others))
-    gone = (before | new.gone).difference(cell_id for _, cell_id in new.cells)
-    return [*others, Naming(new.cells, gone)][-_MOST:]
-
-
-def inherited(former: Identified, now: Sequence[str]) -> dict[int, str]:
-    """Index -> id, for cells that were there before, unchanged or changed in their place. `now`:
-    the versions of the cells.
+    """The namings with that one, which goes on with those that it has most ids of: a file may keep
+    some ids, and a page give others.
     """
-    return {
-        index: cell_id
-        for ids, indices in aligned(former, now)
-        if len(ids) == len(indices)
-        for index, cell_id in zip(indices, ids, strict=True)
-    }
+    before = [naming for naming in namings if is_at_work(naming, new.ids)]
+    ids = frozenset[str]().union(new.gone, *(naming.ids for naming in before))
+    going_on = Naming(new.cells, ids.difference(cell_id for _, cell_id in new.cells))
+    return [*(naming for naming in namings if naming not in before), going_on][-_MOST:]
 
 
-def aligned(
-    former: Identified, now: Sequence[str]
-) -> Iterator[tuple[Sequence[str], Sequence[int]]]:
-    """Ids of former cells, and the indices of those that stand in their place now: alike, or, if
-    they are as many, changed.
+def is_at_work(naming: Naming, ids: Collection[str]) -> bool:
+    """Whether cells with these ids are named by it, some of which may be gone."""
+    there = sum(cell_id in ids for _, cell_id in naming.cells)
+    return 2 * there > len(naming.cells) or not naming.cells
+
+
+class Pair(NamedTuple):
+    """A cell then and now, by their indices."""
+
+    former: int
+    now: int
+    same: bool
+    """It says the same; else it is only in the same place."""
+
+
+def paired(former: Sequence[str], now: Sequence[str]) -> list[Pair]:
+    """The cells that were there before, by the versions of all: those between others that stayed,
+    those that were moved, and those that were changed in their place.
     """
-    versions = [version for version, _ in former]
-    ids = [cell_id for _, cell_id in former]
-    start, end, until = differing(versions, now)
-    yield ids[:start], range(start)
-    matcher = SequenceMatcher(None, versions[start:end], now[start:until], autojunk=False)
-    for _, i, j, k, m in matcher.get_opcodes():
-        yield ids[start + i : start + j], range(start + k, start + m)
-    yield ids[end:], range(until, len(now))
+    start, end, until = differing(former, now)
+    matcher = SequenceMatcher(None, former[start:end], now[start:until], autojunk=False)
+    blocks = [(0, start, 0, start)] + [
+        (start + i, start + j, start + k, start + m) for _, i, j, k, m in matcher.get_opcodes()
+    ]
+    blocks.append((end, len(former), until, len(now)))
+    in_place = [
+        pair
+        for i, j, k, m in blocks
+        if j - i == m - k
+        for pair in zip(range(i, j), range(k, m), strict=True)
+    ]
+    pairs = [Pair(*pair, same=True) for pair in in_place if former[pair[0]] == now[pair[1]]]
+    gone = set(range(len(former))).difference(pair.former for pair in pairs)
+    come = set(range(len(now))).difference(pair.now for pair in pairs)
+    moved = defaultdict[str, list[int]](list)
+    for index in sorted(come, reverse=True):
+        moved[now[index]].append(index)
+    for index in sorted(gone):
+        if moved[former[index]]:
+            pairs.append(Pair(index, moved[former[index]].pop(), same=True))
+    gone.difference_update(pair.former for pair in pairs)
+    come.difference_update(pair.now for pair in pairs)
+    return pairs + [Pair(i, k, same=False) for i, k in in_place if i in gone and k in come]

@@ -28,7 +28,7 @@ from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, 
 from jupyter_agent.document.clocks import Mark
 from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
 from jupyter_agent.document.edits import EditOutcome
-from jupyter_agent.document.identities import Identified, Naming, Namings
+from jupyter_agent.document.identities import Naming, Namings
 from jupyter_agent.document.insertions import Insertions
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
@@ -180,8 +180,8 @@ class Notebook:
         self._path = path
         self._choose = choose
         self._namings = namings
-        self._named: Identified = ()
-        """What of them is noted."""
+        self._named: Naming | None = None
+        """What was noted last."""
         self._carrier: Carrier | None = None
         self._holder: asyncio.Task[Any] | None = None
         """The task within `opened`."""
@@ -674,24 +674,24 @@ class Notebook:
                 for outcome, changes in zip(outcomes, made, strict=True)
             ]
 
-    async def namings(self) -> Sequence[Naming] | None:
-        """The ids that its cells had when we made edits; None if they have them for good: before
-        4.5 and in text notebooks they do not.
-        """
-        return None if self._keeps_ids else await self._namings.of(self.path)
+    async def namings(self) -> Sequence[Naming]:
+        """The ids that its cells had when we made edits, while it kept none for good."""
+        return await self._namings.of(self.path)
 
     @property
-    def _keeps_ids(self) -> bool:
+    def keeps_ids(self) -> bool:
+        """Whether whoever opens it finds the same ids: not before 4.5, nor in text notebooks."""
         return self.path.endswith(".ipynb") and self._live_cells().keeps_ids
 
     async def _note_ids(self, cells: SharedCells, before: Collection[str]) -> None:
-        if self._keeps_ids:
+        if self.keeps_ids:
             return
         every = cells.all()
         now = await asyncio.to_thread(lambda: [(cell.version, cell.id) for cell in every])
-        if now != self._named:
-            await surely(self._namings.note(self.path, Naming(now, frozenset(before))))
-            self._named = now
+        naming = Naming(now, frozenset(before).difference(cell_id for _, cell_id in now))
+        if naming != self._named:
+            await surely(self._namings.note(self.path, naming))
+            self._named = naming
 
     async def _carry_out(
         self,
@@ -712,8 +712,8 @@ class Notebook:
                 edits.refuse_invalid(changes)
                 mark = Mark(carrier.cells.document.ydoc)
                 wrote = Insertions(carrier.cells, changes)
-                saved = await surely(carrier.confirm())
                 await self._note_ids(carrier.cells, before)
+                saved = await surely(carrier.confirm())
             except BaseException as error:
                 retract()
                 with suppress(AgentError):
@@ -721,6 +721,7 @@ class Notebook:
                     if isinstance(error, asyncio.CancelledError):
                         # Nobody will journal it: if it was saved, it is saved without.
                         await surely(carrier.confirm())
+                    await surely(self._note_ids(carrier.cells, ()))
                 raise
         arrived = mark.is_in(carrier.cells.document.ydoc)
         edits.verify(carrier.cells, changes, wrote, arrived=arrived)

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.identities import Naming, aligned
 from jupyter_agent.document.merge import MergeConflict, merge, with_typing
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.recognition import Recognition, content_of, lines_of
+from jupyter_agent.legible import quoted_id
 
-_LIKE = 0.6
-"""Of two texts that are taken for the same one, changed: where more than one could be."""
 _UNKNOWN = "The notebook keeps no ids of its cells, and it is not known which one this was."
-_SPLIT = "Somebody split the cell: what was written into it is in the cell {where} it now."
-_OF_VIEW = frozenset({"trusted", "execution", "collapsed", "scrolled", "ExecuteTime"})
-"""Keys of metadata that Jupyter writes when a cell is run or looked at."""
+_ELSEWHERE = (
+    "What was written into cell `{cell_id}` was not there any more; the same lines are in {cells}."
+)
+_MOST = 3
+"""Cells that are named in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,9 @@ class Undone:
     conflicts: list[dict[str, Any]]
     """`notebook`, `cell_id`, `reason` (`changed`, `deleted`, `locked`, `running`, `typing`), `why`
     (a sentence), `current` (the cell; None if it is gone)."""
+    elsewhere: list[str]
+    """Sentences: where lines are now that the changes wrote, and that somebody took to other cells
+    since, as by splitting one."""
 
 
 async def undo(
@@ -53,14 +56,21 @@ async def undo(
     conflicts: dict[str, _LeftAlone] = {}
     returned: set[str] = set()
     current: dict[str, Cell | None] = {}
+    elsewhere: list[str] = []
 
     async def reverse(cells: SharedCells) -> list[Change]:
         every = changes if turn is None else turn
-        now, unknown = _recognised(cells, await notebook.namings(), every)
+        namings = await notebook.namings()
+        certain = notebook.keeps_ids or notebook.carrier != "file"
+        recognition = Recognition(cells, namings, every, certain=certain)
+        if not notebook.keeps_ids:
+            recognition.doubt_unnamed(namings)
+        now = recognition.now
+        doubtful = {now.get(old, old) for old in recognition.doubtful}
         own = [_renamed(change, now) for change in changes]
         before = {cell_id: _get(cells, cell_id) for cell_id in _cell_ids(own)}
         turn_now = [_renamed(change, now) for change in every]
-        reversal = _Reversal(notebook, cells, own, turn_now, unknown)
+        reversal = _Reversal(notebook, cells, own, turn_now, doubtful)
         ids = {cell_id: now.get(cell_id, cell_id) for cell_id in _cell_ids(changes)}
         conflicts.clear()
         conflicts.update(
@@ -71,6 +81,7 @@ async def undo(
         current.clear()
         current.update({old: before[new] for old, new in ids.items()})
         await reversal.carry_out()
+        elsewhere[:] = reversal.elsewhere()
         return [
             _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
             for cell_id, cell in before.items()
@@ -97,59 +108,8 @@ async def undo(
             }
             for cell_id, left in conflicts.items()
         ],
+        elsewhere,
     )
-
-
-def _recognised(
-    cells: SharedCells, namings: Sequence[Naming] | None, changes: Sequence[Change]
-) -> tuple[dict[str, str], Collection[str]]:
-    """Id in the changes -> id now, where whoever opened the notebook since gave the cells others:
-    those of cells in the same place between cells that were not changed, and of the changed ones
-    where the place alone does not tell, the likest. And the ids that may be of any cell.
-    """
-    now: dict[str, str] = {}
-    if namings is None:
-        return now, ()
-    last = {change.cell_id: change.after for change in changes}
-    every = cells.all()
-    versions = [cell.version for cell in every]
-    for naming in namings:
-        if not naming.ids.isdisjoint(cells.ids()):
-            continue
-        for ids, indices in aligned(naming.cells, versions):
-            if len(ids) == len(indices):
-                now |= {old: every[at].id for old, at in zip(ids, indices, strict=True)}
-                continue
-            for old in ids:
-                state = last.get(old)
-                if state is not None and (found := _likest(state, [every[at] for at in indices])):
-                    now[old] = found.id
-    unknown = set(_cell_ids(changes)).difference(*(naming.ids for naming in namings))
-    moved = {change.cell_id for change in changes if change.kind == "move"}
-    for cell_id in unknown - moved:
-        state = last[cell_id]
-        alike = [cell for cell in every if state and _says(cell, state)]
-        if state is not None and [cell.index for cell in alike] == [state.index]:
-            now[cell_id] = alike[0].id
-    return now, unknown - now.keys()
-
-
-def _says(cell: Cell, state: CellState) -> bool:
-    return (cell.type, cell.source) == (state.type, state.source)
-
-
-def _likest(state: CellState, cells: Sequence[Cell]) -> Cell | None:
-    """The one of the cells that the state has become; None if none is like it."""
-    of_type = [cell for cell in cells if cell.type == state.type]
-    if not of_type:
-        return None
-    likest = max(of_type, key=lambda cell: _likeness(cell, state))
-    return likest if len(of_type) == 1 or _likeness(likest, state) > _LIKE else None
-
-
-def _likeness(cell: Cell, state: CellState) -> float:
-    """From 0 to 1."""
-    return SequenceMatcher(None, cell.source, state.source, autojunk=False).quick_ratio()
 
 
 def _renamed(change: Change, now: Mapping[str, str]) -> Change:
@@ -206,7 +166,7 @@ class _Reversal:
         cells: SharedCells,
         changes: Sequence[Change],
         turn: Sequence[Change],
-        unknown: Collection[str] = (),
+        doubtful: Collection[str],
     ) -> None:
         self.conflicts: dict[str, _LeftAlone] = {}
         """Cell id -> why it is left alone."""
@@ -216,7 +176,7 @@ class _Reversal:
         self._notebook = notebook
         self._cells = cells
         self._turn = turn
-        self._unknown = unknown
+        self._doubtful = doubtful
         self._displaced = {
             change.cell_id for change in turn if change.kind == "move" and not change.undone
         }
@@ -224,6 +184,8 @@ class _Reversal:
         """The cells that there are, as they were when this was planned."""
         self._former: dict[str, CellState | None] = {}
         """What each cell that is not left alone has to be in the end; None: not there."""
+        self._missing: dict[str, set[str]] = {}
+        """Lines that the changes wrote into a cell and that it has not any more."""
         for cell_id in _cell_ids(changes):
             own = [change for change in changes if change.cell_id == cell_id]
             now = _get(cells, cell_id)
@@ -231,6 +193,8 @@ class _Reversal:
                 self._planned[cell_id] = now.state()
             try:
                 self._former[cell_id] = self._reversed(now, own)
+                if missing := _written(own).difference(lines_of(now.source if now else "")):
+                    self._missing[cell_id] = missing
             except _LeftAlone as left:
                 self.conflicts[cell_id] = left
                 if now is None and own[-1].after is None:
@@ -255,6 +219,18 @@ class _Reversal:
             planned = self._planned.get(cell_id)
             if former is not None and planned is not None and cell_id in self._cells.ids():
                 self._restore(self._cells.get(cell_id), planned, former)
+
+    def elsewhere(self) -> list[str]:
+        """Where lines are that the changes wrote and that were not in their cells any more."""
+        sentences = []
+        for cell_id, lines in self._missing.items():
+            found = [
+                cell.id for cell in self._cells.all() if lines.intersection(lines_of(cell.source))
+            ]
+            cells = " and ".join(f"`{quoted_id(each)}`" for each in found[:_MOST])
+            if found:
+                sentences.append(_ELSEWHERE.format(cell_id=quoted_id(cell_id), cells=cells))
+        return sentences
 
     def _order(self) -> list[str]:
         """The ids of the cells in the order in which they are to be, and of some that are not
@@ -318,7 +294,7 @@ class _Reversal:
     def _reversed(self, now: Cell | None, changes: Sequence[Change]) -> CellState | None:
         """The cell without its changes. Raises _LeftAlone."""
         first, last = changes[0], changes[-1]
-        if first.cell_id in self._unknown:
+        if first.cell_id in self._doubtful:
             raise _LeftAlone("deleted" if now is None else "changed", _UNKNOWN)
         if now is not None:
             state = now.state()  # also where it was deleted, and somebody has brought it back
@@ -331,33 +307,15 @@ class _Reversal:
         former = _without(state, changes)
         if first.before is not None:
             if now is not None:
-                if now.source == former.source and (beside := self._split_off(now, changes)):
-                    raise _LeftAlone("changed", beside)
                 self._refuse(now, former)
             return former
-        if first.after is None or _content(former) != _content(first.after):
+        if first.after is None or content_of(former) != content_of(first.after):
             raise _LeftAlone(
                 "changed", "The cell was inserted by the assistant and has been changed since."
             )
         if now is not None:
             self._refuse_in_use(now)
         return None
-
-    def _split_off(self, now: Cell, changes: Sequence[Change]) -> str:
-        """Where what the changes wrote went with a part of the cell, as a sentence; empty if it did
-        not.
-        """
-        written = [change.after.source for change in changes if change.after is not None]
-        was = [change.before.source for change in changes if change.before is not None]
-        text, own, every = written[-1] if written else "", now.source, self._cells.all()
-        above, below = every[: now.index][-1:], every[now.index + 1 :][:1]
-        if text in was or text == own:
-            return ""
-        if text.startswith(own) and any(_begins(cell, text[len(own) :]) for cell in below):
-            return _SPLIT.format(where="below")
-        if text.endswith(own) and any(_ends(cell, text[: len(text) - len(own)]) for cell in above):
-            return _SPLIT.format(where="above")
-        return ""
 
     def _refuse(self, now: Cell, former: CellState) -> None:
         if now.locked and (now.type, now.source) != (former.type, former.source):
@@ -377,15 +335,11 @@ class _Reversal:
             raise _LeftAlone("locked", "The cell was locked since.")
 
 
-def _begins(cell: Cell, text: str) -> bool:
-    """Whether both begin with the same line."""
-    first = text.strip().split("\n")[0]
-    return bool(first) and cell.source.lstrip().split("\n")[0] == first
-
-
-def _ends(cell: Cell, text: str) -> bool:
-    last = text.strip().split("\n")[-1]
-    return bool(last) and cell.source.rstrip().split("\n")[-1] == last
+def _written(changes: Sequence[Change]) -> set[str]:
+    """The lines that the changes brought into a cell."""
+    first, last = changes[0].before, changes[-1].after
+    lines = set(lines_of(last.source)) if last is not None else set[str]()
+    return lines.difference(lines_of(first.source)) if first is not None else lines
 
 
 def _without(state: CellState, changes: Sequence[Change]) -> CellState:
@@ -432,12 +386,6 @@ def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[
 
 def _shown(state: CellState) -> tuple[list[Any], int | None]:
     return list(state.outputs), state.execution_count
-
-
-def _content(state: CellState) -> tuple[Any, ...]:
-    """What of a cell people write."""
-    written = {key: item for key, item in state.metadata.items() if key not in _OF_VIEW}
-    return state.type, state.source, written, state.attachments or {}
 
 
 def _cell_ids(changes: Sequence[Change]) -> list[str]:

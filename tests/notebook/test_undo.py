@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
 
@@ -323,22 +324,131 @@ async def test_without_ids_an_undo_leaves_the_same_bytes_or_says_that_it_does_no
         assert then == "ids are forgotten" or undone.conflicts == [], seed
 
 
-@pytest.mark.parametrize("part", ["the first", "the last"])
-async def test_what_went_into_another_cell_as_somebody_split_it_is_not_called_undone(
-    notebooks: Notebooks, write: Write, part: str
+Cells = list[dict[str, Any]]
+
+
+def said(source: str, kind: str = "code") -> dict[str, Any]:
+    bare = {"cell_type": kind, "metadata": {}, "source": source.splitlines(keepends=True)}
+    return bare | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+
+
+@pytest.mark.parametrize("then", ["at once", "after a restart", "in a page"])
+@pytest.mark.parametrize(
+    ("since", "left"),
+    [
+        (lambda cells: [cells[2], *cells[:2], cells[3]], ["a", "b", "c"]),
+        (lambda cells: [said("b"), *cells], ["b", "a", "b", "c"]),
+        (lambda cells: [cells[0], *cells[2:]], ["a", "c"]),
+        (lambda cells: [*cells[:2], said("mine"), *cells[2:]], ["a", "b", "mine", "c"]),
+        (lambda cells: [cells[0], said("B\nmine"), *cells[2:]], ["a", "b\nmine", "c"]),
+        (lambda cells: [cells[0], said("mine", "raw"), *cells[2:]], None),
+        (lambda cells: [cells[0], cells[1], said("new\nmine"), *cells[3:]], None),
+        (lambda cells: [*cells[:2], said("c\nnew")], None),
+    ],
+    ids=[
+        "the new cell moved",
+        "what was there before written again",
+        "the changed cell deleted",
+        "another between",
+        "a line added",
+        "another in its place",
+        "the new cell edited",
+        "the new cell merged",
+    ],
+)
+async def test_without_ids_an_undo_finds_its_cells_or_tells_whatever_a_program_did_since(
+    contents: Any,
+    root: Path,
+    then: str,
+    since: Callable[[Cells], Cells],
+    left: list[str] | None,
 ) -> None:
-    """Whichever part keeps the id of the cell."""
-    path = write("a.ipynb", [code("a", "x = 1")])
+    """The turn made `B` of `b` and put `new` below it. Nothing of a turn stays in silence, and
+    nothing of the program goes; `left` None: that it is told is what counts.
+    """
+    path = root / "a.ipynb"
+    write_without_ids(path, [("code", "a"), ("code", "b"), ("code", "c")])
+    notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
-    own, added = "x = 1", "new = 2\nnewer = 3"
-    text = f"{own}\n{added}" if part == "the first" else f"{added}\n{own}"
-    edit = await notebook.update("a", source=text, base=own)
-    split = [code("a", own), code("b", added)]
-    write("a.ipynb", split if part == "the first" else split[::-1])
+    first = await notebook.update((await notebook.read())[1].id, source="B", base="b")
+    assert first.cell is not None
+    second = await notebook.insert(source="new", after=first.cell.id)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["cells"] = since(content["cells"])
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    tabs = Tabs()
+    if then != "at once":
+        await notebooks.close()
+        notebooks = Notebooks(contents, tabs, namings=notebooks.namings)
+    if then == "in a page":
+        await Tab(tabs, contents, "a.ipynb").open()
+    undone = await undo(await notebooks.get("a.ipynb"), [*first.changes, *second.changes])
+    await notebooks.close()
+    texts = [cell["source"] for cell in cells_of(path)]
+    if left is not None:
+        assert texts == left
+    else:
+        assert undone.conflicts or undone.elsewhere
+    assert "mine" in "".join(texts) or "mine" not in json.dumps(content["cells"])
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["another format", "a page", "a page, some ids kept", "a page in the turn"],
+)
+async def test_a_turn_is_undone_though_the_cells_have_got_other_ids(
+    contents: Any, root: Path, between: str
+) -> None:
+    path, tabs = root / "a.ipynb", Tabs()
+    write_without_ids(path, [("code", "a"), ("code", "b"), ("code", "c")])
+    if "some ids" in between:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content["cells"][0]["id"] = "own"
+        path.write_text(json.dumps(content), encoding="utf-8")
+    notebooks = Notebooks(contents, tabs)
+    notebook = await notebooks.get("a.ipynb")
+    edits = [
+        await notebook.insert(source="new", index=3),
+        await notebook.update((await notebook.read())[1].id, source="B", base="b"),
+    ]
+    if between == "another format":
+        nbformat.write(nbformat.v4.upgrade(nbformat.read(path, as_version=4)), path)
+    else:
+        await Tab(tabs, contents, "a.ipynb").open()
+        notebook = await notebooks.get("a.ipynb")
+    if "turn" in between:
+        edits.append(await notebook.move((await notebook.read())[3].id, index=0))
+    undone = await undo(notebook, [change for edit in edits for change in edit.changes])
+    await notebooks.close()
+    assert undone.conflicts == []
+    assert [cell["source"] for cell in cells_of(path)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "since",
+    [
+        [("a", "x = 1"), ("b", "new = 2\nnewer = 3")],
+        [("b", "new = 2\nnewer = 3"), ("a", "x = 1")],
+        [("a", "x = 1"), ("n", "a note"), ("b", "# mine\nnew = 2"), ("c", "newer = 3")],
+        [("a", "x = 1"), ("b", "newer = 3")],
+    ],
+    ids=["split", "the last part keeps the id", "parts edited and moved", "one line taken away"],
+)
+async def test_an_undo_tells_where_lines_are_that_somebody_took_to_other_cells(
+    notebooks: Notebooks, write: Write, since: list[tuple[str, str]]
+) -> None:
+    """The cell is without them; that they are gone is not said."""
+    path = write("a.ipynb", [code("a", "x = 1"), code("z", "z")])
+    notebook = await notebooks.get("a.ipynb")
+    edit = await notebook.update("a", source="x = 1\nnew = 2\nnewer = 3", base="x = 1")
+    write("a.ipynb", [code(cell_id, source) for cell_id, source in since])
     undone = await undo(notebook, edit.changes)
-    assert undone.undone == []
-    assert "split" in undone.conflicts[0]["why"]
-    assert added in [cell["source"] for cell in cells_of(path)]
+    assert undone.conflicts == []
+    (sentence,) = undone.elsewhere
+    assert [cell_id for cell_id, _ in since if f"`{cell_id}`" in sentence] == [
+        cell_id for cell_id, source in since if cell_id == "a" or "new" in source
+    ]
+    assert [(cell["id"], cell["source"]) for cell in cells_of(path)] == since
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ _ELSEWHERE = (
 )
 _MOST = 3
 """Cells that are named in one sentence."""
+_SHORT = 3
+"""Characters of a line that tells nothing of where it came from."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,9 @@ class _Reversal:
         sentences = []
         for cell_id, lines in self._missing.items():
             found = [
-                cell.id for cell in self._cells.all() if lines.intersection(lines_of(cell.source))
+                cell.id
+                for cell in self._cells.all()
+                if cell.id not in self._former and lines.intersection(lines_of(cell.source))
             ]
             cells = " and ".join(f"`{quoted_id(each)}`" for each in found[:_MOST])
             if found:
@@ -336,10 +340,10 @@ class _Reversal:
 
 
 def _written(changes: Sequence[Change]) -> set[str]:
-    """The lines that the changes brought into a cell."""
+    """The lines that the changes brought into a cell, but for those like `)` that are everywhere."""
     first, last = changes[0].before, changes[-1].after
-    lines = set(lines_of(last.source)) if last is not None else set[str]()
-    return lines.difference(lines_of(first.source)) if first is not None else lines
+    lines = {line for line in lines_of(last.source) if len(line.strip()) > _SHORT} if last else ()
+    return set(lines).difference(lines_of(first.source) if first else ())
 
 
 def _without(state: CellState, changes: Sequence[Change]) -> CellState:

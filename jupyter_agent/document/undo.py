@@ -340,7 +340,7 @@ class _Reversal:
 
 
 def _written(changes: Sequence[Change]) -> set[str]:
-    """The lines that the changes brought into a cell, but for those like `)` that are everywhere."""
+    """The lines that the changes brought into a cell, without those like `)`."""
     first, last = changes[0].before, changes[-1].after
     lines = {line for line in lines_of(last.source) if len(line.strip()) > _SHORT} if last else ()
     return set(lines).difference(lines_of(first.source) if first else ())

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import nbformat
@@ -25,10 +25,11 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers import exchange, guard, nbformat_file
 from jupyter_agent.carriers.exchange import FileWrites, Overwritten, Save
 from jupyter_agent.carriers.managers import Contents, hides, is_plain
-from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
+from jupyter_agent.carriers.nbformat_file import Form, NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_at_work
+from jupyter_agent.document.line_ends import LineEnds, unify
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
@@ -126,8 +127,8 @@ class Disk:
         self._writes = FileWrites.of(contents)
         self._identified: dict[str, Naming] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
-        self._own: dict[str, frozenset[str]] = {}
-        """The ids that files of older formats have all the same."""
+        self._forms: dict[str, Form] = {}
+        """Of the notebooks that were read or written last."""
         self._held: set[str] = set()
         """Paths of the notebooks that we are saving; their files are read again meanwhile."""
         self.mended: list[str] = []
@@ -211,7 +212,11 @@ class Disk:
         if without and (namings := await self._namings.of(path)):
             if not is_at_work(namings[-1], self._identified.get(path, UNNAMED).ids):
                 self._identified[path] = namings[-1]  # of before a restart, or of a page
+        sources = [cell["source"] for cell in content["cells"]]
+        for cell in content["cells"]:
+            cell["source"] = unify(cell["source"])
         repair = await asyncio.to_thread(self._identify, path, content, without)
+        self._forms[path] = Form.of(content, sources, without)
         stamp = _hash(model)
         if stamp is None:
             stamp = await asyncio.to_thread(_digest, content)
@@ -227,7 +232,7 @@ class Disk:
             if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)
-                stored = nbformat_file.as_stored(content, self._own.get(path, ()))
+                stored = nbformat_file.as_stored(content, self._forms.get(path, Form()))
                 same = await asyncio.to_thread(nbformat_file.says, model["content"], stored)
                 if same and stamp is not None:
                     return _loaded(content, stamp, model, trusted=signed)
@@ -271,9 +276,12 @@ class Disk:
         if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             former = self._identified.get(path, UNNAMED)
             self._identified[path] = nbformat_file.named(content["cells"], former)
-        content = nbformat_file.as_stored(content, self._own.get(path, ()))
+        form, ids = self._forms.get(path, Form()), [cell["id"] for cell in content["cells"]]
+        content = nbformat_file.as_stored(content, form)
+        sources = [cell["source"] for cell in content["cells"]]
         model = {"type": "notebook", "format": "json", "content": content}
         await self._save(path, model, expects, creates)
+        self._forms[path] = replace(form, line_ends=LineEnds.of(zip(ids, sources, strict=True)))
         if not sign:
             signature = await asyncio.to_thread(self._signature_of_harmless, content)
             if signature is not None:
@@ -340,7 +348,7 @@ class Disk:
         self._identified = {
             renamed(path, old, new) or path: naming for path, naming in self._identified.items()
         }
-        self._own = {renamed(path, old, new) or path: ids for path, ids in self._own.items()}
+        self._forms = {renamed(path, old, new) or path: form for path, form in self._forms.items()}
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
@@ -461,10 +469,6 @@ class Disk:
         """Give ids to the cells without one, and say what that will change in the file."""
         converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
         older = content["nbformat_minor"] < FIRST_WITH_IDS
-        self._own.pop(path, None)
-        if older and len(without) < len(content["cells"]):
-            cells = enumerate(content["cells"])
-            self._own[path] = frozenset(cell["id"] for at, cell in cells if at not in without)
         if not without:
             self._identified.pop(path, None)
             return _CONVERTED if converted else ""

@@ -25,6 +25,7 @@ from jupyter_agent.carriers.ydoc import Collaboration
 from jupyter_agent.document.carrier import Carrier
 from jupyter_agent.document.cell import CellState, CellType
 from jupyter_agent.document.crdt import nbformat_cell, new_id
+from jupyter_agent.document.edits import text_for_cell
 from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import AgentError, InvalidInput
@@ -401,7 +402,7 @@ def _new_cell(
 ) -> dict[str, Any]:
     state = CellState(
         type=type,
-        source=source,
+        source=text_for_cell(source),
         metadata={key: item for key, item in (metadata or {}).items() if key != "trusted"},
         index=0,
         outputs=(),

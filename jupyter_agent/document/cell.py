@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import Span
 
 CellType: TypeAlias = Literal["code", "markdown", "raw"]
@@ -151,7 +152,7 @@ class CellState:
     def from_json(cls, value: Mapping[str, Any]) -> CellState:
         return cls(
             type=value["type"],
-            source=value["source"],
+            source=unify(value["source"]),  # early versions kept what the file had
             metadata=value["metadata"],
             index=value["index"],
             outputs=value["outputs"],

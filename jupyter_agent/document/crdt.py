@@ -19,6 +19,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Subscription, Text, UndoManager
 
 from jupyter_agent.document.cell import Cell, CellState, CellType, Output
+from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import Span, text_operations
 from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
@@ -254,11 +255,13 @@ class SharedCells:
     def write_source(
         self, cell_id: str, source: str, within: Span | None = None, *, origin: str = EDIT
     ) -> None:
-        """Change the text in place by small operations; only `within` that part, if it is given."""
+        """Change the text in place by small operations; only `within` that part, if it is given
+        and a snapshot has the text as it is there.
+        """
         text: Text = self.shared(cell_id)["source"]
-        if str(text) != source:
+        if (now := str(text)) != source:
             with self.transaction(origin):
-                rewrite(text, source, within)
+                rewrite(text, source, within if now == unify(now) else None)
 
     def write_metadata(
         self, cell_id: str, metadata: Mapping[str, Any], *, origin: str = EDIT
@@ -525,7 +528,7 @@ def snapshot(
         id=value["id"],
         index=index,
         type=value["cell_type"],
-        source=value["source"],
+        source=unify(value["source"]),
         metadata=as_json(value["metadata"]),
         outputs=outputs,
         execution_count=None if count is None else int(count),

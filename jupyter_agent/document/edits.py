@@ -14,6 +14,7 @@ from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
 from jupyter_agent.document.crdt import SharedCells, nbformat_cell
 from jupyter_agent.document.insertions import Insertions
+from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import (
     MergeConflict,
     Span,
@@ -169,15 +170,18 @@ def proposed(
 ) -> str:
     """The text that an edit gives the cell: its own where the edit names none.
 
-    Raises InvalidInput for half an edit, or two in one.
+    Raises InvalidInput for half an edit, two in one, or what `text_for_cell` refuses.
     """
+    source, base, old_string, new_string = (
+        text if text is None else unify(text) for text in (source, base, old_string, new_string)
+    )
     if new_string is not None and old_string is None:
         raise InvalidInput("`new_string` needs the `old_string` that it replaces.")
     if source is not None and old_string is not None:
         raise InvalidInput("Give `source`, or `old_string` and `new_string`, not both.")
     if old_string is not None:
-        return _replaced(cell, old_string, new_string)
-    return cell.source if source is None else _merged(cell, source, base)
+        return text_for_cell(_replaced(cell, old_string, new_string))
+    return cell.source if source is None else text_for_cell(_merged(cell, source, base))
 
 
 def _replaced(cell: Cell, old_string: str, new_string: str | None) -> str:
@@ -211,12 +215,25 @@ def _merged(cell: Cell, source: str, base: str | None) -> str:
         ) from None
 
 
-def matched(cell: Cell, old_string: str | None) -> Span | None:
-    """The part of the cell's text that `old_string`, which occurs once in it, replaces."""
+def matched(cell: Cell, old_string: str | None, text: str) -> Span | None:
+    """The part of the cell's text that alone is rewritten, to `text`, where the edit replaces
+    `old_string`, which occurs once in it.
+    """
     if old_string is None:
         return None
+    old_string = unify(old_string)
     start = cell.source.index(old_string)
-    return start, start + len(old_string)
+    end = start + len(old_string)
+    beside = text.startswith(cell.source[:start]) and text.endswith(cell.source[end:])
+    return (start, end) if beside else None  # a line end may have been made of two halves
+
+
+def text_for_cell(text: str) -> str:
+    r"""A caller's text as it goes into a cell: with `\n` at the end of each line, whatever system
+    they write on. Raises InvalidInput for what no file and no browser can take.
+    """
+    refuse_half_characters(text)
+    return unify(text)
 
 
 def refuse_half_characters(text: str | None) -> None:

@@ -30,6 +30,7 @@ from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.identities import Naming, Namings
 from jupyter_agent.document.insertions import Insertions
+from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
@@ -326,7 +327,6 @@ class Notebook:
         def insertion(nth: int, cell: CellDraft) -> Operation:
             async def operation(cells: SharedCells) -> EditOutcome:
                 nonlocal first
-                edits.refuse_half_characters(cell.source)
                 if nth == 0:
                     first = edits.place(cells, after=after, before=before, index=index)
                 return _put_in(cells, first + nth, cell)
@@ -346,7 +346,6 @@ class Notebook:
                 text = edits.proposed(
                     cell, source=wanted.source, base=wanted.base, old_string=None, new_string=None
                 )
-                edits.refuse_half_characters(text)
                 if text != cell.source:
                     edits.refuse_locked(cell)
                     cells.write_source(cell.id, text)
@@ -507,7 +506,7 @@ class Notebook:
         async def operation(cells: SharedCells) -> EditOutcome:
             match step:
                 case Insert():
-                    return _put_in(cells, _refuse_insert(cells, step), step)
+                    return _put_in(cells, _place(cells, step), step)
                 case Update():
                     return await self._update(cells, step)
                 case Delete():
@@ -530,12 +529,12 @@ class Notebook:
         """As the operation would leave the cells. Raises what it would raise."""
         match step:
             case Insert():
-                at = _refuse_insert(cells, step)
+                at = _place(cells, step)
                 new = Cell(
                     id=new_id(),
                     index=at,
                     type=step.type,
-                    source=step.source,
+                    source=edits.text_for_cell(step.source),
                     metadata=step.metadata,
                 )
                 cells.put(new, at)
@@ -565,7 +564,6 @@ class Notebook:
             old_string=wanted.old_string,
             new_string=wanted.new_string,
         )
-        edits.refuse_half_characters(text)
         retyped = type is not None and type != cell.type
         metadata = wanted.metadata.onto(cell.metadata)
         if (text, retyped, metadata) != (cell.source, False, cell.metadata):
@@ -580,14 +578,15 @@ class Notebook:
         if type is not None and type != cell.type:  # first: a copy takes the place of the cell
             bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
             await cells.retype(cell.id, bare)
-        now, within = cells.get(cell.id), edits.matched(cell, wanted.old_string)
+        now, within = cells.get(cell.id), edits.matched(cell, wanted.old_string, text)
         if now.source == cell.source:
             cells.write_source(cell.id, text, within)
         else:
             cells.write_source(cell.id, with_typing(text, cell.source, now.source))
         if metadata != cell.metadata:
             cells.write_metadata(cell.id, wanted.metadata.onto(now.metadata))
-        merged = wanted.source is not None and wanted.base not in (None, cell.source)
+        base = None if wanted.base is None else unify(wanted.base)
+        merged = wanted.source is not None and base not in (None, cell.source)
         return EditOutcome(
             cell.id, "update", before=cell, source=text, within=within, merged=merged
         )
@@ -751,7 +750,7 @@ def _put_in(cells: SharedCells, index: int, new: CellDraft) -> EditOutcome:
     cell_id = new_id()
     state = CellState(
         type=new.type,
-        source=new.source,
+        source=edits.text_for_cell(new.source),
         metadata=new.metadata,
         index=index,
         outputs=(),
@@ -765,9 +764,7 @@ def _may_remove(step: Step) -> bool:
     return isinstance(step, Delete | Move) or (isinstance(step, Update) and step.type is not None)
 
 
-def _refuse_insert(cells: edits.CellsView, new: Insert) -> int:
-    """Where it goes."""
-    edits.refuse_half_characters(new.source)
+def _place(cells: edits.CellsView, new: Insert) -> int:
     return edits.place(cells, after=new.after, before=new.before, index=new.index)
 
 

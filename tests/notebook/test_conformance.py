@@ -107,8 +107,8 @@ async def test_an_edit_is_seen_and_on_disk_when_it_is_answered(
 ) -> None:
     edit = await notebook.update("b", old_string="é😀", new_string="\r\n\u2028é😀e\u0301")
     assert edit.saved.saved
-    assert dict(desk.on_disk())["b"] == "# \r\n\u2028é😀e\u0301"
-    assert (await desk.synced()).source("b") == "# \r\n\u2028é😀e\u0301"
+    assert dict(desk.on_disk())["b"] == "# \n\u2028é😀e\u0301"
+    assert (await desk.synced()).source("b") == "# \n\u2028é😀e\u0301"
     new = (await notebook.insert(source="z = 3", after="a")).cell
     text = (await notebook.insert(source="*t*", type="markdown", index=0)).cell
     assert new is not None
@@ -122,6 +122,27 @@ async def test_an_edit_is_seen_and_on_disk_when_it_is_answered(
     assert cells_of(desk.file)[0] == before[4]
     await notebook.update("a", type="raw")
     assert cells_of(desk.file)[2]["cell_type"] == "raw"
+
+
+async def test_windows_lines_that_somebody_else_wrote_are_edited_as_any(
+    desk: Desk, notebook: Notebook
+) -> None:
+    (await desk.synced()).type("a", "\r\nz = 3\r\nw = 4")
+    await desk.synced()
+    seen = (await notebook.read())[0]
+    assert seen.source == "x = 1\ny = 2\nz = 3\nw = 4"
+    edit = await notebook.update(
+        "a", old_string="y = 2\nz = 3", new_string="y = 2\nz = 5", expect=seen.version
+    )
+    assert edit.cell is not None
+    assert edit.cell.source == "x = 1\ny = 2\nz = 5\nw = 4"
+    (await desk.synced()).type("a", "0")
+    await desk.synced()
+    read = f"{seen.source}0".replace("\n", "\r\n")  # as Windows has it
+    await notebook.update("a", source=read.replace("x = 1", "x = 9"), base=read)
+    assert (await notebook.read())[0].source == "x = 9\ny = 2\nz = 5\nw = 40"
+    assert (await undo(notebook, edit.changes)).conflicts == []
+    assert (await notebook.read())[0].source == "x = 9\ny = 2\nz = 3\nw = 40"
 
 
 async def test_metadata_of_the_notebook_is_written_beside_outputs(

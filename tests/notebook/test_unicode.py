@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,11 @@ TEXTS = {
 ALPHABET = "ab \n\r\t\u2028\u0301é😀𝒳שم\u200d\x00\x85\uffff"
 
 
+def in_a_cell(text: str) -> str:
+    """The text as a cell gets it: its lines end with one character, as an editor counts."""
+    return re.sub("\r+\n", "\n", text)
+
+
 def stored(path: Path) -> dict[str, str]:
     """The sources in the file, by cell id; read as bytes, so that nothing is translated."""
     cells = json.loads(path.read_bytes().decode())["cells"]
@@ -47,26 +53,27 @@ def stored(path: Path) -> dict[str, str]:
 
 async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     """Bring the text into cells by every edit there is, and look at each in the file."""
-    made = await notebook.insert(source=text, index=0)
+    given, text = text, in_a_cell(text)
+    made = await notebook.insert(source=given, index=0)
     assert made.cell is not None
     cell_id = made.cell.id
     assert stored(path)[cell_id] == text
 
-    await notebook.update("a", source=text, base=notebook.peek("a").source)
+    await notebook.update("a", source=given, base=notebook.peek("a").source)
     assert stored(path)["a"] == text
 
-    await notebook.update("b", old_string="HERE", new_string=text)
+    await notebook.update("b", old_string="HERE", new_string=given)
     assert stored(path)["b"] == f"é😀{text}😀é"
-    await notebook.update("b", old_string=f"😀{text}😀", new_string="HERE")
+    await notebook.update("b", old_string=f"😀{given}😀", new_string="HERE")
     assert stored(path)["b"] == "éHEREé"
 
     # Somebody added a line at the end since; both are in it.
-    base = f"one\ntwo\n{text}"
+    base = f"one\ntwo\n{given}"
     await notebook.update("c", source=base, base=notebook.peek("c").source)
     await notebook.update("c", source=f"{base}\nend", base=base)
-    merged = await notebook.update("c", source=f"{text}\ntwo\n{text}", base=base)
+    merged = await notebook.update("c", source=f"{given}\ntwo\n{given}", base=base)
     assert merged.merged
-    assert stored(path)["c"] == f"{text}\ntwo\n{text}\nend"
+    assert stored(path)["c"] == in_a_cell(f"{given}\ntwo\n{given}\nend")
 
     for kind in ("markdown", "raw", "code"):
         await notebook.update("a", type=kind)
@@ -111,7 +118,7 @@ async def test_a_text_survives_every_edit_in_a_tab(
     notebook = await notebooks.get("a.ipynb")
     await through_all_edits(notebook, TEXTS[name], path)
     assert notebook.carrier == "tab"
-    assert tab.source("a") == TEXTS[name]
+    assert tab.source("a") == in_a_cell(TEXTS[name])
 
 
 async def test_a_file_with_these_texts_is_read_and_written_as_it_is(
@@ -120,7 +127,7 @@ async def test_a_file_with_these_texts_is_read_and_written_as_it_is(
     path = write("a.ipynb", [code(f"t{n}", text) for n, text in enumerate(TEXTS.values())])
     before = path.read_bytes()
     notebook = await notebooks.get("a.ipynb")
-    assert [cell.source for cell in await notebook.read()] == list(TEXTS.values())
+    assert [cell.source for cell in await notebook.read()] == [*map(in_a_cell, TEXTS.values())]
     await notebook.save()
     assert path.read_bytes() == before
     await notebook.insert(source="new")
@@ -128,6 +135,58 @@ async def test_a_file_with_these_texts_is_read_and_written_as_it_is(
     assert all(
         line.rstrip(b",") in {kept.rstrip(b",") for kept in lines} for line in before.splitlines()
     )
+
+
+WINDOWS = "a = 1\r\nb = 2\r\nc = 3"
+MIXED = "a = 1\r\nb = 2\nc = 3\r\n\r\nd = 4"
+
+
+async def test_a_file_keeps_its_own_line_ends(notebooks: Notebooks, write: Write) -> None:
+    cells = [code("w", WINDOWS), code("m", MIXED), code("u", "a = 1\nb = 2"), code("one", "x")]
+    path = write("a.ipynb", cells)
+    notebook = await notebooks.get("a.ipynb")
+    seen = {cell.id: cell for cell in await notebook.read()}
+    assert seen["m"].source == "a = 1\nb = 2\nc = 3\n\nd = 4"
+    await notebook.update("w", source="a = 1\nb = 22\nb2 = 0\nc = 3", base=WINDOWS)
+    assert stored(path)["w"] == "a = 1\r\nb = 22\r\nb2 = 0\r\nc = 3"
+    edit = await notebook.update("m", old_string="c = 3\n\n", new_string="c = 5\r\n\ne = 6\n")
+    assert stored(path)["m"] == "a = 1\r\nb = 2\nc = 5\r\n\r\ne = 6\r\nd = 4"
+    await undo(notebook, edit.changes)
+    assert stored(path)["m"] == MIXED
+    await notebook.update("one", source="x\r\ny", expect=seen["one"].version)
+    assert stored(path)["one"] == "x\ny"
+    assert stored(path)["u"] == "a = 1\nb = 2"
+
+
+async def test_a_notebook_of_windows_lines_is_the_same_bytes_after_an_undo(
+    notebooks: Notebooks, write: Write
+) -> None:
+    path = write(
+        "a.ipynb", [code("w", WINDOWS), markdown("m", "# T\r\n\r\ntext"), code("one", "x")]
+    )
+    notebook = await notebooks.get("a.ipynb")
+    before = stored(path)
+    changes = [
+        *(await notebook.delete("m")).changes,
+        *(await notebook.update("w", old_string="b = 2\nc", new_string="b = 2\nd\nc")).changes,
+        *(await notebook.insert(source="new\ncell", index=0)).changes,
+    ]
+    assert all("\r" not in text.replace("\r\n", "") for text in stored(path).values())
+    assert not any("\n" in text.replace("\r\n", "") for text in stored(path).values())
+    assert (await undo(notebook, changes)).conflicts == []
+    assert stored(path) == before
+
+
+async def test_a_program_that_changes_the_line_ends_of_a_file_changes_no_cell(
+    notebooks: Notebooks, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", WINDOWS)])
+    notebook = await notebooks.get("a.ipynb")
+    (cell,) = await notebook.read()
+    path.write_text(path.read_text(encoding="utf-8").replace("\\r\\n", "\\n"), encoding="utf-8")
+    edit = await notebook.update("a", source="a = 1\nb = 2\nc = 4", expect=cell.version)
+    assert stored(path)["a"] == "a = 1\nb = 2\nc = 4"
+    assert not edit.merged
 
 
 @pytest.mark.parametrize(
@@ -147,7 +206,8 @@ async def test_texts_made_at_random(contents: Any, write: Write, seed: int, time
         if source.random() < 0.1:
             new = unicodedata.normalize(source.choice(["NFC", "NFD"]), new)
         await notebook.update("a", source=new, base=text)
+        new = in_a_cell(new)
         assert stored(path)["a"] == new, f"seed {seed}, step {number}: {text!r} -> {new!r}"
-        text = new[:200]
+        text = in_a_cell(new[:200])
         await notebook.update("a", source=text, base=new)
     await notebooks.close()

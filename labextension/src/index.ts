@@ -1,7 +1,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILayoutRestorer } from '@jupyterlab/application';
 import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
-import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import { IEditorExtensionRegistry, IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import type { NotebookPanel } from '@jupyterlab/notebook';
@@ -17,6 +17,7 @@ import { Announcements } from './api/announcements';
 import { AgentClient } from './api/client';
 import type { Mode } from './api/protocol';
 import { TabBridge } from './bridge/bridge';
+import { unifyLineEnds } from './bridge/lineEnds';
 import { NotebookCode } from './bridge/notebookCode';
 import { OpenNotebooks } from './bridge/openNotebooks';
 import { Assistant } from './chat/assistant';
@@ -63,15 +64,17 @@ const bridge: JupyterFrontEndPlugin<ITabBridge> = {
   id: 'jupyter-agent:tab-bridge',
   description: 'Lets the assistant on the server work in the notebooks that are open here.',
   autoStart: true,
-  requires: [INotebookTracker],
+  requires: [INotebookTracker, IEditorExtensionRegistry],
   optional: [IDocumentManager],
   provides: ITabBridge,
   activate: (
     app: JupyterFrontEnd,
     notebooks: INotebookTracker,
+    editors: IEditorExtensionRegistry,
     documents: IDocumentManager | null
   ) => {
     const autosave = (): boolean => documents?.autosave ?? true;
+    unifyLineEnds(notebooks, editors);
     return new TabBridge(notebooks, app.serviceManager, UUID.uuid4(), autosave);
   }
 };

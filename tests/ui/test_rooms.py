@@ -17,7 +17,18 @@ from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 from tests.ui.test_panel import Panel
-from tests.ui.test_typing import CELLS, Agent, Person, cell_text, nothing_is_lost
+from tests.ui.test_typing import (
+    CELLS,
+    LINUX,
+    WINDOWS,
+    Agent,
+    Person,
+    cell_text,
+    is_stored_as_it_is_shown,
+    nothing_is_lost,
+    windows_file,
+    write_windows_lines,
+)
 from tests.waiting import eventually
 
 ROUNDS = 15
@@ -113,6 +124,24 @@ def test_an_approved_runs_html_is_shown_as_after_an_own_run(notebook: OpenNotebo
         lambda: notebook.page.evaluate("path => agentTest.cells(path)[0].trusted", notebook.path),
         bool,
     )
+
+
+def test_windows_lines_are_stored_as_they_are_shown(
+    open_page: OpenPage, lab: Lab, request: pytest.FixtureRequest
+) -> None:
+    path = windows_file(lab, request.node.name)
+    one = open_page(path=path)
+    two = open_page(path=path)
+    is_in_a_room(one)
+    write_windows_lines(one)
+    one.page.evaluate(
+        "([path, text]) => agentTest.cells(path)[0].sharedModel.setSource(text)",
+        [path, f"{WINDOWS}\r\n\r\n"],
+    )
+    eventually(lambda: two.sources()["c0"], f"{LINUX}\n\n".__eq__)
+    one.lab.edit(path, "c0", source=WINDOWS)
+    is_stored_as_it_is_shown(one)
+    eventually(two.shown, one.shown().__eq__)
 
 
 def test_nothing_that_is_typed_is_lost_while_the_agent_rewrites(

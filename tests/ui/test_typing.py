@@ -14,10 +14,12 @@ from string import ascii_uppercase
 from typing import Any
 from urllib.parse import quote
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
 from playwright.sync_api import BrowserContext
 
-from tests.ui.conftest import OpenPage
+from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook
 from tests.waiting import eventually
@@ -255,3 +257,91 @@ def test_a_cell_that_was_retyped_takes_keys_before_the_page_has_drawn_it(
     notebook.page.evaluate("agentReleaseFrames()")
     assert notebook.sources()["c0"] in ("WORDx = 1", "x = 1WORD")
     assert notebook.cursor() == ("c0", notebook.sources()["c0"].index("D") + 1)
+
+
+WINDOWS = "p = 1\r\nq = 2\r\nr = 3"
+LINUX = WINDOWS.replace("\r\n", "\n")
+PASTE = """([path, id, text]) => {
+  const data = new DataTransfer();
+  data.setData('text/plain', text);
+  const { contentDOM } = agentTest.view(path, id);
+  contentDOM.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true }));
+}"""
+
+
+def windows_file(lab: Lab, name: str) -> str:
+    """A notebook of which `c4` and `c5` have the lines of Windows, and no other cell has a line."""
+    return new_file(lab, name, [*["p = 1"] * 4, WINDOWS.replace("1", "0"), WINDOWS, ""])
+
+
+def write_windows_lines(notebook: OpenNotebook) -> None:
+    """By every door, into all cells but one that has them, and into new ones."""
+    lab, path = notebook.lab, notebook.path
+    call = {"notebook": path, "mode": "auto", "conversation_id": path}
+
+    def use(tool: str, **given: Any) -> None:
+        answer = lab.call("POST", f"tools/{tool}", {**call, "input": given})
+        assert answer.body["is_error"] is False, answer
+
+    lab.edit(path, "c0", source=WINDOWS)
+    lab.edit(path, "c1", old_string="1", new_string="1\r\nq = 2\r\nr = 3")
+    use("read_cells", cell_ids=["c2"])
+    use("update_cell", cell_id="c2", source=WINDOWS)
+    use("update_cell", cell_id="c3", old_string="p = 1", new_string=WINDOWS)
+    use("create_cell", source=WINDOWS)
+    answer = lab.call("POST", f"notebooks/{quote(path)}/cells", {"source": WINDOWS})
+    assert answer.status == 201, answer
+    lab.edit(path, "c4", old_string="p = 0\nq", new_string="p = 1\r\nq")
+    notebook.edit("c6")
+    notebook.page.evaluate(PASTE, [path, "c6", WINDOWS])
+
+
+def is_stored_as_it_is_shown(notebook: OpenNotebook) -> None:
+    """Where somebody types at the end of each line of each cell."""
+    lines = LINUX.split("\n")
+    eventually(lambda: set(notebook.sources().values()), {LINUX}.__eq__)
+    for cell_id in notebook.ids():
+        for number in (2, 0, 1):
+            notebook.edit_line(cell_id, number, end=True)
+            notebook.type("45")
+    typed = dict.fromkeys(notebook.ids(), "\n".join(f"{line}45" for line in lines))
+    assert notebook.sources() == typed
+    assert notebook.shown() == typed
+    notebook.save()
+    eventually(notebook.saved, typed.__eq__)
+    assert notebook.dialogs() == []
+
+
+def test_windows_lines_are_stored_as_they_are_shown(
+    open_page: OpenPage, lab: Lab, request: pytest.FixtureRequest
+) -> None:
+    path = windows_file(lab, request.node.name)
+    lab.edit(path, "c4", old_string="= 2\nr", new_string="= 2\r\nr = 3\r\nr")
+    edited = WINDOWS.replace("1", "0").replace("r", "r = 3\r\nr")
+    read = nbformat.read(lab.root / path, as_version=4)
+    assert [cell.source for cell in read.cells] == ["p = 1"] * 4 + [edited, WINDOWS, ""]
+    lab.edit(path, "c4", old_string="r = 3\n", new_string="")
+    notebook = open_page(path=path)
+    notebook.wait_until_linked()
+    write_windows_lines(notebook)
+    notebook.save()
+    content = notebook.on_disk()
+    content.cells.append(new_code_cell(WINDOWS, id="outside"))
+    content.cells[0].source = WINDOWS
+    nbformat.write(content, lab.root / notebook.path)
+    notebook.save()
+    is_stored_as_it_is_shown(notebook)
+    for _ in range(6):
+        notebook.page.keyboard.press("Control+z")
+    assert notebook.sources()[notebook.ids()[-1]] == LINUX
+    notebook.wait_for_kernel()
+    notebook.save()
+    content = notebook.on_disk()
+    content.cells[0].source = WINDOWS
+    nbformat.write(content, lab.root / path)
+    before = (lab.root / path).read_bytes()
+    notebook.reload()
+    notebook.wait_for_kernel()
+    assert notebook.shown()["c0"] == LINUX
+    assert not notebook.dirty()
+    assert (lab.root / path).read_bytes() == before

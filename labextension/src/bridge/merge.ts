@@ -11,6 +11,7 @@ import type {
 } from '@lumino/coreutils';
 import { diffArrays } from 'diff';
 import type { ICellConflict, IMergeCell } from '../tokens';
+import { unified } from './lineEnds';
 
 export interface IMerged {
   cells: IMergeCell[];
@@ -244,7 +245,7 @@ function isSame(a: IMergeCell, b: IMergeCell): boolean {
 }
 
 function text(source: nbformat.MultilineString): string {
-  return typeof source === 'string' ? source : source.join('');
+  return unified(typeof source === 'string' ? source : source.join(''));
 }
 
 function byId(cells: readonly IMergeCell[]): Map<string, IMergeCell> {

@@ -150,4 +150,18 @@ describe('identified', () => {
     const found = identified(file, known, () => 'new');
     expect(found.map(({ id }) => id)).toEqual(ids);
   });
+
+  it.each([
+    ['of Windows', 'a\r\nb\r\n\r\nC', 'A\nb\n\nC'],
+    ['with more of the same', 'a\r\r\nb\n\nC', 'A\nb\n\nC'],
+    ['of an old Mac, which is one character', 'a\rb\r', null]
+  ])('takes no line end for a change: those %s', (_, source, merged) => {
+    const known = cells({ a: 'a\nb\n\nc' });
+    const file = identified(
+      [{ cell_type: 'code', source, metadata: {}, id: 'a' }],
+      known,
+      () => ''
+    );
+    expect(mergeText(known[0].source, 'A\nb\n\nc', file[0].source)).toBe(merged);
+  });
 });

@@ -1,0 +1,107 @@
+/**
+ * Line ends of cells. CodeMirror makes one character of `\r\n`, and JupyterLab 4.6 counts in it where to write into the
+ * document, which has two: what is typed further down is stored elsewhere than it is shown
+ * (https://github.com/jupyterlab/jupyterlab/issues/10770). Here editors have the very characters of the document, and
+ * the document has no `\r\n`.
+ */
+import type { Extension } from '@codemirror/state';
+import { EditorState } from '@codemirror/state';
+import type { YNotebook } from '@jupyter/ydoc';
+import type { IEditorExtensionRegistry } from '@jupyterlab/codemirror';
+import { EditorExtensionRegistry, YSyncConfig, ySyncAnnotation } from '@jupyterlab/codemirror';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import * as Y from 'yjs';
+import type { SharedCell } from './pageCells';
+
+const BREAK = /(?<!\r)\r+\n/g; // from the first of many: quadratic otherwise
+
+/** The text with `\n` for each `\r\n`. A `\r` alone stays: it is one character everywhere. */
+export function unified(text: string): string {
+  return text.includes('\r') ? text.replace(BREAK, '\n') : text;
+}
+
+/** See to it in all notebooks and cells of this page. */
+export function unifyLineEnds(
+  notebooks: INotebookTracker,
+  editors: IEditorExtensionRegistry
+): void {
+  editors.addExtension({
+    name: 'jupyter-agent:line-ends',
+    factory: ({ model }) =>
+      'cell_type' in model.sharedModel
+        ? EditorExtensionRegistry.createImmutableExtension(OF_CELLS)
+        : null
+  });
+  const watched = new WeakSet<Y.Doc>();
+  const watch = ({ context }: NotebookPanel): void => {
+    const { ydoc } = context.model.sharedModel as YNotebook;
+    if (!watched.has(ydoc)) {
+      watched.add(ydoc);
+      unifyAll(ydoc, sourcesOf(cellsOf(ydoc).toArray()));
+      ydoc.on('afterTransaction', follow);
+    }
+  };
+  notebooks.widgetAdded.connect((_, panel) => watch(panel));
+  notebooks.forEach(watch);
+}
+
+/** What somebody wrote or loaded gets other line ends in the same tick: nobody can type in between. */
+function follow({ changed, beforeState, origin, doc }: Y.Transaction): void {
+  if (origin instanceof YSyncConfig) {
+    return; // typed in an editor, which cannot be changed in the midst of that, and adds none
+  }
+  const types: unknown[] = [...changed.keys()];
+  const cells = cellsOf(doc);
+  const isNew = ({ _item: item }: SharedCell): boolean =>
+    !item || item.id.clock >= (beforeState.get(item.id.client) ?? 0);
+  const added = types.includes(cells) ? sourcesOf(cells.toArray().filter(isNew)) : [];
+  unifyAll(doc, [...types.filter(isSource), ...added]);
+}
+
+/** No step of the user's undo: only what editors write is. */
+function unifyAll(ydoc: Y.Doc, sources: readonly Y.Text[]): void {
+  const odd = sources.filter(source => breaks(source.toJSON()).length);
+  if (odd.length) {
+    ydoc.transact(() => odd.forEach(unify), unifyLineEnds);
+  }
+}
+
+function unify(source: Y.Text): void {
+  for (const { index, length } of breaks(source.toJSON()).reverse()) {
+    source.delete(index, length); // what two pages delete at the same time is deleted once
+  }
+}
+
+function cellsOf(ydoc: Y.Doc): Y.Array<SharedCell> {
+  return ydoc.getArray<SharedCell>('cells');
+}
+
+function sourcesOf(cells: readonly SharedCell[]): Y.Text[] {
+  return cells.map(cell => cell.get('source')).filter(isSource);
+}
+
+function isSource(type: unknown): type is Y.Text {
+  return type instanceof Y.Text && type._item?.parentSub === 'source';
+}
+
+/** Where there are characters too many. */
+function breaks(text: string): { index: number; length: number }[] {
+  const found = text.includes('\r') ? [...text.matchAll(BREAK)] : [];
+  return found.map(({ index, 0: { length } }) => ({ index, length: length - 1 }));
+}
+
+/** What is pasted or dropped has the line ends of its system. */
+const pasted = EditorState.transactionFilter.of(transaction => {
+  if (!transaction.docChanged || transaction.annotation(ySyncAnnotation)) {
+    return transaction;
+  }
+  const changes: { from: number; to: number }[] = [];
+  transaction.changes.iterChanges((_fromA, _toA, at, _toB, inserted) => {
+    for (const { index, length } of breaks(inserted.toString())) {
+      changes.push({ from: at + index, to: at + index + length });
+    }
+  });
+  return changes.length ? [transaction, { changes, sequential: true }] : transaction;
+});
+
+const OF_CELLS: Extension = [EditorState.lineSeparator.of('\n'), pasted];

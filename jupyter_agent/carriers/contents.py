@@ -81,7 +81,7 @@ _LEFT = (
 )
 
 Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
-"""Gives the JSON of an older version of a notebook, if there is one."""
+"""Gives the JSON that an older version of a notebook's file had, if there is one."""
 
 Expects: TypeAlias = Callable[[bytes], bool]
 """Whether a caller knows this content of a file."""
@@ -232,7 +232,7 @@ class Disk:
             if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)
-                stored = nbformat_file.as_stored(content, self._forms.get(path, Form()))
+                stored = self.as_stored(path, content)
                 same = await asyncio.to_thread(nbformat_file.says, model["content"], stored)
                 if same and stamp is not None:
                     return _loaded(content, stamp, model, trusted=signed)
@@ -276,21 +276,31 @@ class Disk:
         if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             former = self._identified.get(path, UNNAMED)
             self._identified[path] = nbformat_file.named(content["cells"], former)
-        form, ids = self._forms.get(path, Form()), [cell["id"] for cell in content["cells"]]
-        content = nbformat_file.as_stored(content, form)
-        sources = [cell["source"] for cell in content["cells"]]
-        model = {"type": "notebook", "format": "json", "content": content}
-        await self._save(path, model, expects, creates)
-        self._forms[path] = replace(form, line_ends=LineEnds.of(zip(ids, sources, strict=True)))
-        if not sign:
-            signature = await asyncio.to_thread(self._signature_of_harmless, content)
-            if signature is not None:
-                notary = self._contents.notary
-                notary.store.remove_signature(signature, notary.algorithm)
+        stored = self.as_stored(path, content)
+        sources = [cell["source"] for cell in stored["cells"]]
+        await self._save(path, stored, sign=sign, expects=expects, creates=creates)
+        ids = [cell["id"] for cell in content["cells"]]
+        ends = LineEnds.of(zip(ids, sources, strict=True))
+        self._forms[path] = replace(self._form(path), line_ends=ends)
+
+    def as_stored(self, path: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The notebook's JSON as its file has it."""
+        return nbformat_file.as_stored(content, self._form(path))
+
+    def _form(self, path: str) -> Form:
+        return self._forms.get(path, Form())
 
     async def _save(
-        self, path: str, model: dict[str, Any], expects: Expects | None, creates: bool
+        self,
+        path: str,
+        content: dict[str, Any],
+        *,
+        sign: bool,
+        expects: Expects | None = None,
+        creates: bool = False,
     ) -> None:
+        """As `write`, of what is stored so."""
+        model = {"type": "notebook", "format": "json", "content": content}
         file = self._os_path(path)
         if file is not None and self._writes is not None and expects is not None:
             await _while_written(file)
@@ -306,6 +316,11 @@ class Disk:
         finally:
             if self._writes is not None:
                 self._writes.save = None
+        if not sign:
+            signature = await asyncio.to_thread(self._signature_of_harmless, content)
+            if signature is not None:
+                notary = self._contents.notary
+                notary.store.remove_signature(signature, notary.algorithm)
 
     def holds(self, loaded: Loaded, content: bytes) -> bool:
         """Whether the file was loaded from these bytes. Of a large one that takes a while."""
@@ -418,7 +433,7 @@ class Disk:
                     return ""
                 os.replace(file, aside)
                 try:
-                    await self.write(path, content, sign=False)
+                    await self._save(path, content, sign=False)
                 except ToolError:
                     os.replace(aside, file)
                     raise

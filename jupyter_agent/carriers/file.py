@@ -17,7 +17,7 @@ from pycrdt import Map
 
 from jupyter_agent.carriers.contents import Disk, Loaded, Trace
 from jupyter_agent.carriers.exchange import Overwritten
-from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
+from jupyter_agent.carriers.nbformat_file import Unusable, plain
 from jupyter_agent.document.carrier import Place, Saved, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
@@ -181,7 +181,7 @@ class FileCarrier:
         """`written` are the values that the content was made of, by id."""
         with set_aside(len(content["cells"]) > _MANY):
             if (keep := self._recovery()) is not None:
-                text = await asyncio.to_thread(_text, loaded.content)
+                text = await asyncio.to_thread(self._text, loaded.content)
                 await keep(self.path, text)
             marked, sign = await asyncio.to_thread(self._marked, content, loaded)
             async with self._disk.alone(self.path):
@@ -201,6 +201,10 @@ class FileCarrier:
                 first, _ = self._own.get(cell["id"], (was["source"], ""))
                 self._own[cell["id"]] = first, cell["source"]
 
+    def _text(self, content: Mapping[str, Any]) -> str:
+        stored = self._disk.as_stored(self.path, content)
+        return json.dumps(stored, ensure_ascii=False, indent=1, sort_keys=True)
+
     async def _keep_own(self, now: Loaded) -> None:
         """Keep a copy of the file with our edits where somebody else has written it without them:
         no journal has those of callers without a turn.
@@ -213,7 +217,9 @@ class FileCarrier:
         )
         if gone and self._rescue is not None and self._loaded is not None:
             with suppress(ToolError):  # it is theirs that is to be seen now, copy or not
-                await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
+                await self._rescue(
+                    self.path, await asyncio.to_thread(self._text, self._loaded.content)
+                )
 
     async def _write_and_read(
         self, content: Mapping[str, Any], marked: dict[str, Any], loaded: Loaded, *, sign: bool
@@ -495,10 +501,6 @@ def _rebased(
     }
     kept = {key: item for key, item in now.items() if key not in changed}
     return {**kept, **{key: new[key] for key in changed if key in new}}
-
-
-def _text(content: Mapping[str, Any]) -> str:
-    return json.dumps(as_stored(content), ensure_ascii=False, indent=1, sort_keys=True)
 
 
 def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:

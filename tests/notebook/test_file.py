@@ -499,19 +499,38 @@ async def test_a_save_that_was_cut_off_is_put_right_when_it_is_read(
     assert "`a.ipynb.invalid`" in edit.saved.note
 
 
+@pytest.mark.parametrize("minor", [4, 5])
 async def test_without_a_copy_of_the_contents_manager_ours_is_taken(
-    notebooks: Notebooks, write: Write
+    contents: Any, write: Write, minor: int
 ) -> None:
-    path = write("a.ipynb", [code("a", "x = 1")])
-    before = path.read_bytes()
-    path.write_bytes(before[:50])
+    """It is the file as it was, with the line ends of its cells, and ids only where it had them."""
+    path = write("a.ipynb", [code("a", "x = 1\r\ny = 2")])
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["nbformat_minor"] = minor
+    if minor < 5:
+        del content["cells"][0]["id"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    texts: list[str] = []
+
+    async def keep(_: str, text: str) -> None:
+        texts.append(text)
 
     async def copy() -> dict[str, Any]:
-        return dict(json.loads(before))
+        return dict(json.loads(texts[0]))
 
+    notebooks = Notebooks(contents, Tabs(), recovery=keep)
+    notebook = await notebooks.get("a.ipynb")
+    (cell,) = await notebook.read()
+    await notebook.update(cell.id, old_string="2", new_string="3")
+    cut = path.read_bytes()[:50]
+    path.write_bytes(cut)
+    os.utime(path, (0, 0))
+    await notebooks.close()
+    notebooks = Notebooks(contents, Tabs())
     assert "newest recovery copy" in await notebooks.mend("a.ipynb", copy)
-    assert cells_of(path)[0]["source"] == "x = 1"
-    assert path.with_name("a.ipynb.invalid").read_bytes() == before[:50]
+    assert json.loads(path.read_text(encoding="utf-8"))["cells"] == content["cells"]
+    assert path.with_name("a.ipynb.invalid").read_bytes() == cut
+    await notebooks.close()
 
 
 async def test_a_notebook_that_a_reader_has_just_taken_away_is_back_and_that_is_said(

@@ -212,11 +212,7 @@ class Disk:
         if without and (namings := await self._namings.of(path)):
             if not is_at_work(namings[-1], self._identified.get(path, UNNAMED).ids):
                 self._identified[path] = namings[-1]  # of before a restart, or of a page
-        sources = [cell["source"] for cell in content["cells"]]
-        for cell in content["cells"]:
-            cell["source"] = unify(cell["source"])
-        repair = await asyncio.to_thread(self._identify, path, content, without)
-        self._forms[path] = Form.of(content, sources, without)
+        repair = await asyncio.to_thread(self._adapt, path, content, without)
         stamp = _hash(model)
         if stamp is None:
             stamp = await asyncio.to_thread(_digest, content)
@@ -232,11 +228,13 @@ class Disk:
             if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)
-                stored = self.as_stored(path, content)
-                same = await asyncio.to_thread(nbformat_file.says, model["content"], stored)
+                same = await asyncio.to_thread(self._says, model["content"], path, content)
                 if same and stamp is not None:
                     return _loaded(content, stamp, model, trusted=signed)
             return await self._load(path)
+
+    def _says(self, text: str, path: str, content: Mapping[str, Any]) -> bool:
+        return nbformat_file.says(text, self.as_stored(path, content))
 
     @asynccontextmanager
     async def alone(self, path: str) -> AsyncIterator[None]:
@@ -276,11 +274,11 @@ class Disk:
         if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             former = self._identified.get(path, UNNAMED)
             self._identified[path] = nbformat_file.named(content["cells"], former)
-        stored = self.as_stored(path, content)
+        stored = await asyncio.to_thread(self.as_stored, path, content)
         sources = [cell["source"] for cell in stored["cells"]]
         await self._save(path, stored, sign=sign, expects=expects, creates=creates)
         ids = [cell["id"] for cell in content["cells"]]
-        ends = LineEnds.of(zip(ids, sources, strict=True))
+        ends = await asyncio.to_thread(LineEnds.of, zip(ids, sources, strict=True))
         self._forms[path] = replace(self._form(path), line_ends=ends)
 
     def as_stored(self, path: str, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -479,6 +477,15 @@ class Disk:
             if cell["cell_type"] == "code"
         ]
         return model, content, all(marks), without
+
+    def _adapt(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
+        """Make what is worked on of what the file has, and say what that will change in it."""
+        sources = [cell["source"] for cell in content["cells"]]
+        for cell in content["cells"]:
+            cell["source"] = unify(cell["source"])
+        repair = self._identify(path, content, without)
+        self._forms[path] = Form.of(content, sources, without)
+        return repair
 
     def _identify(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
         """Give ids to the cells without one, and say what that will change in the file."""

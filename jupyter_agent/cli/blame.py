@@ -15,7 +15,6 @@ from jupyter_agent.cli.terminal import standard
 from jupyter_agent.client.servers import ServerRefused, ask_running
 from jupyter_agent.client.stores import Unknown, names, opened
 from jupyter_agent.conversations.changes import CellText, blame
-from jupyter_agent.document.line_ends import unify
 
 _SECONDS = 10.0
 """That a running server may take to answer."""
@@ -79,7 +78,7 @@ def _cells(notebook: Path) -> list[CellText]:
             "the assistant has not changed it yet."
         )
     return [
-        CellText(id=cell["id"], type=cell["cell_type"], source=unify("".join(cell["source"])))
+        CellText(id=cell["id"], type=cell["cell_type"], source="".join(cell["source"]))
         for cell in cells
     ]
 

@@ -19,8 +19,10 @@ ChangeKind: TypeAlias = Literal["insert", "update", "delete", "move", "outputs"]
 
 
 def version_of(cell_type: str, source: str) -> str:
-    """The state of a cell's text: 16 hex digits of sha256(type, NUL, source)."""
-    text = f"{cell_type}\0{source}".encode("utf-8", "surrogatepass")
+    """The state of a cell's text: 16 hex digits of sha256(type, NUL, source); it is the same
+    however lines end.
+    """
+    text = f"{cell_type}\0{unify(source)}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:16]
 
 

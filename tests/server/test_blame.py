@@ -116,6 +116,10 @@ def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs
     read = jupyter_agent(tmp_path, "blame", "work/coffee.ipynb", "--json")
     assert read.stderr == ""
     assert json.loads(read.stdout)["cells"] == told["cells"]
+    notebook.write_bytes(written.replace(b"\\n", b"\\r\\n"))  # by another system
+    read = jupyter_agent(tmp_path, "blame", "work/coffee.ipynb", "--json")
+    assert json.loads(read.stdout)["cells"] == told["cells"]
+    notebook.write_bytes(written)
     lines = jupyter_agent(tmp_path, "blame", str(notebook)).stdout.splitlines()
     assert len(lines) == 1 + len(told["cells"])
     assert lines[0].split() == ["cell", "model", "time", "text", "request"]

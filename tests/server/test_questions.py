@@ -277,14 +277,14 @@ async def test_a_question_that_is_answered_is_none_in_another_tab_while_its_call
 async def test_the_diff_shows_line_ends_that_change(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
-    source = "x = 1\r\ny\u2028= 2\n"
+    source = "x = 1\ry\u2028= 2\r\n"
     replies += [
         [calls("read_cells", cell_ids=["b2"])],
         [calls("update_cell", cell_id="b2", old_string="x = 1", new_string=source)],
     ]
     replies += [[says("As you like.")]]
     (edit,) = await asked(call)
-    assert edit["diff"] == "@@ -1 +1,3 @@\n-x = 1\n+x = 1\r\n+y\u2028= 2\n+"
+    assert edit["diff"] == "@@ -1 +1,2 @@\n-x = 1\n+x = 1\ry\u2028= 2\n+"
     await answer(call, {"id": edit["id"], "approved": False})
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import nbformat
@@ -25,11 +25,10 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers import exchange, guard, nbformat_file
 from jupyter_agent.carriers.exchange import FileWrites, Overwritten, Save
 from jupyter_agent.carriers.managers import Contents, hides, is_plain
-from jupyter_agent.carriers.nbformat_file import Form, NoJson, Unusable
+from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_at_work
-from jupyter_agent.document.line_ends import LineEnds, unify
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
@@ -127,8 +126,8 @@ class Disk:
         self._writes = FileWrites.of(contents)
         self._identified: dict[str, Naming] = {}
         """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
-        self._forms: dict[str, Form] = {}
-        """Of the notebooks that were read or written last."""
+        self._own: dict[str, frozenset[str]] = {}
+        """The ids that files of older formats have all the same."""
         self._held: set[str] = set()
         """Paths of the notebooks that we are saving; their files are read again meanwhile."""
         self.mended: list[str] = []
@@ -212,7 +211,7 @@ class Disk:
         if without and (namings := await self._namings.of(path)):
             if not is_at_work(namings[-1], self._identified.get(path, UNNAMED).ids):
                 self._identified[path] = namings[-1]  # of before a restart, or of a page
-        repair = await asyncio.to_thread(self._adapt, path, content, without)
+        repair = await asyncio.to_thread(self._identify, path, content, without)
         stamp = _hash(model)
         if stamp is None:
             stamp = await asyncio.to_thread(_digest, content)
@@ -228,13 +227,11 @@ class Disk:
             if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)
-                same = await asyncio.to_thread(self._says, model["content"], path, content)
+                stored = nbformat_file.as_stored(content, self._own.get(path, ()))
+                same = await asyncio.to_thread(nbformat_file.says, model["content"], stored)
                 if same and stamp is not None:
                     return _loaded(content, stamp, model, trusted=signed)
             return await self._load(path)
-
-    def _says(self, text: str, path: str, content: Mapping[str, Any]) -> bool:
-        return nbformat_file.says(text, self.as_stored(path, content))
 
     @asynccontextmanager
     async def alone(self, path: str) -> AsyncIterator[None]:
@@ -274,19 +271,8 @@ class Disk:
         if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             former = self._identified.get(path, UNNAMED)
             self._identified[path] = nbformat_file.named(content["cells"], former)
-        stored = await asyncio.to_thread(self.as_stored, path, content)
-        sources = [cell["source"] for cell in stored["cells"]]
+        stored = nbformat_file.as_stored(content, self._own.get(path, ()))
         await self._save(path, stored, sign=sign, expects=expects, creates=creates)
-        ids = [cell["id"] for cell in content["cells"]]
-        ends = await asyncio.to_thread(LineEnds.of, zip(ids, sources, strict=True))
-        self._forms[path] = replace(self._form(path), line_ends=ends)
-
-    def as_stored(self, path: str, content: Mapping[str, Any]) -> dict[str, Any]:
-        """The notebook's JSON as its file has it."""
-        return nbformat_file.as_stored(content, self._form(path))
-
-    def _form(self, path: str) -> Form:
-        return self._forms.get(path, Form())
 
     async def _save(
         self,
@@ -297,7 +283,7 @@ class Disk:
         expects: Expects | None = None,
         creates: bool = False,
     ) -> None:
-        """As `write`, of what is stored so."""
+        """As `write`, of the JSON as it is to be in the file."""
         model = {"type": "notebook", "format": "json", "content": content}
         file = self._os_path(path)
         if file is not None and self._writes is not None and expects is not None:
@@ -361,7 +347,7 @@ class Disk:
         self._identified = {
             renamed(path, old, new) or path: naming for path, naming in self._identified.items()
         }
-        self._forms = {renamed(path, old, new) or path: form for path, form in self._forms.items()}
+        self._own = {renamed(path, old, new) or path: ids for path, ids in self._own.items()}
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
@@ -478,19 +464,14 @@ class Disk:
         ]
         return model, content, all(marks), without
 
-    def _adapt(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
-        """Make what is worked on of what the file has, and say what that will change in it."""
-        sources = [cell["source"] for cell in content["cells"]]
-        for cell in content["cells"]:
-            cell["source"] = unify(cell["source"])
-        repair = self._identify(path, content, without)
-        self._forms[path] = Form.of(content, sources, without)
-        return repair
-
     def _identify(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
         """Give ids to the cells without one, and say what that will change in the file."""
         converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
         older = content["nbformat_minor"] < FIRST_WITH_IDS
+        self._own.pop(path, None)
+        if older and len(without) < len(content["cells"]):
+            cells = enumerate(content["cells"])
+            self._own[path] = frozenset(cell["id"] for at, cell in cells if at not in without)
         if not without:
             self._identified.pop(path, None)
             return _CONVERTED if converted else ""

@@ -17,10 +17,11 @@ from pycrdt import Map
 
 from jupyter_agent.carriers.contents import Disk, Loaded, Trace
 from jupyter_agent.carriers.exchange import Overwritten
-from jupyter_agent.carriers.nbformat_file import Unusable, plain
+from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, Saved, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.document.line_ends import restore, unify
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
 from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
@@ -78,7 +79,7 @@ class FileCarrier:
         `note` goes with the first result.
         """
         self.path = path
-        self.cells = SharedCells(YNotebook())
+        self.cells = SharedCells(YNotebook(), keeps_line_ends=True)
         self._disk = disk
         self._opened = opened
         self._away = away
@@ -181,7 +182,7 @@ class FileCarrier:
         """`written` are the values that the content was made of, by id."""
         with set_aside(len(content["cells"]) > _MANY):
             if (keep := self._recovery()) is not None:
-                text = await asyncio.to_thread(self._text, loaded.content)
+                text = await asyncio.to_thread(_text, loaded.content)
                 await keep(self.path, text)
             marked, sign = await asyncio.to_thread(self._marked, content, loaded)
             async with self._disk.alone(self.path):
@@ -198,28 +199,22 @@ class FileCarrier:
         for cell in after["cells"]:
             was = old.get(cell["id"], {"source": ""})
             if was is not cell and was["source"] != cell["source"]:
-                first, _ = self._own.get(cell["id"], (was["source"], ""))
-                self._own[cell["id"]] = first, cell["source"]
-
-    def _text(self, content: Mapping[str, Any]) -> str:
-        stored = self._disk.as_stored(self.path, content)
-        return json.dumps(stored, ensure_ascii=False, indent=1, sort_keys=True)
+                first, _ = self._own.get(cell["id"], (unify(was["source"]), ""))
+                self._own[cell["id"]] = first, unify(cell["source"])
 
     async def _keep_own(self, now: Loaded) -> None:
         """Keep a copy of the file with our edits where somebody else has written it without them:
         no journal has those of callers without a turn.
         """
         own, self._own = self._own, {}
-        texts = {cell["id"]: cell["source"] for cell in now.content["cells"]}
+        texts = {cell["id"]: unify(cell["source"]) for cell in now.content["cells"]}
         gone = any(
             key not in texts or not keeps_edit(before, after, texts[key])
             for key, (before, after) in own.items()
         )
         if gone and self._rescue is not None and self._loaded is not None:
             with suppress(ToolError):  # it is theirs that is to be seen now, copy or not
-                await self._rescue(
-                    self.path, await asyncio.to_thread(self._text, self._loaded.content)
-                )
+                await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
 
     async def _write_and_read(
         self, content: Mapping[str, Any], marked: dict[str, Any], loaded: Loaded, *, sign: bool
@@ -399,8 +394,12 @@ class FileCarrier:
         return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
 
     def _merged(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-        """The text of a cell with what was changed here and in the file. Raises MergeConflict."""
-        return merge(old["source"], self.cells.value(old["id"])["source"], new["source"])
+        """The text of a cell with what was changed here and in the file, whose line ends it has.
+        Raises MergeConflict.
+        """
+        now = self.cells.value(old["id"])["source"]
+        text = merge(unify(old["source"]), unify(now), unify(new["source"]))
+        return restore(text, new["source"])
 
     async def _build(
         self, content: Mapping[str, Any], old: Mapping[str, Mapping[str, Any]]
@@ -421,7 +420,7 @@ class FileCarrier:
                 )
             await asyncio.sleep(0)
         self.cells.close()
-        self.cells = SharedCells(document)
+        self.cells = SharedCells(document, keeps_line_ends=True)
 
     def _update(self, old: Mapping[str, Any], new: Mapping[str, Any], *, stripped: bool) -> None:
         """Change a cell of the document where the file was changed. `stripped`: outputs that
@@ -430,9 +429,10 @@ class FileCarrier:
         cell_id = new["id"]
         if new["source"] != old["source"]:
             try:
-                self.cells.write_source(cell_id, self._merged(old, new), origin=FILE)
+                text = self._merged(old, new)
             except MergeConflict:
-                self.cells.write_source(cell_id, new["source"], origin=FILE)
+                text = new["source"]
+            self.cells.write_source(cell_id, unify(text), stored=text, origin=FILE)
         if new["metadata"] != old["metadata"]:
             self.cells.write_metadata(cell_id, new["metadata"], origin=FILE)
         if new["cell_type"] != "code" or (stripped and not new["outputs"]):
@@ -501,6 +501,10 @@ def _rebased(
     }
     kept = {key: item for key, item in now.items() if key not in changed}
     return {**kept, **{key: new[key] for key in changed if key in new}}
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return json.dumps(as_stored(content), ensure_ascii=False, indent=1, sort_keys=True)
 
 
 def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:

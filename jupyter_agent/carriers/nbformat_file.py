@@ -11,7 +11,6 @@ import re
 from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 import nbformat
@@ -19,7 +18,6 @@ import nbformat
 from jupyter_agent.document.cell import CellType, version_of
 from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
 from jupyter_agent.document.identities import Naming, paired
-from jupyter_agent.document.line_ends import LineEnds
 
 DEEPEST = 200
 """Levels of nesting; copying takes several frames of Python's 1000 for each."""
@@ -256,38 +254,16 @@ def _is_bundle(data: Any) -> bool:
 # ---- ids
 
 
-@dataclass(frozen=True)
-class Form:
-    """What a file has otherwise than the notebook that is made of it."""
-
-    own_ids: frozenset[str] = frozenset()
-    """The ids that it has although its format has none."""
-    line_ends: LineEnds = LineEnds()
-
-    @classmethod
-    def of(
-        cls, content: Mapping[str, Any], sources: Sequence[str], without: Collection[int]
-    ) -> Form:
-        """`sources` are the cells' texts in the file; those at the indices `without` have no id
-        there.
-        """
-        ids = [cell["id"] for cell in content["cells"]]
-        older = content["nbformat_minor"] < FIRST_WITH_IDS
-        own = {cell_id for index, cell_id in enumerate(ids) if older and index not in without}
-        return cls(frozenset(own), LineEnds.of(zip(ids, sources, strict=True)))
-
-
-def as_stored(content: Mapping[str, Any], form: Form = Form()) -> dict[str, Any]:
-    """The notebook as its file has it: before format 4.5 cells have ids in memory only."""
-    cells = content["cells"]
-    if form.line_ends != LineEnds():
-        restored = form.line_ends.restored
-        cells = [{**cell, "source": restored(cell["id"], cell["source"])} for cell in cells]
-    if content["nbformat_minor"] < FIRST_WITH_IDS:
-        cells = [
-            {key: item for key, item in cell.items() if key != "id" or item in form.own_ids}
-            for cell in cells
-        ]
+def as_stored(content: Mapping[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
+    """The notebook as its file has it: before format 4.5 cells have ids in memory only, but for
+    those that a file has all the same, which are its `own`.
+    """
+    if content["nbformat_minor"] >= FIRST_WITH_IDS:
+        return dict(content)
+    cells = [
+        {key: item for key, item in cell.items() if key != "id" or item in own}
+        for cell in content["cells"]
+    ]
     return {**content, "cells": cells}
 
 

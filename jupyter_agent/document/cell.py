@@ -48,6 +48,8 @@ class Cell:
     execution_count: int | None = None
     running: bool = False
     attachments: Mapping[str, Any] | None = None
+    stored: str | None = field(default=None, repr=False)
+    """The source as the document has it, where its lines end otherwise."""
     withheld: bool = False
     """What it holds is not in this snapshot: it is kept from whom this is for."""
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -96,6 +98,7 @@ class Cell:
         return CellState(
             type=self.type,
             source=self.source,
+            stored=self.stored,
             metadata=self.metadata,
             index=self.index,
             outputs=self.outputs,
@@ -130,6 +133,8 @@ class CellState:
     outputs: Sequence[Output]
     execution_count: int | None
     attachments: Mapping[str, Any] | None = None
+    stored: str | None = field(default=None, compare=False)
+    """As `Cell.stored`; of another source it says nothing."""
     above: Sequence[str] = ()
     """Ids of the next cells above, nearest first, where the change took this one from its place."""
     below: Sequence[str] = ()
@@ -146,15 +151,20 @@ class CellState:
         }
         if self.attachments:
             value["attachments"] = dict(self.attachments)
+        if self.stored is not None and unify(self.stored) == self.source:
+            value["stored"] = self.stored
         if self.above or self.below:
             value.update(above=list(self.above), below=list(self.below))
         return value
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> CellState:
+        source = unify(value["source"])
+        early = value["source"] if source != value["source"] else None
         return cls(
             type=value["type"],
-            source=unify(value["source"]),  # early versions kept what the file had
+            source=source,
+            stored=value.get("stored", early),
             metadata=value["metadata"],
             index=value["index"],
             outputs=value["outputs"],

@@ -19,7 +19,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Subscription, Text, UndoManager
 
 from jupyter_agent.document.cell import Cell, CellState, CellType, Output
-from jupyter_agent.document.line_ends import unify
+from jupyter_agent.document.line_ends import like_all, restore, unify
 from jupyter_agent.document.merge import Span, text_operations
 from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
@@ -127,8 +127,10 @@ class SharedCells:
     cell changed.
     """
 
-    def __init__(self, document: YNotebook) -> None:
+    def __init__(self, document: YNotebook, *, keeps_line_ends: bool = False) -> None:
+        r"""`keeps_line_ends`: nobody types in the document, so its cells may have `\r\n`."""
         self.document = document
+        self._keeps_line_ends = keeps_line_ends
         self.on_removal: Callable[[str, int], None] | None = None
         """Called with (id, index) just before a cell is deleted."""
         self.home: StructuralEdits | None = None
@@ -253,13 +255,23 @@ class SharedCells:
             self.document.ystate["dirty"] = True
 
     def write_source(
-        self, cell_id: str, source: str, within: Span | None = None, *, origin: str = EDIT
+        self,
+        cell_id: str,
+        source: str,
+        within: Span | None = None,
+        *,
+        stored: str | None = None,
+        origin: str = EDIT,
     ) -> None:
         """Change the text in place by small operations; only `within` that part, if it is given
-        and a snapshot has the text as it is there.
+        and a snapshot has the text as it is there. Where line ends are kept, it gets those of
+        `stored`, if that says the same, else those that the cell has.
         """
         text: Text = self.shared(cell_id)["source"]
-        if (now := str(text)) != source:
+        now = str(text)
+        if self._keeps_line_ends:
+            source = self._with_line_ends(source, stored, now)
+        if now != source:
             with self.transaction(origin):
                 rewrite(text, source, within if now == unify(now) else None)
 
@@ -304,7 +316,22 @@ class SharedCells:
 
     def insert(self, index: int, cell_id: str, state: CellState) -> None:
         """Insert a cell in this state."""
-        self._insert(index, shared_cell(nbformat_cell(cell_id, state)))
+        cell = nbformat_cell(cell_id, state)
+        if self._keeps_line_ends:
+            cell["source"] = self._with_line_ends(state.source, state.stored, "")
+        self._insert(index, shared_cell(cell))
+
+    def _with_line_ends(self, source: str, stored: str | None, now: str) -> str:
+        """The text as it was stored, else with the line ends that the cell has now, else with those
+        of all other cells.
+        """
+        if stored is not None and unify(stored) == source:
+            return stored
+        if "\n" in now or "\n" not in source:
+            return restore(source, now)
+        return like_all(
+            source, (self._value(index)["source"] for index in range(len(self._values)))
+        )
 
     async def delete(self, cell_id: str) -> None:
         """Delete the cell."""
@@ -528,7 +555,8 @@ def snapshot(
         id=value["id"],
         index=index,
         type=value["cell_type"],
-        source=unify(value["source"]),
+        source=(source := unify(value["source"])),
+        stored=value["source"] if source != value["source"] else None,
         metadata=as_json(value["metadata"]),
         outputs=outputs,
         execution_count=None if count is None else int(count),

@@ -8,8 +8,7 @@ typed further down would be stored somewhere else than it is shown (jupyterlab/j
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from jupyter_agent.document.merge import text_operations
 
@@ -28,8 +27,8 @@ def restore(text: str, stored: str) -> str:
     most do there.
     """
     plain = unify(stored)
-    if plain == text:
-        return stored
+    if plain in (text, stored):
+        return stored if plain == text else text
     characters: list[str] = _CHARACTERS.findall(stored)
     end = "\r\n" if (len(stored) - len(plain)) * 2 > plain.count("\n") else "\n"
     for start, stop, new in text_operations(plain, text):
@@ -38,26 +37,12 @@ def restore(text: str, stored: str) -> str:
     return restored if unify(restored) == text else text
 
 
-@dataclass(frozen=True)
-class LineEnds:
-    """How the lines of a notebook's cells end in its file."""
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-    r"""By id the cells as they are there that have `\r\n`."""
-    throughout: bool = False
-    """Whether all lines of the notebook do."""
-
-    @classmethod
-    def of(cls, cells: Iterable[tuple[str, str]]) -> LineEnds:
-        """`cells` are ids and texts as they are in the file."""
-        texts = dict(cells)
-        odd = {cell_id: text for cell_id, text in texts.items() if unify(text) != text}
-        breaks = sum(text.count("\n") for text in texts.values())
-        return cls(odd, bool(odd) and breaks == sum(text.count("\r\n") for text in odd.values()))
-
-    def restored(self, cell_id: str, text: str) -> str:
-        """The cell's text as it goes into the file."""
-        stored = self.texts.get(cell_id)
-        if stored is not None:
-            return restore(text, stored)
-        return text.replace("\n", "\r\n") if self.throughout else text
+def like_all(text: str, others: Iterable[str]) -> str:
+    r"""A new text beside others: with `\r\n` if all their lines end so."""
+    breaks = False
+    for other in others:
+        ends = other.count("\n")
+        if ends != other.count("\r\n"):
+            return text
+        breaks = breaks or ends > 0
+    return text.replace("\n", "\r\n") if breaks else text

@@ -285,6 +285,7 @@ class _Reversal:
             former.source
             if now.source == planned.source
             else with_typing(former.source, planned.source, now.source),
+            stored=former.stored,
         )
         metadata = _former_keys(now.state(), former, planned)
         if metadata != now.metadata:
@@ -374,7 +375,9 @@ def _without_update(state: CellState, before: CellState, after: CellState) -> Ce
             execution_count=before.execution_count,
             attachments=before.attachments,
         )
-    return replace(state, source=source, metadata=_former_keys(state, before, after))
+    stored = before.stored if state.stored == after.stored else None  # nobody changed line ends
+    metadata = _former_keys(state, before, after)
+    return replace(state, source=source, stored=stored, metadata=metadata)
 
 
 def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from jupyter_agent.carriers.registry import Notebooks, WhileAway
 from jupyter_agent.choices import SHARES, Share
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellType, Change, metadata_text
+from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.notebook import (
     CellDraft,
     Edit,
@@ -549,7 +550,7 @@ class Lease:
         self._acted(*edits)
         for edit, cell in zip(edits, new, strict=True):
             if edit.cell is not None:
-                self.work.reads.write(notebook.path, edit.cell.id, cell.source)
+                self.work.reads.write(notebook.path, edit.cell.id, unify(cell.source))
         return edits
 
     async def edit_all(self, edits: Sequence[TextEdit]) -> list[Edit]:
@@ -613,11 +614,11 @@ class Lease:
         reads, path, cell_id = self.work.reads, self.path, edit.cell_id
         known = reads.source(path, cell_id)  # nothing that this conversation was not shown
         if edit.old_string is None and edit.source is not None:
-            reads.write(path, cell_id, edit.source)
+            reads.write(path, cell_id, unify(edit.source))
         elif edit.old_string and known is not None:
-            if known.count(edit.old_string) == 1:
-                text = known.replace(edit.old_string, edit.new_string or "")
-                reads.write(path, cell_id, text)
+            old = unify(edit.old_string)
+            if known.count(old) == 1:
+                reads.write(path, cell_id, unify(known.replace(old, edit.new_string or "")))
             else:
                 reads.forget(path, cell_id)
 

@@ -41,7 +41,7 @@ class Threads:
             (nbformat_file, "without_id"),
             (file, "_content"),
             (file, "_changed"),
-            (file.FileCarrier, "_text"),
+            (file, "_text"),
             (file.FileCarrier, "_marked"),
         ):
             patch.setattr(place, name, self._told(name, getattr(place, name)))

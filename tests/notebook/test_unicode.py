@@ -6,7 +6,7 @@ import json
 import random
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.cell import Change
+from jupyter_agent.document.notebook import Delete, Edit, Insert, Move, Notebook, Update
 from jupyter_agent.document.undo import undo
 
 from .browser import Tab
@@ -158,23 +159,66 @@ async def test_a_file_keeps_its_own_line_ends(notebooks: Notebooks, write: Write
     assert stored(path)["u"] == "a = 1\nb = 2"
 
 
-async def test_a_notebook_of_windows_lines_is_the_same_bytes_after_an_undo(
+UNDONE: dict[str, tuple[list[str], Callable[[Notebook], Awaitable[list[Edit]]]]] = {
+    "a cell of several": (
+        [WINDOWS, "# T\r\n\r\ntext"],
+        lambda nb: nb.make([Update(cell_id="c0", old_string="2\nc", new_string="2\nd\nc")]),
+    ),
+    "the last lines of the notebook": (
+        [WINDOWS],
+        lambda nb: nb.make([Update(cell_id="c0", source="x", base=WINDOWS)]),
+    ),
+    "the only cell that has lines": (
+        [WINDOWS, "x"],
+        lambda nb: nb.make([Delete(cell_id="c0"), Insert(source="new\ncell", index=0)]),
+    ),
+    "a cell among others": (
+        ["a\nb", WINDOWS, "c\nd"],
+        lambda nb: nb.make([Delete(cell_id="c1")]),
+    ),
+    "the only such line of a cell": (
+        ["a\nb\r\nc\nd"],
+        lambda nb: nb.make([Update(cell_id="c0", old_string="b\n", new_string="")]),
+    ),
+    "twice, and retyped": (
+        [MIXED, "a\nb"],
+        lambda nb: nb.make(
+            [
+                Update(cell_id="c0", old_string="c = 3\n\n", new_string="", type="markdown"),
+                Move(cell_id="c0", index=1),
+                Update(cell_id="c0", old_string="a = 1\nb = 2\n", new_string=""),
+            ]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(UNDONE))
+async def test_an_undo_brings_the_line_ends_back(contents: Any, write: Write, name: str) -> None:
+    """Also after a restart of the server."""
+    texts, edit = UNDONE[name]
+    path = write("a.ipynb", [code(f"c{n}", text) for n, text in enumerate(texts)])
+    before = stored(path)
+    notebooks = Notebooks(contents, Tabs())
+    edits = await edit(await notebooks.get("a.ipynb"))
+    await notebooks.close()
+    assert stored(path) != before
+    journal = [json.dumps(change.to_json()) for each in edits for change in each.changes]
+    notebooks = Notebooks(contents, Tabs())
+    changes = [Change.from_json(json.loads(entry)) for entry in journal]
+    assert (await undo(await notebooks.get("a.ipynb"), changes)).conflicts == []
+    assert stored(path) == before
+    await notebooks.close()
+
+
+async def test_new_lines_in_a_notebook_of_windows_lines_end_as_the_others(
     notebooks: Notebooks, write: Write
 ) -> None:
-    path = write(
-        "a.ipynb", [code("w", WINDOWS), markdown("m", "# T\r\n\r\ntext"), code("one", "x")]
-    )
+    path = write("a.ipynb", [code("w", WINDOWS), code("one", "x")])
     notebook = await notebooks.get("a.ipynb")
-    before = stored(path)
-    changes = [
-        *(await notebook.delete("m")).changes,
-        *(await notebook.update("w", old_string="b = 2\nc", new_string="b = 2\nd\nc")).changes,
-        *(await notebook.insert(source="new\ncell", index=0)).changes,
-    ]
-    assert all("\r" not in text.replace("\r\n", "") for text in stored(path).values())
-    assert not any("\n" in text.replace("\r\n", "") for text in stored(path).values())
-    assert (await undo(notebook, changes)).conflicts == []
-    assert stored(path) == before
+    await notebook.update("one", source="x\ny", base="x")
+    await notebook.insert(source="new\ncell", index=0)
+    assert [*stored(path).values()] == ["new\r\ncell", WINDOWS, "x\r\ny"]
 
 
 async def test_a_program_that_changes_the_line_ends_of_a_file_changes_no_cell(
@@ -187,6 +231,9 @@ async def test_a_program_that_changes_the_line_ends_of_a_file_changes_no_cell(
     edit = await notebook.update("a", source="a = 1\nb = 2\nc = 4", expect=cell.version)
     assert stored(path)["a"] == "a = 1\nb = 2\nc = 4"
     assert not edit.merged
+    path.write_text(path.read_text(encoding="utf-8").replace("\\n", "\\r\\n"), encoding="utf-8")
+    assert (await undo(notebook, edit.changes)).conflicts == []
+    assert stored(path)["a"] == WINDOWS
 
 
 @pytest.mark.parametrize(

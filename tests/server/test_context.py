@@ -95,13 +95,17 @@ async def test_what_nobody_else_changed_is_not_told(
 ) -> None:
     replies += [
         [calls("get_notebook_state")],
-        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
-        [calls("update_cell", cell_id="c3", source="print(x)")],
-        [calls("create_cell", source="y = 1")],
+        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2\r\nw = 3")],
+        [calls("update_cell", cell_id="b2", old_string="2\r\nw", new_string="2\nv")],
+        [calls("update_cell", cell_id="c3", source="print(x)\r\n\r\nprint(w)")],
+        [calls("create_cell", source="y = 1\r\nz = 2")],
         [says("Done.")],
     ]
     await call("POST", "chat", body=ask("Work."))
-    assert "not by you" not in json.dumps(fake.requests[-1])
+    told = json.dumps(fake.requests[-1])
+    assert told.count("Edited cell") == 3
+    assert "not by you" not in told
+    assert "Somebody typed" not in told
 
 
 async def test_what_changed_between_two_turns_is_told_with_the_question(

@@ -13,6 +13,8 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import * as Y from 'yjs';
 import type { SharedCell } from './pageCells';
 
+/** Cells changed in one transaction. What observers do about each is a transaction that Yjs finishes by recursion. */
+const BATCH = 200;
 const BREAK = /(?<!\r)\r+\n/g; // from the first of many: quadratic otherwise
 
 /** The text with `\n` for each `\r\n`. A `\r` alone stays: it is one character everywhere. */
@@ -38,7 +40,7 @@ export function unifyLineEnds(
     if (!watched.has(ydoc)) {
       watched.add(ydoc);
       unifyAll(ydoc, sourcesOf(cellsOf(ydoc).toArray()));
-      ydoc.on('afterTransaction', follow);
+      ydoc.on('afterAllTransactions', follow);
     }
   };
   notebooks.widgetAdded.connect((_, panel) => watch(panel));
@@ -46,30 +48,39 @@ export function unifyLineEnds(
 }
 
 /** What somebody wrote or loaded gets other line ends in the same tick: nobody can type in between. */
-function follow({ changed, beforeState, origin, doc }: Y.Transaction): void {
-  if (origin instanceof YSyncConfig) {
-    return; // typed in an editor, which cannot be changed in the midst of that, and adds none
-  }
-  const types: unknown[] = [...changed.keys()];
+function follow(doc: Y.Doc, transactions: readonly Y.Transaction[]): void {
   const cells = cellsOf(doc);
-  const isNew = ({ _item: item }: SharedCell): boolean =>
-    !item || item.id.clock >= (beforeState.get(item.id.client) ?? 0);
-  const added = types.includes(cells) ? sourcesOf(cells.toArray().filter(isNew)) : [];
-  unifyAll(doc, [...types.filter(isSource), ...added]);
+  const sources = new Set<Y.Text>();
+  for (const { changed, beforeState, origin } of transactions) {
+    if (origin instanceof YSyncConfig) {
+      continue; // typed in an editor, which cannot be changed in the midst of that, and adds none
+    }
+    const types: unknown[] = [...changed.keys()];
+    const isNew = ({ _item: item }: SharedCell): boolean =>
+      !item || item.id.clock >= (beforeState.get(item.id.client) ?? 0);
+    const added = types.includes(cells) ? sourcesOf(cells.toArray().filter(isNew)) : [];
+    [...types.filter(isSource), ...added].forEach(source => sources.add(source));
+  }
+  unifyAll(doc, [...sources]);
 }
 
 /** No step of the user's undo: only what editors write is. */
 function unifyAll(ydoc: Y.Doc, sources: readonly Y.Text[]): void {
   const odd = sources.filter(source => breaks(source.toJSON()).length);
-  if (odd.length) {
-    ydoc.transact(() => odd.forEach(unify), unifyLineEnds);
+  for (let start = 0; start < odd.length; start += BATCH) {
+    ydoc.transact(() => odd.slice(start, start + BATCH).forEach(unify), unifyLineEnds);
   }
 }
 
+/** By deletions alone: what two pages delete at the same time is deleted once. */
 function unify(source: Y.Text): void {
-  for (const { index, length } of breaks(source.toJSON()).reverse()) {
-    source.delete(index, length); // what two pages delete at the same time is deleted once
-  }
+  let end = 0;
+  const steps = breaks(source.toJSON()).flatMap(({ index, length }) => {
+    const retain = index - end;
+    end = index + length;
+    return [...(retain ? [{ retain }] : []), { delete: length }];
+  });
+  source.applyDelta(steps); // one by one they would be looked up from the beginning
 }
 
 function cellsOf(ydoc: Y.Doc): Y.Array<SharedCell> {

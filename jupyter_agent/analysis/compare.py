@@ -411,8 +411,8 @@ def _same_line(one: str, other: str) -> bool:
 
 
 def _is_now(text: str, now: datetime) -> bool:
-    """Whether a date is today's, or a time that of this verification; without a zone here or in
-    Greenwich.
+    """Whether a date is that of this verification, which midnight may have passed, or a time is;
+    without a zone here or in Greenwich.
     """
     try:
         time = datetime.fromisoformat(text.replace("/", "-").replace(",", "."))
@@ -420,7 +420,8 @@ def _is_now(text: str, now: datetime) -> bool:
         return False
     here = now.astimezone()
     if ":" not in text:
-        return time.date() in (now.date(), here.date())
+        began = (now - _NOW, here - _NOW)
+        return time.date() in {each.date() for each in (now, here, *began)}
     if time.tzinfo is not None:
         return abs(time - now) < _NOW
     return any(abs(time - each.replace(tzinfo=None)) < _NOW for each in (now, here))

@@ -8,12 +8,13 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from jupyter_agent.document.cell import Output
 
-TODAY = f"{datetime.now(UTC):%Y-%m-%d}"
+TODAY = f"{datetime.now(UTC) - timedelta(minutes=30):%Y-%m-%d}"
+"""Where the cell ran half an hour before all was compared; then midnight may have passed."""
 WHITE = (255, 255, 255)
 Colour = tuple[int, int, int]
 

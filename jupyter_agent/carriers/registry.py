@@ -13,6 +13,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from jupyter_events import EventLogger
+from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk, Former
 from jupyter_agent.carriers.file import FileCarrier, Recovery
@@ -28,7 +29,7 @@ from jupyter_agent.document.crdt import nbformat_cell, new_id
 from jupyter_agent.document.edits import text_for_cell
 from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.errors import AgentError, InvalidInput
+from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
 
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
 
@@ -149,6 +150,23 @@ class Notebooks:
         async with self._creating:
             await self._disk.create(path, content)
         return await self.get(path)
+
+    async def save_room(self, path: str, clocks: Mapping[int, int]) -> str:
+        """Write a notebook that is in a room into its file, as a person asks for in a page; the
+        hash of the file then. `clocks` is the Yjs state vector of that page's document.
+
+        Raises NotebookNotFound, UnreadableNotebook, Locked or Busy.
+        """
+        rooms, path = self._rooms(), await self.locate(path)
+        if rooms is None:
+            raise Busy(f"`{path}` is in no shared document of this server: save it in its tab.")
+        if not await self._disk.writable(path):
+            raise Locked(f"`{path}` is read-only.")
+        try:
+            async with asyncio.timeout(self._tabs.timeouts.room):
+                return await rooms.save(path, clocks, self._tabs.timeouts.sync)
+        except (HTTPError, OSError, RuntimeError) as error:  # a TimeoutError is an OSError
+            raise Busy(f"`{path}` was not saved: {error}") from error
 
     async def mend(self, path: str, former: Former) -> str:
         """Put a notebook right whose save was cut off when a server was killed. What was done, as

@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Awareness,
+    Decoder,
     Doc,
     YMessageType,
     YSyncMessageType,
@@ -45,6 +46,9 @@ WITHOUT_DOCUMENTS = " && ".join(
 """What switches jupyter-server-documents 0.3 off. After the first command alone its pages ask a
 server that is not there, and JupyterLab opens no notebook ("File ID error").
 """
+
+ATTEMPTS = 3
+"""How often a save of a page begins again where another program wrote the file meanwhile."""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
@@ -142,6 +146,28 @@ class Collaboration:
             _send_at_once(page)
         return entered
 
+    async def save(self, path: str, clocks: Mapping[int, int], seconds: float) -> str:
+        """Write a room into its file once it has all that a page has, by the Yjs state vector of
+        that page; the hash of the file then. Waits so many seconds for the page.
+
+        Raises Busy, UnreadableNotebook, HTTPError or OSError: nothing is lost, the room has it all.
+        """
+        pin = Pin()
+        room = await self.enter(self.id_of(path), pin)
+        try:
+            await room.settle()
+            if not await room.reach(clocks, seconds):
+                raise Busy(
+                    "Not saved: what you changed last is in this page only, whose connection to "
+                    "the shared document is interrupted. It is saved when that is back."
+                )
+            for _ in range(ATTEMPTS):
+                if await room.save():
+                    return str(room.document.hash)
+            raise Busy("Not saved: another program keeps writing this file. Save again.")
+        finally:
+            self.leave(room, pin)
+
     def leave(self, room: Room, pin: Pin) -> None:
         """Take the pin out. A room that nobody is in is removed after the time that is configured,
         as when its last browser tab is closed.
@@ -186,6 +212,14 @@ def _configured(store: type, config: Any) -> type:
     """
     construct = partialmethod(store.__init__, config=config)  # type: ignore[misc]
     return type(store.__name__, (store,), {"__init__": construct, "configured": True})
+
+
+def clocks_of(document: Doc[Any]) -> dict[int, int]:
+    """The state vector of a document: for each client how much of what it did is here."""
+    decoder = Decoder(document.get_state())
+    return {
+        decoder.read_var_uint(): decoder.read_var_uint() for _ in range(decoder.read_var_uint())
+    }
 
 
 def _send_at_once(page: Any) -> None:
@@ -270,6 +304,27 @@ class Room:
         except TimeoutError:
             return False
         return True
+
+    async def reach(self, clocks: Mapping[int, int], seconds: float) -> bool:
+        """Wait until all is here that a document with this state vector has; False if it is not
+        after so many seconds.
+        """
+        came = asyncio.Event()
+        document = self.inside.ydoc
+        subscription = document.observe(lambda _: came.set())
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    async with self.inside._update_lock:
+                        here = clocks_of(document)
+                    if all(here.get(client, 0) >= clock for client, clock in clocks.items()):
+                        return True
+                    await came.wait()
+                    came.clear()
+        except TimeoutError:
+            return False
+        finally:
+            document.unobserve(subscription)
 
     def listen(self, on: bool) -> None:
         """Add or remove a listener to the messages of the clients."""

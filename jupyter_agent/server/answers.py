@@ -161,6 +161,13 @@ class VerificationAnswer(AnswerModel):
     hash: str
 
 
+class SavedAnswer(AnswerModel):
+    """What the file of a room has now."""
+
+    path: str
+    hash: str
+
+
 class RecordedAnswer(AnswerModel):
     """Whether the notebook itself says that it was verified."""
 

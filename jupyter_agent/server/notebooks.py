@@ -30,6 +30,7 @@ from jupyter_agent.server.answers import (
     NewNotebookAnswer,
     NotebookAnswer,
     RecordedAnswer,
+    SavedAnswer,
     VerificationAnswer,
 )
 from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, QueryValues, operation
@@ -84,6 +85,12 @@ class VerifyBody(Body):
     update: bool = False
     record: bool = False
     parameters: dict[str, Any] = Field(default_factory=dict)
+
+
+class SaveBody(Body):
+    """What the page has that asks: of each Yjs client, how much."""
+
+    clocks: dict[str, int]
 
 
 class KernelBody(Body):
@@ -248,6 +255,24 @@ class NotebookHandler(DocumentHandler):
         notebook = await self.work.create(path, body.kernel_name, given)
         cells = [described(cell) for cell in await notebook.read()]
         self.answer({"path": notebook.path, "carrier": notebook.carrier, "cells": cells}, 201)
+
+
+class SaveHandler(DocumentHandler):
+    """`POST notebooks/{path}/save`"""
+
+    @operation("write", "contents", body=SaveBody, gives=SavedAnswer)
+    async def post(self, path: str, body: SaveBody) -> None:
+        """Writes a notebook that is in a room into its file, once what this page has is there."""
+        try:
+            clocks = {int(client): clock for client, clock in body.clocks.items()}
+        except ValueError:
+            raise InvalidInput(
+                "`clocks` are those of Yjs clients, whose ids are numbers."
+            ) from None
+        work = self.work
+        await work.need(WRITE)
+        path = work.resolve(path)
+        self.answer({"path": path, "hash": await self.services.notebooks.save_room(path, clocks)})
 
 
 class KernelHandler(DocumentHandler):

@@ -129,6 +129,7 @@ def _notebooks(document: Given, done: Given, copies: Given) -> list[Route]:
         Route("notebooks/{path}/kernel/code", runs.CodeHandler, document),
         Route("notebooks/{path}/kernel/variables", runs.VariablesHandler, document),
         Route("notebooks/{path}/run", runs.RunCellsHandler, document),
+        Route("notebooks/{path}/save", notebooks.SaveHandler, document),
         Route("notebooks/{path}/verify", notebooks.VerifyHandler, document),
         Route("notebooks/{path}/verified", notebooks.VerifiedHandler, document),
         Route("notebooks/{path}/changes", turns.PendingHandler, done),

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from socket import IPPROTO_TCP, TCP_NODELAY
@@ -25,7 +27,7 @@ from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
-from jupyter_agent.errors import Busy, NotConfirmed, NotebookNotFound, UnreadableNotebook
+from jupyter_agent.errors import Busy, Locked, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.packages import brought_by
 from tests.waiting import until
 
@@ -549,6 +551,49 @@ async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_s
     assert person.dirty
     assert file.read_bytes() == before
     await person.close()
+
+
+async def test_a_page_that_saves_has_all_in_the_file_that_it_shows_or_is_told(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, tabs: Tabs
+) -> None:
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    await person.sync()
+    before = file.read_bytes()
+    person.cut()
+    person.type("a", "\nz = 3")
+    has = ydoc.clocks_of(person.notebook.ydoc)
+    tabs.timeouts.sync = 0.1
+    with pytest.raises(Busy, match=r"Not saved: .* in this page only"):
+        await room_notebooks.save_room("a.ipynb", has)
+    assert file.read_bytes() == before
+    tabs.timeouts.sync = 60.0
+    saving = asyncio.create_task(room_notebooks.save_room("a.ipynb", has))
+    await person.connect()
+    hash = await saving
+    assert cells_of(file)[0]["source"] == "x = 1\ny = 2\nz = 3"
+    assert hash == sha256(file.read_bytes()).hexdigest()
+    await person.sync()
+    assert not person.dirty
+    written = notebook_json([code("a", "x = 9"), markdown("b", "# b")])
+    file.write_text(written)  # the room has not noticed
+    await room_notebooks.save_room("a.ipynb", has)
+    assert cells_of(file)[0]["source"] == "x = 9"
+    await person.close()
+
+
+async def test_what_no_room_can_save_is_said(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    with pytest.raises(NotebookNotFound):
+        await room_notebooks.save_room("missing.ipynb", {})
+    file.chmod(0o444)
+    if not os.access(file, os.W_OK):  # root may write all
+        with pytest.raises(Locked, match="read-only"):
+            await room_notebooks.save_room("a.ipynb", {})
+    room_server.extension.disable_rtc = True
+    with pytest.raises(Busy, match="in no shared document"):
+        await room_notebooks.save_room("a.ipynb", {})
 
 
 @pytest.mark.full

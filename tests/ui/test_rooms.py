@@ -218,3 +218,36 @@ def test_who_saves_before_the_page_knows_of_our_save_is_not_asked_about_a_change
     )
     assert came == ("saved", [])
     assert notebook.saved()["c0"] == "x = 2"
+
+
+PATH_AGAIN = """path => {
+  const { ydoc } = agentTest.panel(path).context.model.sharedModel;
+  ydoc.getMap('state').set('path', path);
+}"""
+"""What about each second start of a server does to the documents of its rooms."""
+
+
+@pytest.mark.story
+def test_who_saves_after_a_restart_of_the_server_tears_nobodys_words(open_page: OpenPage) -> None:
+    one = open_page(["x = 1", "words ="])
+    two = open_page(path=one.path)
+    is_in_a_room(one)
+    one.page.evaluate(PATH_AGAIN, one.path)
+    puts: list[str] = []
+    one.page.on("request", lambda request: puts.extend([request.url] * (request.method == "PUT")))
+    words = [f"word{letter}" for letter in "abcd"]
+    one.edit("c0")
+    one.type(" + 1")
+    two.edit("c1")
+    for word in words:
+        two.type(f" {word[:3]}")
+        one.page.evaluate(SAVE, one.path)
+        two.type(word[3:])
+        eventually(lambda: one.page.evaluate("agentSaved"), "saved".__eq__)
+        assert one.saved()["c0"] == "x = 1 + 1"
+    assert [url for url in puts if "/api/contents/" in url] == []
+    expected = {"c0": "x = 1 + 1", "c1": " ".join(["words =", *words])}
+    for page in (one, two):
+        eventually(page.sources, expected.__eq__)
+        assert page.dialogs() == []
+    eventually(one.saved, expected.__eq__)

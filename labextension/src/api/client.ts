@@ -93,6 +93,12 @@ export class AgentClient {
     return (await this._fetch(path, {})).text();
   }
 
+  /** Has a notebook that is in a room written into its file, once all is there that these clients (Yjs) did here. */
+  async saveRoom(notebook: string, clocks: ReadonlyMap<number, number>): Promise<void> {
+    const path = URLExt.encodeParts(notebook);
+    await this._send('POST', `notebooks/${path}/save`, { clocks: Object.fromEntries(clocks) });
+  }
+
   /** The names of a kernel's variables, each with a short description; empty if they cannot be listed. */
   async variables(notebook: string): Promise<{ name: string; about: string }[]> {
     const body = { notebook, mode: 'read', input: {} };

@@ -6,11 +6,10 @@ import type {
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
-import type { Contents, ServiceManager } from '@jupyterlab/services';
+import type { Contents, ContentsManager, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { Signal } from '@lumino/signaling';
-import { awaitRooms } from './roomFile';
-import type { FileAccess } from './saves';
+import { AgentClient } from '../api/client';
 import { TabLink } from './tab';
 import type { ICellConflict, ITabBridge } from '../tokens';
 
@@ -24,6 +23,7 @@ export class TabBridge implements ITabBridge {
     readonly client: string,
     private readonly _autosave: () => boolean
   ) {
+    this._agent = new AgentClient(_services.serverSettings);
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
     _notebooks.currentChanged.connect(this._touch, this);
@@ -33,9 +33,6 @@ export class TabBridge implements ITabBridge {
     }
     this._renameInTurn(_services.contents);
     this._watchSaves(_services.contents);
-    awaitRooms(_services.contents, path =>
-      [...this._links.keys()].find(({ path: own, model }) => own === path && model.collaborative)
-    );
     window.addEventListener('focus', this._act);
     window.addEventListener('online', this._reconnect);
     document.addEventListener('visibilitychange', this._reconnect);
@@ -65,18 +62,30 @@ export class TabBridge implements ITabBridge {
 
   /** Between JupyterLab's look at the file of a notebook and its save nobody else's change gets lost. */
   private _watchSaves(contents: Contents.IManager): void {
-    const of = (path: string): FileAccess | null =>
-      [...this._links].find(([context]) => context.path === path)?.[1].file ?? null;
+    const of = (path: string): TabLink | undefined =>
+      [...this._links].find(([context]) => context.path === path)?.[1];
     const get = contents.get.bind(contents);
     contents.get = (path, options) => {
-      const file = options?.content === false ? of(path) : null;
+      const link = options?.content === false ? of(path) : undefined;
+      const file = link?.file ?? link?.room;
       return file ? file.look(() => get(path, options)) : get(path, options);
     };
     const save = contents.save.bind(contents);
     contents.save = (path, options) => {
-      const file = options?.type === 'notebook' ? of(path) : null;
+      const file = options?.type === 'notebook' ? of(path)?.file : null;
       return file ? file.write(options ?? {}, changed => save(path, changed)) : save(path, options);
     };
+    const drive = (contents as Partial<ContentsManager>).defaultDrive;
+    if (drive) {
+      const put = drive.save.bind(drive); // or the way to the room, where a provider of contents is named
+      drive.save = (path, options) => {
+        const isPut = options?.type === 'notebook' && !options.contentProviderId;
+        const file = isPut ? of(path)?.room : null;
+        const look = (): Promise<Contents.IModel> =>
+          drive.get(path, { content: false, hash: true });
+        return file ? file.write(look, () => put(path, options)) : put(path, options);
+      };
+    }
   }
 
   private _link(_: INotebookTracker, panel: NotebookPanel): void {
@@ -94,6 +103,7 @@ export class TabBridge implements ITabBridge {
     const link = new TabLink({
       context,
       settings: this._services.serverSettings,
+      agent: this._agent,
       contents,
       client: this.client,
       view,
@@ -144,6 +154,7 @@ export class TabBridge implements ITabBridge {
     this._touch();
   };
 
+  private readonly _agent: AgentClient;
   private readonly _conflicted = new Signal<
     this,
     { notebook: string; cells: readonly ICellConflict[] }

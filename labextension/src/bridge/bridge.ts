@@ -10,6 +10,8 @@ import type { Contents, ContentsManager, ServiceManager } from '@jupyterlab/serv
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { Signal } from '@lumino/signaling';
 import { AgentClient } from '../api/client';
+import { RoomFile } from './roomFile';
+import type { FileAccess } from './saves';
 import { TabLink } from './tab';
 import type { ICellConflict, ITabBridge } from '../tokens';
 
@@ -62,17 +64,21 @@ export class TabBridge implements ITabBridge {
 
   /** Between JupyterLab's look at the file of a notebook and its save nobody else's change gets lost. */
   private _watchSaves(contents: Contents.IManager): void {
-    const of = (path: string): TabLink | undefined =>
-      [...this._links].find(([context]) => context.path === path)?.[1];
+    const find = (path: string): [Context, TabLink] | undefined =>
+      [...this._links].find(([context]) => context.path === path);
+    const of = (path: string): FileAccess | null => find(path)?.[1].file ?? null;
+    const roomOf = (path: string): RoomFile | null => {
+      const [context] = find(path) ?? [];
+      return context?.model.collaborative ? new RoomFile(context, this._agent) : null;
+    };
     const get = contents.get.bind(contents);
     contents.get = (path, options) => {
-      const link = options?.content === false ? of(path) : undefined;
-      const file = link?.file ?? link?.room;
+      const file = options?.content === false ? (of(path) ?? roomOf(path)) : null;
       return file ? file.look(() => get(path, options)) : get(path, options);
     };
     const save = contents.save.bind(contents);
     contents.save = (path, options) => {
-      const file = options?.type === 'notebook' ? of(path)?.file : null;
+      const file = options?.type === 'notebook' ? of(path) : null;
       return file ? file.write(options ?? {}, changed => save(path, changed)) : save(path, options);
     };
     const drive = (contents as Partial<ContentsManager>).defaultDrive;
@@ -80,10 +86,10 @@ export class TabBridge implements ITabBridge {
       const put = drive.save.bind(drive); // or the way to the room, where a provider of contents is named
       drive.save = (path, options) => {
         const isPut = options?.type === 'notebook' && !options.contentProviderId;
-        const file = isPut ? of(path)?.room : null;
+        const room = isPut ? roomOf(path) : null;
         const look = (): Promise<Contents.IModel> =>
           drive.get(path, { content: false, hash: true });
-        return file ? file.write(look, () => put(path, options)) : put(path, options);
+        return room ? room.write(look, () => put(path, options)) : put(path, options);
       };
     }
   }
@@ -103,7 +109,6 @@ export class TabBridge implements ITabBridge {
     const link = new TabLink({
       context,
       settings: this._services.serverSettings,
-      agent: this._agent,
       contents,
       client: this.client,
       view,

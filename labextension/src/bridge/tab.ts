@@ -13,9 +13,7 @@ import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
-import type { AgentClient } from '../api/client';
 import { ServerRunCells } from './serverRunCells';
-import { RoomFile } from './roomFile';
 import { keepPlace } from './roomPlace';
 import { followTrust } from './roomTrust';
 import type { ICellConflict } from '../tokens';
@@ -53,7 +51,6 @@ export class TabLink implements IDisposable {
       if (context.model.collaborative) {
         followTrust(context.model);
         keepPlace(context.model, () => _options.views().map(panel => panel.content));
-        this._room = new RoomFile(context, _options.agent);
       } else {
         this._file = new FileAccess(context, _options.contents, this._cells, _options.onConflicts);
         this._file.aheadChanged.connect(this._tellUnsaved, this);
@@ -95,11 +92,6 @@ export class TabLink implements IDisposable {
   /** The file of this notebook; null in a collaboration room. */
   get file(): FileAccess | null {
     return this._file;
-  }
-
-  /** The file of this notebook in a collaboration room; null in a tab. */
-  get room(): RoomFile | null {
-    return this._room;
   }
 
   /** Connect now, if there is no connection and this is not the business of a collaboration room. */
@@ -278,7 +270,6 @@ export class TabLink implements IDisposable {
   });
   private readonly _structure = new StructuralEdits(this._cells);
   private _file: FileAccess | null = null;
-  private _room: RoomFile | null = null;
   private _socket: WebSocket | null = null;
   private _attempt = 0;
   private _wasOpen = false;
@@ -292,7 +283,6 @@ export namespace TabLink {
   export interface IOptions {
     context: Context;
     settings: ServerConnection.ISettings;
-    agent: AgentClient;
     contents: Contents.IManager;
     /** The id of this page load. */
     client: string;

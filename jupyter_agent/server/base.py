@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
 
 from jupyter_server.auth.identity import IdentityProvider, PasswordIdentityProvider
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
@@ -20,6 +20,7 @@ from tornado.http1connection import HTTP1Connection
 
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.reply import printable
+from jupyter_agent.carriers.registry import WhileAway
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 from jupyter_agent.server.once import ONCE, Once, digest_of
 
@@ -58,6 +59,9 @@ AuthAction: TypeAlias = Literal["read", "write", "execute"]
 
 QueryValues: TypeAlias = tuple[str, ...] | type
 """The words that a parameter of a query may be, or the type of it."""
+
+WHILE_AWAY: Mapping[str, QueryValues] = {"while_away": get_args(WhileAway)}
+"""What every route may be told by which notebooks are edited."""
 STREAM = "text/event-stream"
 REQUESTS = "jupyter_agent_requests"
 """Where the web application's settings have our Requests."""
@@ -152,9 +156,11 @@ def operation(
         @wraps(method)
         async def guarded(self: AgentHandler, *args: str) -> None:
             async def do() -> None:
-                self.check_query(values)
-                given = () if body is None else (self.read(body),)
-                await method(self, *args, *given)
+                if body is None:
+                    self.check_query(values)
+                    await method(self, *args)
+                else:
+                    await method(self, *args, self.read(body, values))
 
             requests = self.requests
             with _refusing(self):
@@ -388,11 +394,22 @@ class AgentHandler(APIHandler):
             raise RequestError(400, "invalid_body", f"The body is nested over {MAX_DEPTH} deep.")
         return value
 
-    def read(self, model: type[BaseModel]) -> BaseModel:
-        """The body as `model`. Raises RequestError 400 that names the field."""
+    def read(self, model: type[BaseModel], query: Mapping[str, QueryValues]) -> BaseModel:
+        """The body as `model`; what the `query` may say, the body may say as well, and a field of
+        the body by that name the query. Raises RequestError 400 that names the field.
+        """
         value = self.read_json()
         if not isinstance(value, dict):
             raise RequestError(400, "invalid_body", "The body has to be a JSON object.")
+        for name in query:
+            said = self.get_query_argument(name, None)
+            if said is not None and value.setdefault(name, said) != said:
+                self._bad_query(name, "the same in the query and in the body")
+            if name in value and name not in model.model_fields:
+                if not isinstance(word := value.pop(name), str):
+                    self._bad_query(name, "text")
+                self.request.query_arguments[name] = [word.encode()]
+        self.check_query(query)
         try:
             return model.model_validate(value)
         except ValidationError as error:

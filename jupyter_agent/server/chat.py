@@ -24,7 +24,7 @@ from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.models.base import Effort
 from jupyter_agent.server import wire
 from jupyter_agent.server.answers import OutcomeAnswer, RetryAnswer, TurnStateAnswer
-from jupyter_agent.server.base import MEBIBYTE, STREAM, Authorizer, operation, page_of
+from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.workspace import Services
@@ -154,7 +154,7 @@ class ChatHandler(TurnAnswers):
     joins_repeated = True
     max_body_bytes = 32 * MEBIBYTE  # pictures, and all of the conversation from a stock client
 
-    @operation("write", body=ChatBody, gives=OutcomeAnswer, media=(STREAM,))
+    @operation("write", body=ChatBody, query=WHILE_AWAY, gives=OutcomeAnswer, media=(STREAM,))
     async def post(self, body: ChatBody) -> None:
         """Ask something: starts a turn and answers with its event stream."""
         key = self.idempotency_key

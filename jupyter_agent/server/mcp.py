@@ -51,7 +51,14 @@ from jupyter_agent.mcp_server.server import (
 )
 from jupyter_agent.mcp_server.sessions import Session, Sessions
 from jupyter_agent.server.answers import MessageAnswer
-from jupyter_agent.server.base import MEBIBYTE, STREAM, AgentHandler, Authorizer, operation
+from jupyter_agent.server.base import (
+    MEBIBYTE,
+    STREAM,
+    WHILE_AWAY,
+    AgentHandler,
+    Authorizer,
+    operation,
+)
 
 SESSION_HEADER = "Mcp-Session-Id"
 _STATUS = {
@@ -100,7 +107,7 @@ class McpHandler(AgentHandler):
             "share": get_args(Share),
             "notebook": str,
             "client": str,
-            "while_away": get_args(WhileAway),
+            **WHILE_AWAY,
         },
         also=(202,),
         media=(STREAM,),

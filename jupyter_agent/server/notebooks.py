@@ -33,7 +33,14 @@ from jupyter_agent.server.answers import (
     SavedAnswer,
     VerificationAnswer,
 )
-from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, QueryValues, operation
+from jupyter_agent.server.base import (
+    MEBIBYTE,
+    WHILE_AWAY,
+    AgentHandler,
+    Authorizer,
+    QueryValues,
+    operation,
+)
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.workspace.verify import Verification, record, unrecord, update, verify
 from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Services, Workspace
@@ -41,11 +48,11 @@ from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Services, Work
 OUTPUTS = ("full", "none", "text")
 YES_OR_NO = ("false", "true")
 EDITS: Mapping[str, QueryValues] = {
-    "while_away": get_args(WhileAway),
+    **WHILE_AWAY,
     "by": str,
     "new_turn": YES_OR_NO,
 }
-"""What the queries of all routes that edit cells may have."""
+"""What the queries, or the bodies, of all routes that edit cells may have."""
 
 
 class Body(BaseModel):
@@ -233,7 +240,7 @@ class NotebookHandler(DocumentHandler):
         "write",
         "contents",
         body=MetadataBody,
-        query={"while_away": get_args(WhileAway)},
+        query=WHILE_AWAY,
         gives=MetadataAnswer,
     )
     async def patch(self, path: str, body: MetadataBody) -> None:

@@ -89,6 +89,9 @@ def _operation(template: str, name: str, method: Any, schemas: dict[str, Any]) -
     }
     if operation.body is not None:
         schema = _schema(operation.body, schemas, mode="validation")
+        fields = schemas[operation.body.__name__]["properties"]
+        for each, values in operation.query.items():
+            fields.setdefault(each, _of_query(values))  # `AgentHandler.read` takes them there, too
         described["requestBody"] = {"content": {JSON: {"schema": schema}}}
     if operation.speaks is not None:
         schema = _schema(operation.speaks, schemas, mode="validation")

@@ -12,7 +12,7 @@ from jupyter_agent.choices import Mode, Share
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.answers import ListedTool, ToolAnswer
-from jupyter_agent.server.base import MEBIBYTE, AgentHandler, Authorizer, operation
+from jupyter_agent.server.base import MEBIBYTE, WHILE_AWAY, AgentHandler, Authorizer, operation
 from jupyter_agent.tools.base import did_you_mean
 from jupyter_agent.workspace.workspace import Services, Workspace
 
@@ -57,7 +57,7 @@ class ToolsHandler(CallHandler):
 class ToolHandler(CallHandler):
     """`POST tools/{name}`"""
 
-    @operation("write", body=ToolBody, gives=ToolAnswer)
+    @operation("write", body=ToolBody, query=WHILE_AWAY, gives=ToolAnswer)
     async def post(self, name: str, body: ToolBody) -> None:
         """Calls a tool; what would ask is refused, unless `allow` names it."""
         dispatcher = self.dispatcher

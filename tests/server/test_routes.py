@@ -99,6 +99,32 @@ async def test_every_route_is_described_and_answers_through_the_description(
             assert set(answer.body) >= {"message", "reason"}, f"{method} {path}"
 
 
+async def test_what_a_query_may_say_a_body_may_say_as_well(agent: Assistant, call: Call) -> None:
+    taken = 0
+    for method, path in all_operations(agent):
+        route = next(r for r in agent.routes if re.sub(r"\{\w+\}", "x", r.template) == path)
+        known = getattr(getattr(route.handler, method), "operation", None)
+        if known is None or known.body is None or "while_away" not in known.query:
+            continue
+        taken += 1
+        for query, body, fits in (
+            ("later", None, False),
+            (None, "later", False),
+            ("wait", "write", False),
+            ("write", None, True),
+            (None, "write", True),
+            ("write", "write", True),
+        ):
+            answer = await call(
+                method.upper(),
+                *path.split("/"),
+                params={"while_away": query} if query else {},
+                body={"while_away": body} if body else {},
+            )
+            assert ("`while_away`" not in answer.text) == fits, f"{method} {path}"
+    assert taken == 8
+
+
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [

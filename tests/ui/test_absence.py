@@ -32,8 +32,8 @@ def away(open_page: OpenPage) -> OpenNotebook:
 def edit(notebook: OpenNotebook, cell: str, old: str, new: str) -> None:
     answer = notebook.lab.call(
         "PATCH",
-        f"notebooks/{quote(notebook.path)}/cells/{cell}?while_away=write",
-        {"old_string": old, "new_string": new},
+        f"notebooks/{quote(notebook.path)}/cells/{cell}",
+        {"old_string": old, "new_string": new, "while_away": "write"},
     )
     assert answer.status == 200, answer.body
     assert answer.body["saved"] is True
@@ -56,7 +56,7 @@ def test_a_turn_may_write_while_a_tab_with_unsaved_work_is_away(
     replies.append([says("Done.")])
     message = {"role": "user", "parts": [{"type": "text", "text": "Please."}]}
     body = {"messages": [message], "notebook": away.path, "mode": "auto", "stream": False}
-    turn = away.lab.call("POST", "chat", {**body, "while_away": "write"})
+    turn = away.lab.call("POST", "chat?while_away=write", body)
     assert turn.status == 200, turn.body
     assert away.saved()["c1"] == "b = 1\nb = 3"
     away.return_()

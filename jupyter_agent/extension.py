@@ -8,6 +8,7 @@ imported in a thread a moment after the server runs, or with the first request.
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -302,6 +303,9 @@ class JupyterAgent(ExtensionApp):
         return assistant
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
+        if "jupyter_ydoc" in sys.modules:  # else there are no rooms, and importing it costs time
+            resuming = import_module("jupyter_agent.carriers.room_resuming")
+            resuming.resume(serverapp.web_app.settings, self._keep, self.log)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -312,6 +316,9 @@ class JupyterAgent(ExtensionApp):
             await assistant.start()
         except Exception:  # the outermost edge: Jupyter works without us, and its log says why
             self.log.exception("jupyter_agent | extension failed loading")
+
+    async def _keep(self, path: str, text: str) -> None:
+        await (await self.load()).services.notebooks.keep_unsaved(path, text)
 
     async def _ready(self) -> None:
         """Waits until requests can be answered; where loading failed, Jupyter answers that there

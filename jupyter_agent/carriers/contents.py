@@ -49,6 +49,8 @@ _PATIENCE = 10.0
 """Seconds to wait for another server that is saving the same file."""
 _TAIL = 64
 """Bytes at the end of a file, in which a whole notebook is closed."""
+_GAP = 0.2
+"""Seconds within which a file that was deleted is made again, if it is."""
 _PAUSE = 0.02
 """Seconds between two looks at a file that is being saved."""
 _WRITERS = 0.3
@@ -490,7 +492,9 @@ class Disk:
         type: str = "notebook",
         format: str | None = None,
         hashed: bool = True,
+        again: bool = True,
     ) -> dict[str, Any]:
+        """What the manager says; a file that is missing is looked for `again`."""
         options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
         if format is not None:
             options["format"] = format
@@ -502,9 +506,14 @@ class Disk:
             )
         except _READING as error:
             if isinstance(error, HTTPError) and error.status_code == 404:
-                if self._brings_back(path):
+                if again and (self._brings_back(path) or await self._is_made_again(path)):
                     return await self._get(
-                        path, content=content, type=type, format=format, hashed=hashed
+                        path,
+                        content=content,
+                        type=type,
+                        format=format,
+                        hashed=hashed,
+                        again=False,
                     )
                 raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
             raise UnreadableNotebook(
@@ -512,6 +521,24 @@ class Disk:
                 "permission). It is left as it is."
             ) from error
         return model
+
+    async def _is_made_again(self, path: str) -> bool:
+        """Whether somebody who had just deleted the file has made it again, as `git checkout` does.
+        Waits for that only where its folder was changed a moment ago.
+        """
+        file = self._os_path(path)
+        end = time.monotonic() + _GAP
+        while file is not None and time.monotonic() < end:
+            if os.path.lexists(file):
+                return True
+            try:
+                changed = os.stat(os.path.dirname(file)).st_mtime
+            except OSError:
+                return False
+            if abs(time.time() - changed) > _GAP:
+                return False
+            await asyncio.sleep(_PAUSE)
+        return False
 
     def _brings_back(self, path: str) -> bool:
         """Whether the notebook had just been taken away by a reader that found half of it, and is

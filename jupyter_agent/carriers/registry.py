@@ -31,6 +31,10 @@ from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
 
+_UNSAVED = (
+    "What was typed in `{path}` before the server ended was not saved, and the file could not get "
+    "it any more. The notebook is as the file is; its newest recovery copy has what was typed."
+)
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
 
 SCHEMA = "https://events.jupyter.org/jupyter_server/contents_service/v1"
@@ -173,6 +177,14 @@ class Notebooks:
         sentences; `mended` has them too. Raises ToolError.
         """
         return await self._disk.mend(path, former)
+
+    async def keep_unsaved(self, path: str, text: str) -> None:
+        """Keep what a room had when the server ended, and its file cannot have, as a recovery copy;
+        `mended` says so. Raises ToolError.
+        """
+        if self._recovery is not None:
+            await self._recovery(path, text)
+            self._disk.mended.append(_UNSAVED.format(path=path))
 
     @property
     def mended(self) -> Sequence[str]:

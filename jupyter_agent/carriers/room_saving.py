@@ -73,7 +73,7 @@ class RoomSaver:
         try:
             await room.save()
         except (HTTPError, OSError, RuntimeError) as error:
-            self._log.warning("The room of %s could not be saved: %s", room.document.path, error)
+            self._log.warning("The room of %s could not be saved: %s", room.path, error)
         self._unsaved[room.inside] = _Unsaved(begun, room.written)
 
 

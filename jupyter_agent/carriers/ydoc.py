@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partialmethod
 from importlib import import_module
 from typing import Any
 
+from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Awareness,
@@ -46,6 +47,9 @@ WITHOUT_DOCUMENTS = " && ".join(
 """What switches jupyter-server-documents 0.3 off. After the first command alone its pages ask a
 server that is not there, and JupyterLab opens no notebook ("File ID error").
 """
+
+_NOTEBOOKS = "json:notebook:"
+"""How the names of rooms of notebooks begin; the file's id follows."""
 
 ATTEMPTS = 3
 """How often a save of a page begins again where another program wrote the file meanwhile."""
@@ -118,12 +122,32 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room) for room in rooms if isinstance(room, kind) and room.ready]
 
+    def surround_making(self, around: Callable[[Room], AbstractAsyncContextManager[None]]) -> None:
+        """Has each room of a notebook filled, from its store and its file, within this block."""
+        server = self._extension.ywebsocket_server
+        add = server.add_room
+
+        def add_surrounded(name: str, inside: Any) -> None:
+            if name.startswith(_NOTEBOOKS):
+                fill = inside.initialize
+
+                async def initialize() -> None:
+                    if inside.ready:
+                        return
+                    async with around(Room.of(inside)):
+                        await fill()
+
+                inside.initialize = initialize
+            add(name, inside)
+
+        server.add_room = add_surrounded
+
     async def enter(self, file_id: str, pin: Pin) -> Room:
         """The room of that file, made if there is none, and kept for as long as the pin is in it.
 
         It is asked for at each use: after a while without people it is removed and made again.
         """
-        name = f"json:notebook:{file_id}"
+        name = f"{_NOTEBOOKS}{file_id}"
         rooms = self._extension.ywebsocket_server.rooms
         try:
             await self._extension.get_document(room_id=name, copy=False, create=True)
@@ -375,6 +399,67 @@ class Room:
         """Whether it says that there is something to save, or is about to."""
         return bool(self.document.dirty) or self.postponed
 
+    @property
+    def name(self) -> str:
+        name: str = self.inside.room_id
+        return name
+
+    @property
+    def path(self) -> str:
+        """Where the file is now."""
+        return str(self.inside._file.path)
+
+    async def stored(self) -> YNotebook | None:
+        """The document as the room's store has it; None where it has none."""
+        store = self.inside.ystore
+        if store is None:
+            return None
+        async with store.start_lock:
+            if not store.started.is_set():
+                self.inside.create_task(store.start())
+                await store.started.wait()
+        stored = YNotebook()
+        try:
+            await store.apply_updates(stored.ydoc)
+        except import_module("pycrdt.store").YDocNotFound:
+            return None
+        return stored
+
+    async def load(self) -> Any:
+        """The content of the file, which `write` takes the place of then."""
+        room = self.inside
+        return (await room._file.load_content(room._file_format, room._file_type))["content"]
+
+    async def file_hash(self) -> str | None:
+        """The contents manager's hash of the file; None if it has none."""
+        file = self.inside._file
+        model = await ensure_async(
+            file._contents_manager.get(file.path, content=False, require_hash=True)
+        )
+        found = model.get("hash")
+        return None if found is None else str(found)
+
+    async def write(self, content: Any) -> str | None:
+        """Write the file; its hash then, None where it is read-only, or was written since it was
+        loaded. Raises HTTPError, OSError or RuntimeError.
+        """
+        room = self.inside
+        model = {"format": room._file_format, "type": room._file_type, "content": content}
+        try:
+            saved = await room._file.maybe_save_content(model)
+        except import_module("jupyter_server_ydoc.utils").OutOfBandChanges:
+            return None
+        return None if saved is None else str(saved["hash"])
+
+    async def note_hash(self, hash: str, *, saved_all: bool = True) -> None:
+        """The document is in the file, which has this hash."""
+        async with self.inside._update_lock:  # else this would be taken for a change
+            if saved_all:
+                self.document.dirty = False
+            # Also where something is not saved: JupyterLab compares it with the file's, and asks
+            # the user about a change of the file where it is another.
+            self.document.hash = hash
+
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""
         file = self.inside._file
@@ -409,10 +494,5 @@ class Room:
         saved_all = room._saving_document is scheduled
         if saved_all and scheduled is not None:
             scheduled.cancel()  # nobody changed anything since: it would write the same once more
-        async with room._update_lock:  # else this would be taken for a change
-            if saved_all:
-                room._document.dirty = False
-            # Also where somebody did: JupyterLab compares it with the file's, and asks the user
-            # about a change of the file where it is another.
-            room._document.hash = saved["hash"]
+        await self.note_hash(saved["hash"], saved_all=saved_all)
         return True

@@ -33,6 +33,9 @@ from jupyter_agent.errors import Conflict, NotConfirmed, UnreadableNotebook
 
 from .conftest import code, notebook_json
 
+WAYS = ["atomically", "in place", "as git does"]
+GAP = 0.01
+"""Seconds in which git has deleted a file and not yet made it again."""
 LONGEST = 0.04
 """Seconds from the beginning of an edit in which the editor writes; an edit takes less."""
 
@@ -54,6 +57,10 @@ def editor(path: Path, orders: Connection) -> None:
         time.sleep(pause)  # the moment is the test
         if way == "atomically":
             os.replace(new, path)
+        elif way == "as git does":
+            path.unlink()
+            time.sleep(GAP)  # of a checkout of many files
+            path.write_bytes(data)
         else:
             path.write_bytes(data)
         orders.send("written")
@@ -69,7 +76,7 @@ async def race(
 ) -> str:
     """One edit and one write of the editor, which begins with the same text. What came of it."""
     theirs = text(f"# {number - 1}", f"# theirs {number}")
-    way = source.choice(["atomically", "in place"])
+    way = source.choice(WAYS)
     notebook = await notebooks.get("a.ipynb", turn_id="t")
     orders.send((theirs, way, source.random() * LONGEST))
     told = ""
@@ -103,7 +110,7 @@ async def race_of_page(
     """The same of one save of a page."""
     theirs = text(f"# {number - 1}", f"# theirs {number}")
     ours = text(f"# {number}", "# before")
-    way = source.choice(["atomically", "in place"])
+    way = source.choice(WAYS)
     seen = (await contents.get("a.ipynb", content=False, require_hash=True))["hash"]
     orders.send((theirs, way, source.random() * LONGEST / 2))
     model = {"type": "notebook", "format": "json", "content": json.loads(ours), SEEN: seen}

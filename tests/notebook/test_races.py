@@ -22,7 +22,7 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
-from jupyter_agent.errors import Busy, Conflict, NotConfirmed
+from jupyter_agent.errors import Busy, Conflict, NotConfirmed, NotebookNotFound
 
 from .conftest import cells_of, code, notebook_json
 
@@ -42,6 +42,11 @@ def atomically(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
+def as_git_does(path: Path, text: str) -> None:
+    path.unlink()
+    path.write_text(text, encoding="utf-8")
+
+
 @pytest.fixture
 def copies(contents: Any, tmp_path: Path) -> Iterator[RecoveryCopies]:
     database = Database(tmp_path / "store.db", MIGRATIONS, contents.log)
@@ -50,7 +55,7 @@ def copies(contents: Any, tmp_path: Path) -> Iterator[RecoveryCopies]:
 
 
 @pytest.mark.parametrize("suffix", ["ipynb", "IPYNB"])
-@pytest.mark.parametrize("way", [in_place, atomically])
+@pytest.mark.parametrize("way", [in_place, atomically, as_git_does])
 async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
     notebooks: Notebooks,
     contents: Any,
@@ -67,6 +72,20 @@ async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
     assert edit.saved.note.endswith("both are in it.")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
     assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", path.name]
+
+
+async def test_a_file_that_git_deletes_and_makes_anew_is_not_missed(
+    notebooks: Notebooks, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
+    notebook = await notebooks.get("a.ipynb")
+    path.unlink()
+    asyncio.get_running_loop().call_later(0.1, in_place, path, THEIRS)
+    await notebook.update("a", old_string="1", new_string="2")
+    assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
+    path.unlink()
+    with pytest.raises(NotebookNotFound):
+        await notebook.update("a", old_string="2", new_string="3")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -22,8 +24,9 @@ from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers import room, room_cursors, ydoc
 from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.room_resuming import resume
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.carriers.ydoc import collaboration
+from jupyter_agent.carriers.ydoc import Room, collaboration
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
@@ -234,6 +237,116 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
     assert person.ids() == ["a", "b"]
     await person.close()
     await after.close()
+
+
+Restart = Callable[[], list[tuple[str, str]]]
+
+
+@pytest.fixture
+def restart(room_server: RoomServer) -> Restart:
+    """Begins as a server does that is started again; gets the copies that it keeps."""
+
+    def restart() -> list[tuple[str, str]]:
+        copies: list[tuple[str, str]] = []
+
+        async def keep(path: str, text: str) -> None:
+            copies.append((path, text))
+
+        resume(room_server.app.web_app.settings, keep, logging.getLogger("rooms"))
+        return copies
+
+    return restart
+
+
+async def end(room_server: RoomServer) -> None:
+    """The server ends, a moment after the room's store has got the last change."""
+    room = Room.of(room_server.room("a.ipynb"))
+    here = ydoc.clocks_of(room.inside.ydoc)
+    async with asyncio.timeout(60):
+        while (stored := await room.stored()) is None or ydoc.clocks_of(stored.ydoc) != here:
+            await asyncio.sleep(0.01)
+    await room_server.evict("a.ipynb")
+
+
+async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """Somebody typed a word, and the server ended before their room was saved."""
+    person = await Person(room_server, "a.ipynb").open()
+    monkeypatch.setattr(room_server.room("a.ipynb"), "_save_delay", 600)
+    person.type("a", " WORD")
+    await person.sync()
+    person.cut()
+    await end(room_server)
+    return person
+
+
+async def test_what_was_typed_in_a_room_and_not_saved_outlives_the_server(
+    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restart()
+    person = await typed_and_killed(room_server, monkeypatch)
+    assert "WORD" not in file.read_text()
+    copies = restart()
+    person.type("a", "S")  # while there is no server
+    await person.connect()
+    await person.sync()
+    assert person.source("a") == "x = 1\ny = 2 WORDS"
+    other = await Person(room_server, "a.ipynb").open()
+    assert other.source("a") == person.source("a")
+    assert "WORD" in cells_of(file)[0]["source"]
+    on_disk = sha256(file.read_bytes()).hexdigest()
+    assert other.notebook.hash == on_disk  # else JupyterLab asks about a changed file
+    assert copies == []
+    await person.close()
+    await other.close()
+
+
+@pytest.mark.parametrize("who", ["another program", "a read-only file"])
+async def test_what_was_not_saved_is_kept_beside_where_the_file_cannot_have_it(
+    room_server: RoomServer,
+    file: Path,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
+    who: str,
+) -> None:
+    restart()
+    person = await typed_and_killed(room_server, monkeypatch)
+    if who == "another program":
+        file.write_text(notebook_json([code("a", "x = 7\ny = 2"), markdown("b", "# b")]))
+    else:
+        monkeypatch.setattr(Room, "write", _read_only)
+    before = file.read_bytes()
+    copies = restart()
+    await person.connect()
+    await person.sync()
+    assert file.read_bytes() == before
+    assert person.source("a") == cells_of(file)[0]["source"]
+    ((path, text),) = copies
+    assert path == "a.ipynb"
+    assert json.loads(text)["cells"][0]["source"] == "x = 1\ny = 2 WORD"
+    await person.close()
+
+
+async def _read_only(room: Room, content: object) -> None:
+    return None  # root, who may run this, may write all
+
+
+async def test_a_notebook_that_is_only_opened_is_never_written(
+    room_server: RoomServer, file: Path, restart: Restart
+) -> None:
+    new = notebook_json([code("a", "x = 7"), markdown("b", "# b")])
+    without_ids = re.sub(r'   "id": "\w",\n', "", new).replace('minor": 5', 'minor": 2')
+    for text in (without_ids, new.replace("7", "8"), new):
+        file.write_text(text)  # while no server ran
+        copies = restart()
+        person = await Person(room_server, "a.ipynb").open()
+        assert [person.source(cell_id) for cell_id in person.ids()][0] in text
+        await person.close()
+        await end(room_server)
+        restart()
+        await (await Person(room_server, "a.ipynb").open()).close()
+        assert file.read_text() == text
+        assert copies == []
+        await end(room_server)
 
 
 async def running(room_server: RoomServer, tabs: Tabs) -> tuple[Notebooks, Notebook]:

@@ -16,6 +16,7 @@ import {
   acknowledge,
   isOvertaken,
   isSameNotebook,
+  lookTwice,
   trySave,
   unlessSilent
 } from './sureSave';
@@ -106,7 +107,9 @@ export class FileAccess {
   /** JupyterLab looks at the file, before and after it writes it. Rejects where the save has to begin again. */
   async look(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
     const attempt = this._attempt;
-    const file = await get();
+    const file = await lookTwice(get).catch((error: unknown) => {
+      throw attempt && this._sent && isOvertaken(error) ? new Overtaken() : error;
+    });
     if (attempt && attempt !== this._attempt) {
       throw new Overtaken(); // a page was frozen meanwhile, and another save has begun
     }

@@ -8,6 +8,8 @@ import type * as Y from 'yjs';
 
 /** Milliseconds that a request may take after its page was frozen. */
 const PATIENCE = 2000;
+/** Milliseconds within which a file that was deleted is made again, if it is. */
+const GAP = 200;
 export const SILENT = 'silent';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
@@ -22,12 +24,29 @@ export class Overtaken extends Error {
   override readonly name = 'ModalCancelError'; // for which JupyterLab ends a save without another word
 }
 
-/** Whether our server has refused a save, as `PageSaves` there does. */
+/** Whether our server has refused a save, as `PageSaves` there does, or the file was deleted in the midst of it. */
 export function isOvertaken(error: unknown): boolean {
   return (
     error instanceof ServerConnection.ResponseError &&
-    error.message.includes('jupyter_agent: another program wrote')
+    (isMissing(error) || error.message.includes('jupyter_agent: another program wrote'))
   );
+}
+
+/** The file; one that is missing is looked for again: `git checkout` deletes a file, then makes it anew. */
+export async function lookTwice(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
+  try {
+    return await get();
+  } catch (error) {
+    if (!isMissing(error)) {
+      throw error;
+    }
+    await new Promise(resolve => setTimeout(resolve, GAP));
+    return get();
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof ServerConnection.ResponseError && error.response.status === 404;
 }
 
 /**

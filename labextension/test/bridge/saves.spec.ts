@@ -129,6 +129,21 @@ describe('FileAccess', () => {
     await saved;
   });
 
+  it('begins again where the file is gone for a moment, as while git makes it anew', async () => {
+    const { context, ends, fails, file } = open();
+    const saved = context.save();
+    await rest();
+    const here = (): Promise<Contents.IModel> => Promise.resolve({} as Contents.IModel);
+    const gone = (): Promise<never> =>
+      Promise.reject(new ServerConnection.ResponseError({ status: 404 } as Response));
+    await file.look(jest.fn(here).mockImplementationOnce(gone));
+    await file.write({}, gone).catch(fails);
+    await file.write({}, here);
+    await file.look(gone).catch(fails);
+    ends[2]();
+    await saved;
+  });
+
   it('does not begin again where it failed for another reason', async () => {
     const { context, fails } = open();
     const saved = context.save();

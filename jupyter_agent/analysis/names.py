@@ -80,7 +80,7 @@ class Names:
     """It may set any name: `from x import *`, `%run`, a language of its own."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=20_000)  # of a notebook that has more cells, each look would parse all anew
 def names_of(source: str) -> Names:
     """The names of a cell's code; not to be changed."""
     names = _names_of(source)

@@ -2,7 +2,8 @@
 
 Every figure is a ratio to what people would use instead, of the same notebook on the same machine
 in the same minutes, alternating: `jupyter_client` alone, nbclient, Jupyter's own contents API, an
-idle server. Beside each stands the goal. Names: runs, edits, state, stream, loop. Asserts nothing.
+idle server. Beside each stands the goal. Names: runs, edits, state, stream, loop, big.
+Asserts nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.document.crdt import SharedCells, rewrite
 from jupyter_agent.events import TextDelta
 from jupyter_agent.text.notebook import render
+from tests.bench import large
 from tests.ui.lab import Lab, Replies, running_lab
 
 PATH = "bench.ipynb"
@@ -277,6 +279,36 @@ def loop(lab: Lab, client: Client, idle: Lab) -> None:
         report(f"{name}: p99 beyond the control, ms", p99, "<= 50", detail)
 
 
+def big(lab: Lab, client: Client) -> None:
+    """What other clients feel while a large notebook is edited, beside PUTs of its file."""
+    for name in ("10,000 cells", "the same with 50 MB of outputs"):
+        if name == "10,000 cells":
+            written(lab, [f"x{number} = {number}" for number in range(10_000)], "big.ipynb")
+        else:
+            large.write(lab.root / "big.ipynb", 10_000)
+        model = client.call("GET", "api/contents/big.ipynb")
+        client.agent("GET", "notebooks/big.ipynb?outputs=none")
+        figures = {}
+        for who in ("PUT", "ours"):
+            probe = Probe(lab)
+            probe.start()
+            took = [
+                ms(client.call, "PUT", "api/contents/big.ipynb", model)
+                if who == "PUT"
+                else ms(
+                    client.agent,
+                    "PATCH",
+                    "notebooks/big.ipynb/cells/c5",
+                    {"source": f"edited = {number}"},
+                )
+                for number in range(10)
+            ]
+            figures[who] = percentile(probe.times, 0.99)
+            detail = f"{probe.end()} ms p50/p99/max, {statistics.median(took):.0f} each"
+            sys.stdout.write(f"  {name}, {who}: {detail}\n")
+        report(f"{name}: p99 of polls", figures["ours"], "<= 100", f"PUT {figures['PUT']:.0f}")
+
+
 @contextmanager
 def served(**extensions: bool) -> Iterator[Lab]:
     config = {"ServerApp": {"jpserver_extensions": extensions}}
@@ -288,19 +320,21 @@ def served(**extensions: bool) -> Iterator[Lab]:
 
 
 def main(names: Sequence[str]) -> None:
-    wanted = set(names or ("runs", "edits", "state", "stream", "loop"))
+    wanted = set(names or ("runs", "edits", "state", "stream", "loop", "big"))
     sys.stdout.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M}\n")
     if "state" in wanted:
         state()
     if "stream" in wanted:
         asyncio.run(stream())
-    if wanted & {"runs", "edits", "loop"}:
+    if wanted & {"runs", "edits", "loop", "big"}:
         with served() as lab:
             client = Client(lab)
             if "runs" in wanted:
                 runs(lab, client)
             if "edits" in wanted:
                 edits(lab, client)
+            if "big" in wanted:
+                big(lab, client)
             if "loop" in wanted:
                 with served(jupyter_agent=False) as idle:
                     loop(lab, client, idle)

@@ -165,6 +165,14 @@ async def test_without_python_what_is_below_an_edit_is_stale() -> None:
     }
 
 
+def test_of_a_large_notebook_nothing_is_parsed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = cells(*((f"x{number} = {number}", number + 1) for number in range(5_000)))
+    stale_cells(code, "python")
+    with monkeypatch.context() as patched:
+        patched.setattr("ast.parse", None)
+        assert stale_cells(code, "python") == {}
+
+
 def test_without_python_the_counts_decide() -> None:
     code = cells(("x <- 1", 4), ("y <- 2", 2), ("z <- 3", 5))
     assert stale_cells(code, "r") == {"c1": "Cell `c0` above ran after it."}

@@ -118,7 +118,9 @@ async def race_of_page(
     try:
         await contents.save(model, "a.ipynb")
     except HTTPError as error:
-        refused = error.status_code == 409
+        refused = error.status_code in (404, 409)
+    except FileNotFoundError:  # Jupyter answers 500, and the page tells its user
+        refused = True
     await asyncio.to_thread(orders.recv)
     now = path.read_text(encoding="utf-8")
     if now == theirs:

@@ -305,7 +305,7 @@ class JupyterAgent(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         if "jupyter_ydoc" in sys.modules:  # else there are no rooms, and importing it costs time
             resuming = import_module("jupyter_agent.carriers.room_resuming")
-            resuming.resume(serverapp.web_app.settings, self._keep, self.log)
+            resuming.resume(serverapp.web_app.settings, self._keep)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:

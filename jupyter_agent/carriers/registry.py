@@ -170,7 +170,8 @@ class Notebooks:
             async with asyncio.timeout(self._tabs.timeouts.room):
                 return await rooms.save(path, clocks, self._tabs.timeouts.sync)
         except (HTTPError, OSError, RuntimeError) as error:  # a TimeoutError is an OSError
-            raise Busy(f"`{path}` was not saved: {error}") from error
+            why = str(error) or "the room does not answer"
+            raise Busy(f"`{path}` was not saved: {why}.") from error
 
     async def mend(self, path: str, former: Former) -> str:
         """Put a notebook right whose save was cut off when a server was killed. What was done, as

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.ydoc import Collaboration, Room
+from jupyter_agent.carriers.ydoc import Collaboration, NotSaved, Room
 from jupyter_agent.errors import Busy
 
 LOOKS = 6
@@ -60,7 +60,7 @@ class RoomSaver:
         """Whether it would wait too long if it were saved only at the next look. What was not seen
         unsaved at the last look has been so `since` then at most.
         """
-        if not (room.postponed and room.saves):
+        if not (room.unsaved and room.saves):
             self._unsaved.pop(room.inside, None)
             return False
         unsaved = self._unsaved.get(room.inside)
@@ -72,6 +72,8 @@ class RoomSaver:
         begun = time.monotonic()
         try:
             await room.save()
+        except NotSaved:
+            pass  # as where the room itself saves
         except (HTTPError, OSError, RuntimeError) as error:
             self._log.warning("The room of %s could not be saved: %s", room.path, error)
         self._unsaved[room.inside] = _Unsaved(begun, room.written)

@@ -6,11 +6,12 @@ jupyter-collaboration 5 installs). Every name of that package that we use stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partialmethod
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
@@ -50,6 +51,9 @@ server that is not there, and JupyterLab opens no notebook ("File ID error").
 
 _NOTEBOOKS = "json:notebook:"
 """How the names of rooms of notebooks begin; the file's id follows."""
+
+_LOADING = 60.0
+"""Seconds that a room may take to be filled with what was loaded."""
 
 ATTEMPTS = 3
 """How often a save of a page begins again where another program wrote the file meanwhile."""
@@ -122,25 +126,19 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room) for room in rooms if isinstance(room, kind) and room.ready]
 
-    def surround_making(self, around: Callable[[Room], AbstractAsyncContextManager[None]]) -> None:
-        """Has each room of a notebook filled, from its store and its file, within this block."""
+    def fill_with(self, fill: Fill) -> None:
+        """Has `fill` say what each room of a notebook that is made from now on gets."""
         server = self._extension.ywebsocket_server
         add = server.add_room
 
-        def add_surrounded(name: str, inside: Any) -> None:
-            if name.startswith(_NOTEBOOKS):
-                fill = inside.initialize
-
-                async def initialize() -> None:
-                    if inside.ready:
-                        return
-                    async with around(Room.of(inside)):
-                        await fill()
-
-                inside.initialize = initialize
+        def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
+            load = inside._file.load_content
+            if name.startswith(_NOTEBOOKS) and getattr(load, "inside", None) is not inside:
+                load = load.load if isinstance(load, _Load) else load
+                inside._file.load_content = _Load(inside, load, fill)
             add(name, inside)
 
-        server.add_room = add_surrounded
+        server.add_room = add_room
 
     async def enter(self, file_id: str, pin: Pin) -> Room:
         """The room of that file, made if there is none, and kept for as long as the pin is in it.
@@ -187,7 +185,7 @@ class Collaboration:
                 )
             for _ in range(ATTEMPTS):
                 if await room.save():
-                    return str(room.document.hash)
+                    return str(room.document.hash or "")
             raise Busy("Not saved: another program keeps writing this file. Save again.")
         finally:
             self.leave(room, pin)
@@ -252,6 +250,55 @@ def _send_at_once(page: Any) -> None:
     """
     if isinstance(page, WebSocketHandler) and page.ws_connection is not None:
         page.set_nodelay(True)
+
+
+class NotSaved(RuntimeError):
+    """The room did not write its file, without an error: the file is read-only, or the one who
+    waited has given up.
+    """
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What a room that is made gets."""
+
+    content: Any
+    """The JSON of a notebook."""
+    unsaved: bool = False
+    """Something of it is not in the file."""
+
+
+Fill: TypeAlias = "Callable[[Room, Any, str | None], Awaitable[Filling]]"
+"""Is given a room that is made, the content of its file, and the hash of that, if it has one."""
+
+
+class _Load:
+    """Loads the file of a room for it: `load_content` of jupyter-server-ydoc's FileLoader."""
+
+    def __init__(self, inside: Any, load: Callable[[str, str], Awaitable[Any]], fill: Fill) -> None:
+        self.inside = inside
+        self.load = load
+        self._fill = fill
+
+    async def __call__(self, format: str, file_type: str) -> Any:
+        model = await self.load(format, file_type)
+        if file_type != self.inside._file_type:  # of another room of this file
+            return model
+        room = Room.of(self.inside)
+        hash = await room.file_hash()  # after it was loaded: of that, or of a later one
+        dirty = None
+        if not self.inside.ready:
+            filling = await self._fill(room, model["content"], hash)
+            model, dirty = {**model, "content": filling.content}, filling.unsaved
+        if hash is not None:
+            self.inside.create_task(_note_loaded(room, hash, dirty))
+        return model
+
+
+async def _note_loaded(room: Room, hash: str, dirty: bool | None) -> None:
+    with suppress(TimeoutError):  # it could not be made
+        async with asyncio.timeout(_LOADING):
+            await room.note_hash(hash, dirty=dirty)
 
 
 class Pin:
@@ -410,7 +457,9 @@ class Room:
         return str(self.inside._file.path)
 
     async def stored(self) -> YNotebook | None:
-        """The document as the room's store has it; None where it has none."""
+        """The document as the store has it of a room that is about to be filled; None where it has
+        none.
+        """
         store = self.inside.ystore
         if store is None:
             return None
@@ -423,41 +472,31 @@ class Room:
             await store.apply_updates(stored.ydoc)
         except import_module("pycrdt.store").YDocNotFound:
             return None
+        # What the room did before it had a store, its path: without that all that its server does
+        # would be stored with a gap, and never read.
+        await store.write(self.inside.ydoc.get_update())
         return stored
 
-    async def load(self) -> Any:
-        """The content of the file, which `write` takes the place of then."""
-        room = self.inside
-        return (await room._file.load_content(room._file_format, room._file_type))["content"]
-
     async def file_hash(self) -> str | None:
-        """The contents manager's hash of the file; None if it has none."""
+        """The contents manager's hash of the file; None if it has none, or cannot say it now."""
         file = self.inside._file
-        model = await ensure_async(
-            file._contents_manager.get(file.path, content=False, require_hash=True)
-        )
-        found = model.get("hash")
-        return None if found is None else str(found)
+        with suppress(HTTPError, OSError, TypeError):  # an older manager knows no hashes
+            model = await ensure_async(
+                file._contents_manager.get(file.path, content=False, require_hash=True)
+            )
+            if model.get("hash"):
+                return str(model["hash"])
+        return None
 
-    async def write(self, content: Any) -> str | None:
-        """Write the file; its hash then, None where it is read-only, or was written since it was
-        loaded. Raises HTTPError, OSError or RuntimeError.
+    async def note_hash(self, hash: str, *, dirty: bool | None) -> None:
+        """Have the document say what the file is like, and whether it has something else; None
+        where that is not known to have changed. JupyterLab compares the hash with the file's, and
+        asks the user about a change of the file where it is another.
         """
-        room = self.inside
-        model = {"format": room._file_format, "type": room._file_type, "content": content}
-        try:
-            saved = await room._file.maybe_save_content(model)
-        except import_module("jupyter_server_ydoc.utils").OutOfBandChanges:
-            return None
-        return None if saved is None else str(saved["hash"])
-
-    async def note_hash(self, hash: str, *, saved_all: bool = True) -> None:
-        """The document is in the file, which has this hash."""
+        await self.inside.ydoc_observed.wait()  # else the store would not get it
         async with self.inside._update_lock:  # else this would be taken for a change
-            if saved_all:
-                self.document.dirty = False
-            # Also where something is not saved: JupyterLab compares it with the file's, and asks
-            # the user about a change of the file where it is another.
+            if dirty is not None:
+                self.document.dirty = dirty
             self.document.hash = hash
 
     async def settle(self) -> None:
@@ -475,7 +514,7 @@ class Room:
         document then follows.
 
         Does what the room itself does a second after each change, but says when it fails: raises
-        HTTPError, OSError or RuntimeError.
+        HTTPError, OSError or RuntimeError, which is NotSaved where the room leaves it at that.
         """
         await self.settle()
         room = self.inside
@@ -490,9 +529,10 @@ class Room:
             await room._on_outofband_change()
             return False
         if saved is None:
-            return True
+            raise NotSaved("it is read-only, or took too long")
         saved_all = room._saving_document is scheduled
         if saved_all and scheduled is not None:
             scheduled.cancel()  # nobody changed anything since: it would write the same once more
-        await self.note_hash(saved["hash"], saved_all=saved_all)
+        # Also where somebody changed something meanwhile.
+        await self.note_hash(saved["hash"], dirty=False if saved_all else None)
         return True

@@ -406,8 +406,9 @@ class AgentHandler(APIHandler):
             if said is not None and value.setdefault(name, said) != said:
                 self._bad_query(name, "the same in the query and in the body")
             if name in value and name not in model.model_fields:
-                if not isinstance(word := value.pop(name), str):
+                if not isinstance(word := value.pop(name), str | bool):
                     self._bad_query(name, "text")
+                word = word if isinstance(word, str) else json.dumps(word)
                 self.request.query_arguments[name] = [word.encode()]
         self.check_query(query)
         try:

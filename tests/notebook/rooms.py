@@ -29,7 +29,7 @@ from pycrdt import (
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from jupyter_agent.carriers.ydoc import Collaboration, collaboration
+from jupyter_agent.carriers.ydoc import Collaboration, clocks_of, collaboration
 from tests.notebook.page import Page
 
 
@@ -161,6 +161,11 @@ class Person(Page):
     async def close(self) -> None:
         """The page is closed."""
         self.cut()
+
+    def has(self) -> dict[int, int]:
+        """What a page says that it has when it asks for a save."""
+        self.notebook.ystate["jupyter_agent_save"] = len(clocks_of(self.notebook.ydoc))
+        return clocks_of(self.notebook.ydoc)
 
     async def sync(self) -> None:
         """Wait until the room has all that was done here and we have all that was done there."""

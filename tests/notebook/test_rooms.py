@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import logging
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -20,13 +19,15 @@ from typing import Any
 
 import nbformat
 import pytest
+from pycrdt import Doc
+from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers import room, room_cursors, ydoc
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.room_resuming import resume
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.carriers.ydoc import Room, collaboration
+from jupyter_agent.carriers.ydoc import Pin, Room, collaboration
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
@@ -252,7 +253,7 @@ def restart(room_server: RoomServer) -> Restart:
         async def keep(path: str, text: str) -> None:
             copies.append((path, text))
 
-        resume(room_server.app.web_app.settings, keep, logging.getLogger("rooms"))
+        resume(room_server.app.web_app.settings, keep)
         return copies
 
     return restart
@@ -260,10 +261,14 @@ def restart(room_server: RoomServer) -> Restart:
 
 async def end(room_server: RoomServer) -> None:
     """The server ends, a moment after the room's store has got the last change."""
-    room = Room.of(room_server.room("a.ipynb"))
-    here = ydoc.clocks_of(room.inside.ydoc)
+    inside = room_server.room("a.ipynb")
+    here = ydoc.clocks_of(inside.ydoc)
     async with asyncio.timeout(60):
-        while (stored := await room.stored()) is None or ydoc.clocks_of(stored.ydoc) != here:
+        while True:
+            stored = Doc()
+            await inside.ystore.apply_updates(stored)
+            if ydoc.clocks_of(stored) == here:
+                break
             await asyncio.sleep(0.01)
     await room_server.evict("a.ipynb")
 
@@ -280,73 +285,124 @@ async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPa
 
 
 async def test_what_was_typed_in_a_room_and_not_saved_outlives_the_server(
-    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    restart()
-    person = await typed_and_killed(room_server, monkeypatch)
-    assert "WORD" not in file.read_text()
     copies = restart()
-    person.type("a", "S")  # while there is no server
-    await person.connect()
-    await person.sync()
-    assert person.source("a") == "x = 1\ny = 2 WORDS"
+    before = file.read_bytes()
+    person = await typed_and_killed(room_server, monkeypatch)
+    for number in range(2):  # kills
+        person.type("a", f"{number}")  # while there is no server
+        await person.connect()
+        await person.sync()
+        person.type("b", f"{number}")
+        await person.sync()
+        person.cut()
+        await end(room_server)
+        assert file.read_bytes() == before
     other = await Person(room_server, "a.ipynb").open()
-    assert other.source("a") == person.source("a")
-    assert "WORD" in cells_of(file)[0]["source"]
-    on_disk = sha256(file.read_bytes()).hexdigest()
-    assert other.notebook.hash == on_disk  # else JupyterLab asks about a changed file
+    await person.connect()
+    for each in (person, other):
+        await each.sync()
+        assert [each.source("a"), each.source("b")] == ["x = 1\ny = 2 WORD01", "# b01"]
+    assert other.dirty
+    assert other.notebook.hash == sha256(before).hexdigest()  # else JupyterLab asks about a change
     assert copies == []
+    await room_notebooks.save_room("a.ipynb", {})
+    assert cells_of(file)[0]["source"] == "x = 1\ny = 2 WORD01"
     await person.close()
     await other.close()
 
 
-@pytest.mark.parametrize("who", ["another program", "a read-only file"])
-async def test_what_was_not_saved_is_kept_beside_where_the_file_cannot_have_it(
+@pytest.mark.parametrize("pulled", [False, True], ids=["at first", "pulled before"])
+async def test_what_was_not_saved_is_kept_beside_where_another_program_wrote_the_file(
     room_server: RoomServer,
     file: Path,
     restart: Restart,
     monkeypatch: pytest.MonkeyPatch,
-    who: str,
+    pulled: bool,
 ) -> None:
-    restart()
-    person = await typed_and_killed(room_server, monkeypatch)
-    if who == "another program":
-        file.write_text(notebook_json([code("a", "x = 7\ny = 2"), markdown("b", "# b")]))
-    else:
-        monkeypatch.setattr(Room, "write", _read_only)
-    before = file.read_bytes()
     copies = restart()
+    first = await Person(room_server, "a.ipynb").open()
+    if pulled:  # while the room is open
+        file.write_text(notebook_json([code("a", "x = 6"), markdown("b", "# b")]))
+        await Room.of(room_server.room("a.ipynb")).settle()
+        await first.sync()
+        assert first.source("a") == "x = 6"
+    text = first.source("a")
+    await first.close()
+    person = await typed_and_killed(room_server, monkeypatch)
+    await person.connect()
+    await person.sync()
+    assert person.source("a") == f"{text} WORD"
+    assert copies == []
+    person.cut()
+    await end(room_server)
+    file.write_text(notebook_json([code("a", "x = 7\ny = 2"), markdown("b", "# b")]))
+    before = file.read_bytes()
     await person.connect()
     await person.sync()
     assert file.read_bytes() == before
-    assert person.source("a") == cells_of(file)[0]["source"]
-    ((path, text),) = copies
+    assert person.source("a") == "x = 7\ny = 2"
+    assert not person.dirty
+    ((path, kept),) = copies
     assert path == "a.ipynb"
-    assert json.loads(text)["cells"][0]["source"] == "x = 1\ny = 2 WORD"
+    assert json.loads(kept)["cells"][0]["source"] == f"{text} WORD"
     await person.close()
 
 
-async def _read_only(room: Room, content: object) -> None:
-    return None  # root, who may run this, may write all
+async def test_a_room_whose_unsaved_text_can_be_kept_nowhere_is_not_made(
+    room_server: RoomServer, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[str] = []
+    full = True
+
+    async def keep(path: str, text: str) -> None:
+        if full:
+            raise OSError("No space left on device")
+        kept.append(text)
+
+    resume(room_server.app.web_app.settings, keep)
+    person = await typed_and_killed(room_server, monkeypatch)
+    file.write_text(notebook_json([code("a", "x = 7"), markdown("b", "# b")]))
+    rooms = room_server.collaboration()
+    assert rooms is not None
+    with pytest.raises(UnreadableNotebook, match="No space left"):
+        await rooms.enter(rooms.id_of("a.ipynb"), Pin())
+    full = False
+    await person.connect()
+    await person.sync()
+    assert person.source("a") == "x = 7"
+    assert "WORD" in kept[0]
+    await person.close()
 
 
 async def test_a_notebook_that_is_only_opened_is_never_written(
-    room_server: RoomServer, file: Path, restart: Restart
+    room_server: RoomServer, file: Path, restart: Restart, saver: Callable[[], None]
 ) -> None:
     new = notebook_json([code("a", "x = 7"), markdown("b", "# b")])
     without_ids = re.sub(r'   "id": "\w",\n', "", new).replace('minor": 5', 'minor": 2')
+    copies = restart()
+    saver()
     for text in (without_ids, new.replace("7", "8"), new):
         file.write_text(text)  # while no server ran
-        copies = restart()
         person = await Person(room_server, "a.ipynb").open()
         assert [person.source(cell_id) for cell_id in person.ids()][0] in text
+        person.say(autosave=False)
+        await person.sync()
+        person.notebook.ystate["dirty"] = True  # left behind
+        await person.sync()
+        person.cut()
+        await end(room_server)
+        person = await Person(room_server, "a.ipynb").open()
+        await until(lambda person=person: not person.dirty)
         await person.close()
         await end(room_server)
-        restart()
-        await (await Person(room_server, "a.ipynb").open()).close()
         assert file.read_text() == text
-        assert copies == []
-        await end(room_server)
+    assert copies == []
 
 
 async def running(room_server: RoomServer, tabs: Tabs) -> tuple[Notebooks, Notebook]:
@@ -666,16 +722,28 @@ async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_s
     await person.close()
 
 
+@pytest.mark.parametrize(
+    ("erased", "typed", "text"),
+    [("", "\nz = 3", "x = 1\ny = 2\nz = 3"), ("\ny = 2", "", "x = 1")],
+    ids=["typed", "deleted"],
+)
 async def test_a_page_that_saves_has_all_in_the_file_that_it_shows_or_is_told(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path, tabs: Tabs
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    tabs: Tabs,
+    erased: str,
+    typed: str,
+    text: str,
 ) -> None:
     person = await Person(room_server, "a.ipynb").open()
     person.say(autosave=False)
+    person.type("b", "!")
     await person.sync()
     before = file.read_bytes()
     person.cut()
-    person.type("a", "\nz = 3")
-    has = ydoc.clocks_of(person.notebook.ydoc)
+    person.type("a", typed) if typed else person.erase("a", erased)
+    has = person.has()
     tabs.timeouts.sync = 0.1
     with pytest.raises(Busy, match=r"Not saved: .* in this page only"):
         await room_notebooks.save_room("a.ipynb", has)
@@ -683,15 +751,39 @@ async def test_a_page_that_saves_has_all_in_the_file_that_it_shows_or_is_told(
     tabs.timeouts.sync = 60.0
     saving = asyncio.create_task(room_notebooks.save_room("a.ipynb", has))
     await person.connect()
-    hash = await saving
-    assert cells_of(file)[0]["source"] == "x = 1\ny = 2\nz = 3"
-    assert hash == sha256(file.read_bytes()).hexdigest()
+    assert await saving == sha256(file.read_bytes()).hexdigest()
+    assert cells_of(file)[0]["source"] == text
     await person.sync()
     assert not person.dirty
-    written = notebook_json([code("a", "x = 9"), markdown("b", "# b")])
-    file.write_text(written)  # the room has not noticed
+    file.write_text(notebook_json([code("a", "x = 9"), markdown("b", "# b")]))  # not noticed yet
     await room_notebooks.save_room("a.ipynb", has)
     assert cells_of(file)[0]["source"] == "x = 9"
+    await person.close()
+
+
+async def test_a_save_that_comes_to_nothing_is_not_called_done(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    tabs: Tabs,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    person = await Person(room_server, "a.ipynb").open()
+    person.type("a", " WORD")
+    await person.sync()
+    ended = asyncio.Event()
+
+    async def slow(*args: object, **kwargs: object) -> None:
+        await ended.wait()
+        raise HTTPError(507, "No space left on device")
+
+    monkeypatch.setattr(room_server.contents, "save", slow)
+    tabs.timeouts.room = 0.2
+    asyncio.get_running_loop().call_later(0.5, ended.set)
+    with pytest.raises(Busy, match="was not saved"):
+        await room_notebooks.save_room("a.ipynb", person.has())
+    assert "WORD" not in file.read_text()
+    assert person.dirty
     await person.close()
 
 

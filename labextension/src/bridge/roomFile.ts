@@ -46,6 +46,8 @@ export class RoomFile {
   ): Promise<Contents.IModel> {
     const { path, model } = this._context;
     const { ydoc } = model.sharedModel as YNotebook;
+    // A state vector does not count deletions. What is counted after them comes after them.
+    ydoc.getMap('state').set('jupyter_agent_save', Date.now());
     try {
       await this._client.saveRoom(path, Y.decodeStateVector(Y.encodeStateVector(ydoc)));
     } catch (error) {

@@ -285,7 +285,7 @@ class _Load:
         if file_type != self.inside._file_type:  # of another room of this file
             return model
         room = Room.of(self.inside)
-        hash = await room.file_hash()  # after it was loaded: of that, or of a later one
+        hash = await room.file_hash()
         dirty = None
         if not self.inside.ready:
             filling = await self._fill(room, model["content"], hash)
@@ -478,13 +478,15 @@ class Room:
         return stored
 
     async def file_hash(self) -> str | None:
-        """The contents manager's hash of the file; None if it has none, or cannot say it now."""
+        """The contents manager's hash of the file as the room knows it; None if it cannot be told,
+        or the file has been written since.
+        """
         file = self.inside._file
         with suppress(HTTPError, OSError, TypeError):  # an older manager knows no hashes
             model = await ensure_async(
                 file._contents_manager.get(file.path, content=False, require_hash=True)
             )
-            if model.get("hash"):
+            if model.get("hash") and model["last_modified"] == file.last_modified:
                 return str(model["hash"])
         return None
 

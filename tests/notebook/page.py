@@ -29,6 +29,10 @@ class Page:
         now = str(source)
         with self.notebook.ydoc.transaction():
             source.insert(len(now[:at].encode()), text)
+            self._mark()
+
+    def _mark(self) -> None:
+        if not self.dirty:  # JupyterLab sets it once
             self.notebook.ystate["dirty"] = True
 
     def cursor(self, cell_id: str, at: int) -> Callable[[], int]:
@@ -46,7 +50,7 @@ class Page:
         start = len(before.encode())
         with self.notebook.ydoc.transaction():
             del source[start : start + len(text.encode())]
-            self.notebook.ystate["dirty"] = True
+            self._mark()
 
     def insert_cell(self, index: int, cell_id: str, text: str) -> None:
         cell = {"id": cell_id, "cell_type": "code", "source": text, "metadata": {}}
@@ -54,17 +58,17 @@ class Page:
             self.notebook.ycells.insert(
                 index, self.notebook.create_ycell({**cell, "outputs": [], "execution_count": None})
             )
-            self.notebook.ystate["dirty"] = True
+            self._mark()
 
     def tag(self, cell_id: str, tag: str) -> None:
         with self.notebook.ydoc.transaction():
             self.cell(cell_id)["metadata"]["tags"] = [tag]
-            self.notebook.ystate["dirty"] = True
+            self._mark()
 
     def delete_cell(self, cell_id: str) -> None:
         with self.notebook.ydoc.transaction():
             del self.notebook.ycells[self.ids().index(cell_id)]
-            self.notebook.ystate["dirty"] = True
+            self._mark()
 
     def retype(self, cell_id: str) -> None:
         """To Markdown: Lab puts a copy in the place of the cell."""
@@ -73,7 +77,7 @@ class Page:
         with self.notebook.ydoc.transaction():
             del self.notebook.ycells[index]
             self.notebook.ycells.insert(index, self.notebook.create_ycell(cell))
-            self.notebook.ystate["dirty"] = True
+            self._mark()
 
     # ---- what is on the screen
 

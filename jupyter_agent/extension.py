@@ -8,7 +8,6 @@ imported in a thread a moment after the server runs, or with the first request.
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -303,9 +302,10 @@ class JupyterAgent(ExtensionApp):
         return assistant
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
-        if "jupyter_ydoc" in sys.modules:  # else there are no rooms, and importing it costs time
-            resuming = import_module("jupyter_agent.carriers.room_resuming")
-            resuming.resume(serverapp.web_app.settings, self._keep)
+        settings = serverapp.web_app.settings
+        if "file_id_manager" in settings:  # else there are no rooms, which need it
+            rooms = import_module("jupyter_agent.carriers.room_unsaved")
+            rooms.keep_unsaved(settings, self._keep, self.log)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:

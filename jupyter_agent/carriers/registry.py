@@ -32,8 +32,8 @@ from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
 
 _UNSAVED = (
-    "What was typed in `{path}` last was not saved before another program changed the file. The "
-    "notebook is as that left it; the newest recovery copy has what was typed."
+    "What was typed in `{path}` last had not been saved when its server ended. The notebook is as "
+    "its file is; the newest recovery copy has what was typed."
 )
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
 
@@ -180,7 +180,7 @@ class Notebooks:
         return await self._disk.mend(path, former)
 
     async def keep_unsaved(self, path: str, text: str) -> None:
-        """Keep what a room had, and can have no more, as a recovery copy; `mended` says so. Raises
+        """Keep what was typed in a room and not saved as a recovery copy; `mended` says so. Raises
         ToolError.
         """
         if self._recovery is not None:

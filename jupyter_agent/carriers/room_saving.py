@@ -60,7 +60,7 @@ class RoomSaver:
         """Whether it would wait too long if it were saved only at the next look. What was not seen
         unsaved at the last look has been so `since` then at most.
         """
-        if not (room.unsaved and room.saves):
+        if not (room.postponed and room.saves):
             self._unsaved.pop(room.inside, None)
             return False
         unsaved = self._unsaved.get(room.inside)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from functools import partialmethod
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Awareness,
@@ -51,9 +49,6 @@ server that is not there, and JupyterLab opens no notebook ("File ID error").
 
 _NOTEBOOKS = "json:notebook:"
 """How the names of rooms of notebooks begin; the file's id follows."""
-
-_LOADING = 60.0
-"""Seconds that a room may take to be filled with what was loaded."""
 
 ATTEMPTS = 3
 """How often a save of a page begins again where another program wrote the file meanwhile."""
@@ -126,8 +121,8 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room) for room in rooms if isinstance(room, kind) and room.ready]
 
-    def fill_with(self, fill: Fill) -> None:
-        """Has `fill` say what each room of a notebook that is made from now on gets."""
+    def before_filling(self, look: Look) -> None:
+        """Has each room of a notebook looked at before it is filled from its store and its file."""
         server = self._extension.ywebsocket_server
         add = server.add_room
 
@@ -135,7 +130,7 @@ class Collaboration:
             load = inside._file.load_content
             if name.startswith(_NOTEBOOKS) and getattr(load, "inside", None) is not inside:
                 load = load.load if isinstance(load, _Load) else load
-                inside._file.load_content = _Load(inside, load, fill)
+                inside._file.load_content = _Load(inside, load, look)
             add(name, inside)
 
         server.add_room = add_room
@@ -258,47 +253,23 @@ class NotSaved(RuntimeError):
     """
 
 
-@dataclass(frozen=True)
-class Filling:
-    """What a room that is made gets."""
-
-    content: Any
-    """The JSON of a notebook."""
-    unsaved: bool = False
-    """Something of it is not in the file."""
-
-
-Fill: TypeAlias = "Callable[[Room, Any, str | None], Awaitable[Filling]]"
-"""Is given a room that is made, the content of its file, and the hash of that, if it has one."""
+Look: TypeAlias = "Callable[[Room, Any], Awaitable[None]]"
+"""Is given a room, and the content of its file."""
 
 
 class _Load:
     """Loads the file of a room for it: `load_content` of jupyter-server-ydoc's FileLoader."""
 
-    def __init__(self, inside: Any, load: Callable[[str, str], Awaitable[Any]], fill: Fill) -> None:
+    def __init__(self, inside: Any, load: Callable[[str, str], Awaitable[Any]], look: Look) -> None:
         self.inside = inside
         self.load = load
-        self._fill = fill
+        self._look = look
 
     async def __call__(self, format: str, file_type: str) -> Any:
         model = await self.load(format, file_type)
-        if file_type != self.inside._file_type:  # of another room of this file
-            return model
-        room = Room.of(self.inside)
-        hash = await room.file_hash()
-        dirty = None
-        if not self.inside.ready:
-            filling = await self._fill(room, model["content"], hash)
-            model, dirty = {**model, "content": filling.content}, filling.unsaved
-        if hash is not None:
-            self.inside.create_task(_note_loaded(room, hash, dirty))
+        if file_type == self.inside._file_type and not self.inside.ready:
+            await self._look(Room.of(self.inside), model["content"])
         return model
-
-
-async def _note_loaded(room: Room, hash: str, dirty: bool | None) -> None:
-    with suppress(TimeoutError):  # it could not be made
-        async with asyncio.timeout(_LOADING):
-            await room.note_hash(hash, dirty=dirty)
 
 
 class Pin:
@@ -447,11 +418,6 @@ class Room:
         return bool(self.document.dirty) or self.postponed
 
     @property
-    def name(self) -> str:
-        name: str = self.inside.room_id
-        return name
-
-    @property
     def path(self) -> str:
         """Where the file is now."""
         return str(self.inside._file.path)
@@ -476,30 +442,6 @@ class Room:
         # would be stored with a gap, and never read.
         await store.write(self.inside.ydoc.get_update())
         return stored
-
-    async def file_hash(self) -> str | None:
-        """The contents manager's hash of the file as the room knows it; None if it cannot be told,
-        or the file has been written since.
-        """
-        file = self.inside._file
-        with suppress(HTTPError, OSError, TypeError):  # an older manager knows no hashes
-            model = await ensure_async(
-                file._contents_manager.get(file.path, content=False, require_hash=True)
-            )
-            if model.get("hash") and model["last_modified"] == file.last_modified:
-                return str(model["hash"])
-        return None
-
-    async def note_hash(self, hash: str, *, dirty: bool | None) -> None:
-        """Have the document say what the file is like, and whether it has something else; None
-        where that is not known to have changed. JupyterLab compares the hash with the file's, and
-        asks the user about a change of the file where it is another.
-        """
-        await self.inside.ydoc_observed.wait()  # else the store would not get it
-        async with self.inside._update_lock:  # else this would be taken for a change
-            if dirty is not None:
-                self.document.dirty = dirty
-            self.document.hash = hash
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""
@@ -535,6 +477,10 @@ class Room:
         saved_all = room._saving_document is scheduled
         if saved_all and scheduled is not None:
             scheduled.cancel()  # nobody changed anything since: it would write the same once more
-        # Also where somebody changed something meanwhile.
-        await self.note_hash(saved["hash"], dirty=False if saved_all else None)
+        async with room._update_lock:  # else this would be taken for a change
+            if saved_all:
+                room._document.dirty = False
+            # Also where somebody did: JupyterLab compares it with the file's, and asks the user
+            # about a change of the file where it is another.
+            room._document.hash = saved["hash"]
         return True

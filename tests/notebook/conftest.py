@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_saving import RoomSaver
 from jupyter_agent.carriers.tab_link import Tabs
 from tests.notebook import rooms
 
@@ -106,17 +104,3 @@ def cells_of(path: Path) -> list[dict[str, Any]]:
     for cell in cells:
         cell["source"] = "".join(cell["source"])
     return list(cells)
-
-
-@pytest.fixture
-def saver(
-    room_server: rooms.RoomServer, jp_asyncio_loop: asyncio.AbstractEventLoop
-) -> Iterator[Callable[[], None]]:
-    """Starts to save what is unsaved for a fifth of a second."""
-    tasks: list[asyncio.Task[None]] = []
-    saver = RoomSaver(room_server.collaboration, 0.2, logging.getLogger("rooms"))
-    yield lambda: tasks.append(jp_asyncio_loop.create_task(saver.run()))
-    for task in tasks:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            jp_asyncio_loop.run_until_complete(task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -25,9 +26,9 @@ from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers import room, room_cursors, ydoc
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_resuming import resume
+from jupyter_agent.carriers.room_unsaved import keep_unsaved
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.carriers.ydoc import Pin, Room, collaboration
+from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
@@ -253,7 +254,7 @@ def restart(room_server: RoomServer) -> Restart:
         async def keep(path: str, text: str) -> None:
             copies.append((path, text))
 
-        resume(room_server.app.web_app.settings, keep)
+        keep_unsaved(room_server.app.web_app.settings, keep, logging.getLogger("rooms"))
         return copies
 
     return restart
@@ -284,41 +285,8 @@ async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPa
     return person
 
 
-async def test_what_was_typed_in_a_room_and_not_saved_outlives_the_server(
-    room_server: RoomServer,
-    room_notebooks: Notebooks,
-    file: Path,
-    restart: Restart,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    copies = restart()
-    before = file.read_bytes()
-    person = await typed_and_killed(room_server, monkeypatch)
-    for number in range(2):  # kills
-        person.type("a", f"{number}")  # while there is no server
-        await person.connect()
-        await person.sync()
-        person.type("b", f"{number}")
-        await person.sync()
-        person.cut()
-        await end(room_server)
-        assert file.read_bytes() == before
-    other = await Person(room_server, "a.ipynb").open()
-    await person.connect()
-    for each in (person, other):
-        await each.sync()
-        assert [each.source("a"), each.source("b")] == ["x = 1\ny = 2 WORD01", "# b01"]
-    assert other.dirty
-    assert other.notebook.hash == sha256(before).hexdigest()  # else JupyterLab asks about a change
-    assert copies == []
-    await room_notebooks.save_room("a.ipynb", {})
-    assert cells_of(file)[0]["source"] == "x = 1\ny = 2 WORD01"
-    await person.close()
-    await other.close()
-
-
-@pytest.mark.parametrize("pulled", [False, True], ids=["at first", "pulled before"])
-async def test_what_was_not_saved_is_kept_beside_where_another_program_wrote_the_file(
+@pytest.mark.parametrize("pulled", [False, True], ids=["", "pulled"])
+async def test_what_was_typed_in_a_room_and_not_saved_is_kept_beside(
     room_server: RoomServer,
     file: Path,
     restart: Restart,
@@ -326,82 +294,59 @@ async def test_what_was_not_saved_is_kept_beside_where_another_program_wrote_the
     pulled: bool,
 ) -> None:
     copies = restart()
-    first = await Person(room_server, "a.ipynb").open()
-    if pulled:  # while the room is open
-        file.write_text(notebook_json([code("a", "x = 6"), markdown("b", "# b")]))
-        await Room.of(room_server.room("a.ipynb")).settle()
-        await first.sync()
-        assert first.source("a") == "x = 6"
-    text = first.source("a")
-    await first.close()
-    person = await typed_and_killed(room_server, monkeypatch)
-    await person.connect()
-    await person.sync()
-    assert person.source("a") == f"{text} WORD"
-    assert copies == []
-    person.cut()
-    await end(room_server)
-    file.write_text(notebook_json([code("a", "x = 7\ny = 2"), markdown("b", "# b")]))
-    before = file.read_bytes()
-    await person.connect()
-    await person.sync()
-    assert file.read_bytes() == before
-    assert person.source("a") == "x = 7\ny = 2"
-    assert not person.dirty
-    ((path, kept),) = copies
-    assert path == "a.ipynb"
-    assert json.loads(kept)["cells"][0]["source"] == f"{text} WORD"
-    await person.close()
-
-
-async def test_a_room_whose_unsaved_text_can_be_kept_nowhere_is_not_made(
-    room_server: RoomServer, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept: list[str] = []
-    full = True
-
-    async def keep(path: str, text: str) -> None:
-        if full:
-            raise OSError("No space left on device")
-        kept.append(text)
-
-    resume(room_server.app.web_app.settings, keep)
-    person = await typed_and_killed(room_server, monkeypatch)
-    file.write_text(notebook_json([code("a", "x = 7"), markdown("b", "# b")]))
-    rooms = room_server.collaboration()
-    assert rooms is not None
-    with pytest.raises(UnreadableNotebook, match="No space left"):
-        await rooms.enter(rooms.id_of("a.ipynb"), Pin())
-    full = False
-    await person.connect()
-    await person.sync()
-    assert person.source("a") == "x = 7"
-    assert "WORD" in kept[0]
-    await person.close()
-
-
-async def test_a_notebook_that_is_only_opened_is_never_written(
-    room_server: RoomServer, file: Path, restart: Restart, saver: Callable[[], None]
-) -> None:
-    new = notebook_json([code("a", "x = 7"), markdown("b", "# b")])
-    without_ids = re.sub(r'   "id": "\w",\n', "", new).replace('minor": 5', 'minor": 2')
-    copies = restart()
-    saver()
-    for text in (without_ids, new.replace("7", "8"), new):
-        file.write_text(text)  # while no server ran
-        person = await Person(room_server, "a.ipynb").open()
-        assert [person.source(cell_id) for cell_id in person.ids()][0] in text
-        person.say(autosave=False)
+    for number in range(1, 3):  # kills
+        text = cells_of(file)[0]["source"]
+        person = await typed_and_killed(room_server, monkeypatch)
+        if pulled:  # while no server runs
+            file.write_text(notebook_json([code("a", f"x = {number}7"), markdown("b", "# b")]))
+        before = file.read_bytes()
+        await person.connect()
         await person.sync()
-        person.notebook.ystate["dirty"] = True  # left behind
+        assert file.read_bytes() == before
+        assert person.source("a") == cells_of(file)[0]["source"]
+        path, kept = copies[-1]
+        assert path == "a.ipynb"
+        assert json.loads(kept)["cells"][0]["source"] == f"{text} WORD"
+        await person.close()
+        await end(room_server)
+        await (await Person(room_server, "a.ipynb").open()).close()  # is not kept again
+        await end(room_server)
+        assert len(copies) == number
+
+
+async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
+    room_server: RoomServer,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def full(path: str, text: str) -> None:
+        raise OSError("No space left on device")
+
+    keep_unsaved(room_server.app.web_app.settings, full, logging.getLogger("rooms"))
+    person = await typed_and_killed(room_server, monkeypatch)
+    await person.connect()
+    await person.sync()
+    assert person.source("a") == cells_of(file)[0]["source"]
+    (said,) = [record for record in caplog.records if record.name == "rooms"]
+    assert "a.ipynb and not saved is not kept" in said.message
+    await person.close()
+
+
+async def test_of_a_room_in_which_all_was_saved_nothing_is_kept_beside(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, restart: Restart
+) -> None:
+    copies = restart()
+    for number in range(2):
+        person = await Person(room_server, "a.ipynb").open()
+        person.type("a", f"{number}")
+        await person.sync()
+        await room_notebooks.save_room("a.ipynb", person.has())
         await person.sync()
         person.cut()
         await end(room_server)
-        person = await Person(room_server, "a.ipynb").open()
-        await until(lambda person=person: not person.dirty)
-        await person.close()
-        await end(room_server)
-        assert file.read_text() == text
+        file.write_text(notebook_json([code("a", f"x = {number}7"), markdown("b", "# b")]))
+    await (await Person(room_server, "a.ipynb").open()).close()
     assert copies == []
 
 

@@ -80,7 +80,7 @@ class Names:
     """It may set any name: `from x import *`, `%run`, a language of its own."""
 
 
-@lru_cache(maxsize=20_000)  # of a notebook that has more cells, each look would parse all anew
+@lru_cache(maxsize=20_000)  # in a notebook with more cells, each look would parse all of them again
 def names_of(source: str) -> Names:
     """The names of a cell's code; not to be changed."""
     names = _names_of(source)

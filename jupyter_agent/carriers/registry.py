@@ -32,8 +32,8 @@ from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
 
 _UNSAVED = (
-    "What was typed in `{path}` last had not been saved when its server ended. The notebook is as "
-    "its file is; the newest recovery copy has what was typed."
+    "What was typed in `{path}` last had not been saved when its room was closed. The notebook is "
+    "as its file is; the newest recovery copy has what was typed."
 )
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
 

@@ -41,4 +41,4 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
 
 
 def _texts(content: Mapping[str, Any]) -> list[str]:
-    return [cell["source"] for cell in content["cells"]]
+    return [cell.get("source", "") for cell in content["cells"]]

@@ -50,7 +50,7 @@ server that is not there, and JupyterLab opens no notebook ("File ID error").
 _NOTEBOOKS = "json:notebook:"
 """How the names of rooms of notebooks begin; the file's id follows."""
 
-ATTEMPTS = 3
+_ATTEMPTS = 3
 """How often a save of a page begins again where another program wrote the file meanwhile."""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
@@ -167,18 +167,17 @@ class Collaboration:
         """Write a room into its file once it has all that a page has, by the Yjs state vector of
         that page; the hash of the file then. Waits so many seconds for the page.
 
-        Raises Busy, UnreadableNotebook, HTTPError or OSError: nothing is lost, the room has it all.
+        Raises Busy, UnreadableNotebook, HTTPError, OSError or RuntimeError.
         """
         pin = Pin()
         room = await self.enter(self.id_of(path), pin)
         try:
-            await room.settle()
             if not await room.reach(clocks, seconds):
                 raise Busy(
                     "Not saved: what you changed last is in this page only, whose connection to "
                     "the shared document is interrupted. It is saved when that is back."
                 )
-            for _ in range(ATTEMPTS):
+            for _ in range(_ATTEMPTS):
                 if await room.save():
                     return str(room.document.hash or "")
             raise Busy("Not saved: another program keeps writing this file. Save again.")
@@ -248,8 +247,8 @@ def _send_at_once(page: Any) -> None:
 
 
 class NotSaved(RuntimeError):
-    """The room did not write its file, without an error: the file is read-only, or the one who
-    waited has given up.
+    """The room did not write its file and raised no error: the file is read-only, or the caller
+    gave up waiting.
     """
 
 
@@ -423,9 +422,7 @@ class Room:
         return str(self.inside._file.path)
 
     async def stored(self) -> YNotebook | None:
-        """The document as the store has it of a room that is about to be filled; None where it has
-        none.
-        """
+        """What the store of a room that is about to be filled has; None if it has no document."""
         store = self.inside.ystore
         if store is None:
             return None

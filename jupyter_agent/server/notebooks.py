@@ -276,10 +276,9 @@ class SaveHandler(DocumentHandler):
             raise InvalidInput(
                 "`clocks` are those of Yjs clients, whose ids are numbers."
             ) from None
-        work = self.work
-        await work.need(WRITE)
-        path = work.resolve(path)
-        self.answer({"path": path, "hash": await self.services.notebooks.save_room(path, clocks)})
+        async with self.work.lease(path, WRITE) as nb:
+            hash = await self.services.notebooks.save_room(nb.path, clocks)
+            self.answer({"path": nb.path, "hash": hash})
 
 
 class KernelHandler(DocumentHandler):

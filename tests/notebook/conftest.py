@@ -102,5 +102,5 @@ def cells_of(path: Path) -> list[dict[str, Any]]:
     """The cells of a file, sources joined."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     for cell in cells:
-        cell["source"] = "".join(cell["source"])
+        cell["source"] = "".join(cell.get("source", ""))
     return list(cells)

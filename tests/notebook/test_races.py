@@ -74,7 +74,7 @@ async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
     assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", path.name]
 
 
-async def test_a_file_that_git_deletes_and_makes_anew_is_not_missed(
+async def test_a_file_that_git_deletes_and_recreates_is_not_missed(
     notebooks: Notebooks, write: Write
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])

@@ -32,7 +32,7 @@ export function isOvertaken(error: unknown): boolean {
   );
 }
 
-/** The file; one that is missing is looked for again: `git checkout` deletes a file, then makes it anew. */
+/** The file; one that is missing is looked for again: `git checkout` deletes a file, then recreates it. */
 export async function lookTwice(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
   try {
     return await get();

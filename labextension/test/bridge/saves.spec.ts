@@ -129,7 +129,7 @@ describe('FileAccess', () => {
     await saved;
   });
 
-  it('begins again where the file is gone for a moment, as while git makes it anew', async () => {
+  it('begins again where the file is gone for a moment, as while git recreates it', async () => {
     const { context, ends, fails, file } = open();
     const saved = context.save();
     await rest();

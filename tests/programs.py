@@ -10,9 +10,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 SCRIPTS = Path(sys.executable).parent
@@ -63,11 +64,14 @@ class Server:
 
 
 def free_port() -> int:
-    """Of this machine, at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Of this machine, at this moment; none that the system gives to whoever asks for any port
+    (32,768 and up on Linux), which the server of another test could have before ours listens.
+    """
+    while True:
+        port = SystemRandom().randrange(10_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):  # it is taken
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

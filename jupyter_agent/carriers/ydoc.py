@@ -6,17 +6,19 @@ jupyter-collaboration 5 installs). Every name of that package that we use stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from functools import partialmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial, partialmethod
 from importlib import import_module
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Awareness,
     Decoder,
     Doc,
+    Map,
     YMessageType,
     YSyncMessageType,
     create_sync_message,
@@ -49,6 +51,11 @@ server that is not there, and JupyterLab opens no notebook ("File ID error").
 
 _NOTEBOOKS = "json:notebook:"
 """How the names of rooms of notebooks begin; the file's id follows."""
+
+OFFERS = "jupyter_agent_unsaved"
+"""The name of the map in a room's document with what pages offer to put back, each under a key of
+its own.
+"""
 
 _ATTEMPTS = 3
 """How often a save of a page begins again where another program wrote the file meanwhile."""
@@ -121,16 +128,16 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room) for room in rooms if isinstance(room, kind) and room.ready]
 
-    def before_filling(self, look: Look) -> None:
-        """Has each room of a notebook looked at before it is filled from its store and its file."""
+    def around_filling(self, look: Look) -> None:
+        """Has each room of a notebook filled from its store and its file within what `look` gives
+        for it.
+        """
         server = self._extension.ywebsocket_server
         add = server.add_room
 
         def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
-            load = inside._file.load_content
-            if name.startswith(_NOTEBOOKS) and getattr(load, "inside", None) is not inside:
-                load = load.load if isinstance(load, _Load) else load
-                inside._file.load_content = _Load(inside, load, look)
+            if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
+                inside.initialize = partial(_fill, inside, inside.initialize, look)
             add(name, inside)
 
         server.add_room = add_room
@@ -252,23 +259,13 @@ class NotSaved(RuntimeError):
     """
 
 
-Look: TypeAlias = "Callable[[Room, Any], Awaitable[None]]"
-"""Is given a room, and the content of its file."""
+Look: TypeAlias = "Callable[[Room], AbstractAsyncContextManager[None]]"
 
 
-class _Load:
-    """Loads the file of a room for it: `load_content` of jupyter-server-ydoc's FileLoader."""
-
-    def __init__(self, inside: Any, load: Callable[[str, str], Awaitable[Any]], look: Look) -> None:
-        self.inside = inside
-        self.load = load
-        self._look = look
-
-    async def __call__(self, format: str, file_type: str) -> Any:
-        model = await self.load(format, file_type)
-        if file_type == self.inside._file_type and not self.inside.ready:
-            await self._look(Room.of(self.inside), model["content"])
-        return model
+async def _fill(inside: Any, fill: Callable[[], Awaitable[None]], look: Look) -> None:
+    if not inside.ready:
+        async with look(Room.of(inside)):
+            await fill()
 
 
 class Pin:
@@ -439,6 +436,17 @@ class Room:
         # would be stored with a gap, and never read.
         await store.write(self.inside.ydoc.get_update())
         return stored
+
+    async def offer(self, cells: Iterable[Mapping[str, Any]]) -> None:
+        """Have the pages offer to put these back, until somebody there has decided."""
+        ydoc = self.inside.ydoc
+        before = ydoc.get_state()
+        offers: Map[Any] = ydoc.get(OFFERS, type=Map)
+        with ydoc.transaction():
+            for cell in cells:
+                offers[uuid4().hex] = cell
+        # A room that has just been filled may not see to it itself yet.
+        await self.inside.ystore.write(ydoc.get_update(before))
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from pycrdt import (
     Assoc,
     Awareness,
+    Map,
     Text,
     TransactionEvent,
     YMessageType,
@@ -29,7 +30,7 @@ from pycrdt import (
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from jupyter_agent.carriers.ydoc import Collaboration, clocks_of, collaboration
+from jupyter_agent.carriers.ydoc import OFFERS, Collaboration, clocks_of, collaboration
 from tests.notebook.page import Page
 
 
@@ -190,6 +191,18 @@ class Person(Page):
         text = source.sticky_index(0, Assoc.BEFORE).to_json()["type"]
         place = {"type": text, "tname": None, "item": None, "assoc": 0}
         self.say(cursors=[{"anchor": place, "head": place, "primary": True, "empty": True}])
+
+    def offers(self) -> dict[str, Any]:
+        """What the page offers to put back."""
+        return self._offers.to_py() or {}
+
+    def decide(self, key: str) -> None:
+        """Take an offer, or leave it."""
+        del self._offers[key]
+
+    @property
+    def _offers(self) -> Map[Any]:
+        return self.notebook.ydoc.get(OFFERS, type=Map)
 
     # ---- the wire
 

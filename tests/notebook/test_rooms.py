@@ -316,6 +316,52 @@ async def test_what_was_typed_in_a_room_and_not_saved_is_kept_beside(
         assert len(copies) == number
 
 
+@pytest.mark.parametrize("minor", [5, 4])
+async def test_what_was_not_saved_is_offered_in_the_pages_until_somebody_decides(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch, minor: int
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    cells = [code("a", "twin"), code("b", "twin"), markdown("c", "old words"), code("d", "gone")]
+    content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
+    if minor == 4:
+        for cell in content["cells"]:
+            del cell["id"]
+    file.write_text(json.dumps(content))
+    person = await Person(room_server, "a.ipynb").open()
+    monkeypatch.setattr(room_server.room("a.ipynb"), "_save_delay", 600)
+    _, b, c, d = person.ids()
+    person.type(b, " WORD")
+    person.erase(c, "old words")
+    if minor == 5:
+        person.insert_cell(2, "n", "new")
+        person.insert_cell(3, "m", "newer")
+        person.delete_cell(d)
+    await person.sync()
+    await person.close()
+    before = file.read_bytes()
+    await end(room_server)
+    for _ in range(2):  # until somebody decides
+        person = await Person(room_server, "a.ipynb").open()
+        _, b, *_ = person.ids()
+        typed = ("twin WORD", b, "twin")
+        inserted = [("new", "n", None, b), ("newer", "m", None, "n", b)]
+        assert sorted(
+            (offer["source"], offer["id"], offer["base"], *(offer["above"] * (not offer["base"])))
+            for offer in person.offers().values()
+        ) == [*(inserted if minor == 5 else []), typed]
+        assert file.read_bytes() == before
+        await person.close()
+        await end(room_server)
+    person = await Person(room_server, "a.ipynb").open()
+    for key in person.offers():
+        person.decide(key)
+    await person.sync()
+    await person.close()
+    await end(room_server)
+    assert (await Person(room_server, "a.ipynb").open()).offers() == {}
+
+
 async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     room_server: RoomServer,
     file: Path,

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 
@@ -33,24 +34,28 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
     """From now on, of the rooms of a server, by the settings of its web application."""
 
     @contextmanager
-    def harmless(path: str) -> Iterator[None]:
+    def harmless(does: str, path: str) -> Iterator[None]:
         try:
             yield
         except Exception:  # whatever a store or a manager raises must not keep people out
-            log.exception("What was typed in the room of %s and not saved is not kept", path)
+            log.exception("What was typed in the room of %s and not saved is not %s", path, does)
 
     @asynccontextmanager
     async def keeping(room: Room) -> AsyncIterator[None]:
         stored = None
-        with harmless(room.path):
+        with harmless("kept", room.path):
             stored = await room.stored()
         yield
-        if stored is not None and stored.dirty:
-            with harmless(room.path):
-                if unsaved := _unsaved(stored, room.document):
-                    await room.offer(unsaved)
-                    content = await stored.aget()
-                    await keep(room.path, json.dumps(content, ensure_ascii=False))
+        if stored is None:
+            return
+        with harmless("offered", room.path):
+            offers = _offers(stored, room)
+            if offers or stored.dirty:
+                await room.offer(offers)
+        with harmless("kept", room.path):
+            if stored.dirty and _sources(stored) != _sources(room.document):
+                content = await stored.aget()
+                await keep(room.path, json.dumps(content, ensure_ascii=False))
 
     with suppress(Busy):  # rooms that we cannot work in
         rooms = collaboration(settings)
@@ -58,28 +63,51 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
             rooms.around_filling(keeping)
 
 
-def _unsaved(stored: YNotebook, filled: YNotebook) -> list[dict[str, Any]]:
-    """Each cell of the store whose text is not in the file, as nbformat 4.5 has it, without its
-    outputs, under the id that it has now. `base` is what it says in the file; None if it is not
-    there, then `above` are the cells that it was below, the nearest first.
+def _offers(stored: YNotebook, room: Room) -> dict[str, Mapping[str, Any]]:
+    """What its pages are to offer: each cell that says in the store what it does not say now, as
+    nbformat 4.5 has it, without its outputs. `base` is what it says now; None if it is not there,
+    then `above` are the cells that it was below, the nearest first.
     """
-    former, now = _texts(stored), _texts(filled)
-    texts = {cell.id: cell.source for cell in now}
-    ids: dict[int, str] = {}
-    if not any(cell.id in texts for cell in former):  # the file keeps none
-        versions = [[cell.version for cell in cells] for cells in (former, now)]
-        ids = {pair.former: now[pair.now].id for pair in paired(*versions)}
-    unsaved: list[dict[str, Any]] = []
+    former, now = _texts(stored), _texts(room.document)
+    ids = _ids(former, now)
+    offers = _followed(room.offers, ids)
+    if not stored.dirty:
+        return offers
+    sources = {text.id: text.source for text in now}
     above: list[str] = []
-    for index, cell in enumerate(former):
-        cell_id = ids.get(index, cell.id)
-        base = texts.get(cell_id)
-        if cell.source.strip() and cell.source != base:
-            state = snapshot(index, stored.ycells[index].to_py()).state()
-            value = nbformat_cell(cell_id, replace(state, outputs=(), execution_count=None))
-            unsaved.append(as_shared({**value, "base": base, "above": above}))
+    for index, text in enumerate(former):
+        cell_id = ids.get(text.id, text.id)
+        base = sources.get(cell_id)
+        if text.source.strip() and text.source != base:
+            cell = snapshot(index, stored.ycells[index].to_py())
+            state = replace(cell.state(), outputs=(), execution_count=None)
+            offer = {**nbformat_cell(cell_id, state), "base": base, "above": above}
+            offers[uuid4().hex] = as_shared(offer)
         above = [cell_id] if base is not None else [cell_id, *above]
-    return unsaved
+    return offers
+
+
+def _followed(
+    offers: Mapping[str, Mapping[str, Any]], ids: Mapping[str, str]
+) -> dict[str, Mapping[str, Any]]:
+    """Those of before that are about cells which have other ids now."""
+    followed: dict[str, Mapping[str, Any]] = {}
+    for key, offer in offers.items():
+        cell_id, *above = [ids.get(each, each) for each in (offer["id"], *offer["above"])]
+        if (cell_id, above) != (offer["id"], offer["above"]):
+            followed[key] = {**offer, "id": cell_id, "above": above}
+    return followed
+
+
+def _ids(former: Sequence[_Text], now: Sequence[_Text]) -> Mapping[str, str]:
+    """The id that each former cell has now, if it has another: where the file keeps none, each
+    filling gives new ones.
+    """
+    there = {text.id for text in now}
+    if any(text.id in there for text in former):
+        return {}
+    pairs = paired([text.version for text in former], [text.version for text in now])
+    return {former[pair.former].id: now[pair.now].id for pair in pairs}
 
 
 class _Text(NamedTuple):
@@ -97,3 +125,7 @@ def _texts(notebook: YNotebook) -> list[_Text]:
         for cell in notebook.ycells
     ]
     return [_Text(id, version_of(kind, source), unify(str(source))) for id, kind, source in cells]
+
+
+def _sources(notebook: YNotebook) -> list[str]:
+    return [text.source for text in _texts(notebook)]

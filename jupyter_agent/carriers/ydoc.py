@@ -6,12 +6,11 @@ jupyter-collaboration 5 installs). Every name of that package that we use stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial, partialmethod
 from importlib import import_module
 from typing import Any, TypeAlias
-from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import (
@@ -437,16 +436,27 @@ class Room:
         await store.write(self.inside.ydoc.get_update())
         return stored
 
-    async def offer(self, cells: Iterable[Mapping[str, Any]]) -> None:
-        """Have the pages offer to put these back, until somebody there has decided."""
+    @property
+    def offers(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the pages offer to put back, by keys of their own."""
+        return self._offers.to_py() or {}
+
+    async def offer(self, offers: Mapping[str, Mapping[str, Any]]) -> None:
+        """Have the pages of a room that has just been filled offer these, too, until somebody there
+        has decided. Then there is nothing else in it that its file has not.
+        """
         ydoc = self.inside.ydoc
         before = ydoc.get_state()
-        offers: Map[Any] = ydoc.get(OFFERS, type=Map)
         with ydoc.transaction():
-            for cell in cells:
-                offers[uuid4().hex] = cell
-        # A room that has just been filled may not see to it itself yet.
+            self._offers.update(dict(offers))
+            self.document.dirty = False
+        # Not all that happens this early is seen to by the room itself.
         await self.inside.ystore.write(ydoc.get_update(before))
+
+    @property
+    def _offers(self) -> Map[Any]:
+        offers: Map[Any] = self.inside.ydoc.get(OFFERS, type=Map)
+        return offers
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""

@@ -81,7 +81,7 @@ def _offers(stored: YNotebook, room: Room) -> dict[str, Mapping[str, Any]]:
         if text.source.strip() and text.source != base:
             cell = snapshot(index, stored.ycells[index].to_py())
             state = replace(cell.state(), outputs=(), execution_count=None)
-            offer = {**nbformat_cell(cell_id, state), "base": base, "above": above}
+            offer = {"cell": nbformat_cell(cell_id, state), "base": base, "above": above}
             offers[uuid4().hex] = as_shared(offer)
         above = [cell_id] if base is not None else [cell_id, *above]
     return offers
@@ -93,9 +93,10 @@ def _followed(
     """Those of before that are about cells which have other ids now."""
     followed: dict[str, Mapping[str, Any]] = {}
     for key, offer in offers.items():
-        cell_id, *above = [ids.get(each, each) for each in (offer["id"], *offer["above"])]
-        if (cell_id, above) != (offer["id"], offer["above"]):
-            followed[key] = {**offer, "id": cell_id, "above": above}
+        cell = {**offer["cell"], "id": ids.get(offer["cell"]["id"], offer["cell"]["id"])}
+        above = [ids.get(cell_id, cell_id) for cell_id in offer["above"]]
+        if (cell, above) != (offer["cell"], offer["above"]):
+            followed[key] = {**offer, "cell": cell, "above": above}
     return followed
 
 

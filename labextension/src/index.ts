@@ -56,6 +56,7 @@ import { Marks } from './review/marks/marks';
 import { ReviewActions } from './review/reviewActions';
 import { Reviews } from './review/reviews';
 import { Staleness } from './review/staleness';
+import { UnsavedTexts } from './review/unsavedTexts';
 import { Verifications } from './review/verifications';
 import { IAssistant, ITabBridge } from './tokens';
 
@@ -128,6 +129,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     );
     const { baseUrl } = app.serviceManager.serverSettings;
     const conflicts = new FileConflicts(tabBridge, `jupyter-agent:conflicts:${baseUrl}`);
+    const unsaved = new UnsavedTexts(tracker);
     const usage = new ConversationUsage(client, assistant);
     const slash = new Slash(actions(assistant, usage, trans), trans);
     const mentions = new Mentions(draft, notebooks, contents, client, trans);
@@ -159,6 +161,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       walk,
       sharing,
       conflicts,
+      unsaved,
       obstacle: new Obstacle(client),
       requestsOf: turnId => client.requests(turnId),
       notebooks,
@@ -181,7 +184,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     restorer?.add(widget, widget.id);
     keepNotificationsBeside(widget.node);
     const show = (): void => app.shell.activateById(widget.id);
-    new News(assistant, conflicts, widget, show, trans);
+    new News(assistant, conflicts, unsaved, widget, show, trans);
     new OtherAgents(client, assistant, announcements, show, trans);
     void app.restored.then(() => widenPanelOnce(widget, stateDB));
     const prompts = new CellPrompts({

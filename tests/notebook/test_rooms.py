@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from importlib import import_module
+from operator import itemgetter
 from pathlib import Path
 from socket import IPPROTO_TCP, TCP_NODELAY
 from typing import Any
@@ -349,8 +350,10 @@ async def test_what_was_not_saved_is_offered_in_the_pages_until_somebody_decides
         typed = ("twin WORD", b, "twin")
         inserted = [("new", "n", None, b), ("newer", "m", None, "n", b)]
         assert sorted(
-            (offer["source"], offer["id"], offer["base"], *(offer["above"] * (not offer["base"])))
-            for offer in person.offers().values()
+            (cell["source"], cell["id"], base, *([] if base else above))
+            for cell, base, above in map(
+                itemgetter("cell", "base", "above"), person.offers().values()
+            )
         ) == [*(inserted if minor == 5 else []), typed]
         assert file.read_bytes() == before
         await person.close()

@@ -132,14 +132,40 @@ function pick<T extends ReadonlyPartialJSONValue | undefined>(
 interface IHunk {
   start: number;
   end: number;
-  lines: readonly string[];
+  pieces: readonly string[];
+}
+
+/** What texts are compared by. */
+interface IPieces {
+  split: (text: string) => string[];
+  glue: string;
+}
+
+const LINES: IPieces = { split: text => text.split('\n'), glue: '\n' };
+const CHARACTERS: IPieces = { split: text => [...text], glue: '' };
+
+/** The text with the changes of both, where each has only added to it: what both added at the same place mine first. */
+export function mergeAdded(base: string, mine: string, theirs: string): string | null {
+  const isGrown = (text: string): boolean => {
+    let found = 0;
+    for (const character of text) {
+      found += base.startsWith(character, found) ? character.length : 0;
+    }
+    return found === base.length;
+  };
+  return isGrown(mine) && isGrown(theirs) ? mergeText(base, mine, theirs, CHARACTERS) : null;
 }
 
 /**
  * The text with the changes of both, by lines; null where both changed the same lines, each in its own way. Lines that
  * both added at the same place are all kept, mine first.
  */
-export function mergeText(base: string | undefined, mine: string, theirs: string): string | null {
+export function mergeText(
+  base: string | undefined,
+  mine: string,
+  theirs: string,
+  { split, glue } = LINES
+): string | null {
   if (theirs === mine || theirs === base) {
     return mine;
   }
@@ -149,40 +175,40 @@ export function mergeText(base: string | undefined, mine: string, theirs: string
   if (mine === base) {
     return theirs;
   }
-  const lines = base.split('\n');
-  const [own, others] = [hunks(lines, mine), hunks(lines, theirs)];
+  const pieces = split(base);
+  const [own, others] = [hunks(pieces, split(mine)), hunks(pieces, split(theirs))];
   const isOwn = (other: IHunk): boolean =>
     own.some(hunk => JSONExt.deepEqual({ ...hunk }, { ...other }));
   const all = [...own, ...others.filter(other => !isOwn(other))];
   all.sort((a, b) => a.start - b.start || a.end - b.end);
   const merged: string[] = [];
   let position = 0;
-  for (const { start, end, lines: changed } of all) {
+  for (const { start, end, pieces: changed } of all) {
     if (start < position) {
       return null;
     }
-    merged.push(...lines.slice(position, start), ...changed);
+    merged.push(...pieces.slice(position, start), ...changed);
     position = end;
   }
-  return [...merged, ...lines.slice(position)].join('\n');
+  return [...merged, ...pieces.slice(position)].join(glue);
 }
 
-function hunks(base: string[], text: string): IHunk[] {
+function hunks(base: string[], text: string[]): IHunk[] {
   const found: IHunk[] = [];
   let position = 0;
-  let open: { start: number; end: number; lines: string[] } | null = null;
-  for (const { added, removed, value } of diffArrays(base, text.split('\n'))) {
+  let open: { start: number; end: number; pieces: string[] } | null = null;
+  for (const { added, removed, value } of diffArrays(base, text)) {
     if (!added && !removed) {
       position += value.length;
       open = null;
       continue;
     }
     if (!open) {
-      open = { start: position, end: position, lines: [] };
+      open = { start: position, end: position, pieces: [] };
       found.push(open);
     }
     if (added) {
-      open.lines.push(...value);
+      open.pieces.push(...value);
     } else {
       position += value.length;
       open.end = position;

@@ -5,6 +5,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { IMergeCell } from '../tokens';
+import { rewrite, selectedText } from './cellText';
 import { withoutTrust } from './merge';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
 
@@ -198,27 +199,30 @@ export class OpenNotebooks {
     }
   }
 
-  /**
-   * Give a cell that text, as the user would; null deletes it. A cell that is not there any more is made again, at the
-   * end, from `former`.
-   */
-  replace(ref: ICellRef, source: string | null, former: IMergeCell | null): void {
-    const notebook = this._panel(ref.notebook)?.content;
-    const shared = notebook?.model?.sharedModel;
+  /** Give a cell that text, as the user would. */
+  rewrite(ref: ICellRef, source: string): void {
+    const cell = this._cell(ref);
+    if (cell) {
+      rewrite(cell.model.sharedModel, source);
+    }
+  }
+
+  /** Delete a cell, as the user would. */
+  remove(ref: ICellRef): void {
     const index = (this.position(ref) ?? 0) - 1;
-    if (!shared) {
-      return;
+    if (index >= 0) {
+      this._panel(ref.notebook)?.content.model?.sharedModel.deleteCell(index);
     }
-    if (index < 0 && former) {
-      shared.insertCell(shared.cells.length, {
-        ...former,
-        metadata: withoutTrust(former.metadata)
-      } as never);
-    } else if (index >= 0 && source === null) {
-      shared.deleteCell(index);
-    } else if (index >= 0) {
-      shared.getCell(index).setSource(source ?? '');
-    }
+  }
+
+  /** Make a cell that is not there any more again: below the first of `above` that is there, else at the end. */
+  restore(notebook: string, cell: IMergeCell, above: readonly string[] = []): void {
+    const shared = this._panel(notebook)?.content.model?.sharedModel;
+    const at = above.map(cell_id => this.position({ notebook, cell_id })).find(Boolean);
+    shared?.insertCell(at ?? shared.cells.length, {
+      ...cell,
+      metadata: withoutTrust(cell.metadata)
+    } as never);
   }
 
   /** Highlight a cell while the pointer is on a mention of it. */
@@ -288,13 +292,4 @@ export class OpenNotebooks {
   private readonly _opened = new Signal<this, string>(this);
   private readonly _ran = new Signal<this, string>(this);
   private readonly _moved = new Signal<this, void>(this);
-}
-
-function selectedText({ editor, model }: Cell): string {
-  if (!editor) {
-    return '';
-  }
-  const { start, end } = editor.getSelection();
-  const [from, to] = [editor.getOffsetAt(start), editor.getOffsetAt(end)].sort((a, b) => a - b);
-  return model.sharedModel.getSource().slice(from, to);
 }

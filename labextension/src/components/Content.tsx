@@ -14,6 +14,7 @@ import { ReviewBar } from './Review';
 import type { IServices } from './services';
 import { Services, useAssistant, useServices } from './services';
 import { KeptBack } from './Sharing';
+import { UnsavedTexts } from './UnsavedTexts';
 import { Usage } from './Usage';
 import { Verified } from './Verified';
 import { Waiting } from './Waiting';
@@ -59,6 +60,7 @@ function Panel(): React.JSX.Element {
       {guarded(<View />)}
       {guarded(<Approvals />)}
       {guarded(<FileConflicts />)}
+      {guarded(<UnsavedTexts />)}
       {guarded(<TrustInstructions />)}
       {guarded(<Waiting />)}
       {guarded(<KeptBack />)}

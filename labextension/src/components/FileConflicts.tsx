@@ -1,9 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
-import { diffLines } from '../review/diff';
 import type { IFileConflict } from '../review/fileConflicts';
-import { legible } from '../wording/oddCharacters';
-import { Diff } from './Code';
+import { Decision } from './Decision';
+import type { Choice } from './Decision';
 import { useAssistant, useFileConflicts, useNotebookInFront, useServices } from './services';
 
 /** The first cell of which page and file could not both be kept, with what can be done about it. */
@@ -27,75 +26,53 @@ function Card({
   conflict: IFileConflict;
   others: number;
 }): React.JSX.Element {
-  const { conflicts, notebooks, trans } = useServices();
-  const front = useNotebookInFront();
+  const { trans } = useServices();
   const { notebook, cell, theirs } = conflict;
-  const ref = { notebook, cell_id: cell };
-  const now = notebooks.source(ref);
-  const position = notebooks.position(ref);
-  const place = position ? trans.__('Cell %1', position) : trans.__('A cell');
-  const name = notebook === front ? place : trans.__('%1 in %2', place, legible(notebook));
-  const settle = (source: Choice[1]): void => {
-    if (source !== undefined) {
-      notebooks.replace(ref, source, theirs);
-    }
-    conflicts.settle(conflict);
-  };
   return (
-    <div
-      role="group"
-      aria-label={trans.__('Changed here and in the file')}
-      className="jp-Agent-approval"
-    >
-      <div className="jp-Agent-callHead">
-        <strong>{question(conflict, name, trans)}</strong>
-        {others > 0 && (
-          <span className="jp-Agent-note">
-            {trans._n('and 1 more cell', 'and %1 more cells', others)}
-          </span>
-        )}
-      </div>
-      <p className="jp-Agent-act">
-        {trans.__('The file was changed while this page was away. What is here was kept.')}{' '}
-        {now !== null && (
-          <button className="jp-Agent-link" onClick={() => void notebooks.reveal(ref)}>
-            {trans.__('Show')}
-          </button>
-        )}
-      </p>
-      <Diff
-        lines={diffLines(now ?? '', theirs?.source ?? '')}
-        mimeType={notebooks.mimeType(notebook, cell, theirs?.cell_type)}
-      />
-      <div className="jp-Agent-buttons">
-        {choices(theirs, now, trans).map(([label, source]) => (
-          <button key={label} className="jp-Agent-button" onClick={() => settle(source)}>
-            {label}
-          </button>
-        ))}
-      </div>
-    </div>
+    <Decision
+      label={trans.__('Changed here and in the file')}
+      cell={{ notebook, cell_id: cell }}
+      type={theirs?.cell_type}
+      question={name => question(conflict, name, trans)}
+      reason={trans.__('The file was changed while this page was away. What is here was kept.')}
+      text={theirs?.source ?? ''}
+      others={others}
+      choices={useChoices(conflict)}
+    />
   );
 }
 
-/** The words of a button, and the text that the cell then gets: none leaves it as it is, null deletes it. */
-type Choice = readonly [string, (string | null)?];
-
-function choices(
-  theirs: IFileConflict['theirs'],
-  now: string | null,
-  trans: TranslationBundle
-): readonly Choice[] {
+/** What is in the cell is looked up when the user chooses: they may have typed meanwhile. */
+function useChoices(conflict: IFileConflict): readonly Choice[] {
+  const { conflicts, notebooks, trans } = useServices();
+  const { notebook, cell, theirs } = conflict;
+  const ref = { notebook, cell_id: cell };
+  const choice = (words: string, act?: () => void): Choice => [
+    words,
+    () => {
+      act?.();
+      conflicts.settle(conflict);
+    }
+  ];
   if (!theirs) {
-    return [[trans.__('Keep it')], [trans.__('Delete it'), null]];
+    return [
+      choice(trans.__('Keep it')),
+      choice(trans.__('Delete it'), () => notebooks.remove(ref))
+    ];
   }
-  if (now === null) {
-    return [[trans.__('Leave it deleted')], [trans.__('Bring it back'), theirs.source]];
+  if (notebooks.source(ref) === null) {
+    return [
+      choice(trans.__('Leave it deleted')),
+      choice(trans.__('Bring it back'), () => notebooks.restore(notebook, theirs))
+    ];
   }
+  const { source } = theirs;
   return [
-    [trans.__('Keep this page’s')],
-    [trans.__('Use the file’s'), theirs.source],
-    [trans.__('Keep both'), `${now}\n${theirs.source}`]
+    choice(trans.__('Keep this page’s')),
+    choice(trans.__('Use the file’s'), () => notebooks.rewrite(ref, source)),
+    choice(trans.__('Keep both'), () =>
+      notebooks.rewrite(ref, `${notebooks.source(ref)}\n${source}`)
+    )
   ];
 }
 

@@ -23,6 +23,7 @@ import type { Slash } from '../composer/slash';
 import type { ChangeWalk, IChangeWalk } from '../review/changeWalk';
 import type { FileConflicts, IFileConflict } from '../review/fileConflicts';
 import type { IPending, Reviews } from '../review/reviews';
+import type { IUnsavedText, UnsavedTexts } from '../review/unsavedTexts';
 import type { StaleCells, Staleness } from '../review/staleness';
 import type { Verifications, VerifiedNotebooks } from '../review/verifications';
 import type { Store } from '../store';
@@ -43,6 +44,7 @@ export interface IServices {
   walk: ChangeWalk;
   sharing: Sharing;
   conflicts: FileConflicts;
+  unsaved: UnsavedTexts;
   obstacle: Obstacle;
   /** What was sent to the model in a turn. Rejects with RequestError. */
   requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
@@ -156,6 +158,11 @@ export function useSharing(): ISharing {
 /** The cells of which page and file could not both be kept. */
 export function useFileConflicts(): readonly IFileConflict[] {
   return useStore(useServices().conflicts, atOnce);
+}
+
+/** What was not saved when the server ended, and can be put back. */
+export function useUnsavedTexts(): readonly IUnsavedText[] {
+  return useStore(useServices().unsaved, atOnce);
 }
 
 /** Why no notebook can be worked in; empty where they can. */

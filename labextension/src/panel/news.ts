@@ -6,7 +6,7 @@ import type { IChange } from '../api/protocol';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
 import type { ConversationEvent } from '../chat/conversationEvents';
-import type { FileConflicts } from '../review/fileConflicts';
+import type { Store } from '../store';
 import type { AssistantPanel } from './panel';
 
 const NEWS_CLASS = 'jp-Agent-news';
@@ -21,27 +21,34 @@ export class News {
   /** @param _show - Shows the panel. */
   constructor(
     private readonly _assistant: Assistant,
-    conflicts: FileConflicts,
+    conflicts: Store<readonly unknown[]>,
+    unsaved: Store<readonly unknown[]>,
     private readonly _panel: AssistantPanel,
     private readonly _show: () => void,
     private readonly _trans: TranslationBundle
   ) {
     _assistant.happened.connect(this._onHappened, this);
-    this._decisions = conflicts.state.length;
-    conflicts.changed.connect(this._onConflicts, this);
+    this._tellNew(
+      conflicts,
+      _trans.__('A cell was changed here and in its file. Decide which to keep.')
+    );
+    this._tellNew(
+      unsaved,
+      _trans.__('The server stopped before all was saved. Decide what to bring back.')
+    );
     _panel.shown.connect(this._onShown, this);
     document.addEventListener('visibilitychange', () => this._markSeen());
   }
 
-  /** A cell of which page and file could not both be kept. */
-  private _onConflicts({ state: { length } }: FileConflicts): void {
-    if (length > this._decisions && !this._isVisible) {
-      this._notify(
-        this._trans.__('A cell was changed here and in its file. Decide which to keep.'),
-        ''
-      );
-    }
-    this._decisions = length;
+  /** Notify when there is more to decide. */
+  private _tellNew(decisions: Store<readonly unknown[]>, words: string): void {
+    let former = decisions.state.length;
+    decisions.changed.connect(({ state: { length } }) => {
+      if (length > former) {
+        this._notify(words, '');
+      }
+      former = length;
+    });
   }
 
   private _onHappened({ state: { conversation } }: Assistant, event: ConversationEvent): void {
@@ -135,5 +142,4 @@ export class News {
 
   private _notification = '';
   private _turnId = '';
-  private _decisions = 0;
 }

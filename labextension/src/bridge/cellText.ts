@@ -1,0 +1,27 @@
+import type { ISharedCell } from '@jupyter/ydoc';
+import type { Cell } from '@jupyterlab/cells';
+
+/** Give a cell that text, and leave what is the same at both ends: the cursors there, and what others type there. */
+export function rewrite(cell: ISharedCell, source: string): void {
+  const now = cell.getSource();
+  const most = Math.min(now.length, source.length);
+  let start = 0;
+  while (start < most && now[start] === source[start]) {
+    start++;
+  }
+  let same = 0;
+  while (same < most - start && now.at(-1 - same) === source.at(-1 - same)) {
+    same++;
+  }
+  cell.updateSource(start, now.length - same, source.slice(start, source.length - same));
+}
+
+/** What the user has selected in a cell; empty if nothing is. */
+export function selectedText({ editor, model }: Cell): string {
+  if (!editor) {
+    return '';
+  }
+  const { start, end } = editor.getSelection();
+  const [from, to] = [editor.getOffsetAt(start), editor.getOffsetAt(end)].sort((a, b) => a - b);
+  return model.sharedModel.getSource().slice(from, to);
+}

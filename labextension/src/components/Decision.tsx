@@ -1,0 +1,65 @@
+import * as React from 'react';
+import { diffLines } from '../review/diff';
+import type { ICellRef } from '../api/protocol';
+import { legible } from '../wording/oddCharacters';
+import { Diff } from './Code';
+import { useNotebookInFront, useServices } from './services';
+
+/** The words of a button, and what is done then. */
+export type Choice = readonly [string, () => void];
+
+/** Asks the user which text a cell is to have. */
+export function Decision(props: {
+  label: string;
+  cell: ICellRef;
+  /** The type of a cell that is not there. */
+  type?: string;
+  /** Asks it of a cell by that name. */
+  question: (name: string) => string;
+  reason: string;
+  /** The text that the cell may get. */
+  text: string;
+  /** How many more cells wait. */
+  others: number;
+  choices: readonly Choice[];
+}): React.JSX.Element {
+  const { label, cell, type, question, reason, text, others, choices } = props;
+  const { notebooks, trans } = useServices();
+  const front = useNotebookInFront();
+  const { notebook, cell_id } = cell;
+  const now = notebooks.source(cell);
+  const position = notebooks.position(cell);
+  const place = position ? trans.__('Cell %1', position) : trans.__('A cell');
+  const name = notebook === front ? place : trans.__('%1 in %2', place, legible(notebook));
+  return (
+    <div role="group" aria-label={label} className="jp-Agent-approval">
+      <div className="jp-Agent-callHead">
+        <strong>{question(name)}</strong>
+        {others > 0 && (
+          <span className="jp-Agent-note">
+            {trans._n('and 1 more cell', 'and %1 more cells', others)}
+          </span>
+        )}
+      </div>
+      <p className="jp-Agent-act">
+        {reason}{' '}
+        {now !== null && (
+          <button className="jp-Agent-link" onClick={() => void notebooks.reveal(cell)}>
+            {trans.__('Show')}
+          </button>
+        )}
+      </p>
+      <Diff
+        lines={diffLines(now ?? '', text)}
+        mimeType={notebooks.mimeType(notebook, cell_id, type)}
+      />
+      <div className="jp-Agent-buttons">
+        {choices.map(([words, choose]) => (
+          <button key={words} className="jp-Agent-button" onClick={choose}>
+            {words}
+          </button>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,84 @@
+import type { YNotebook } from '@jupyter/ydoc';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { INotebookModel, INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type * as Y from 'yjs';
+import { mergeAdded, mergeText } from '../bridge/merge';
+import { Store } from '../store';
+import type { IMergeCell } from '../tokens';
+
+/** Where the server puts them in the document of a room. (`carriers/ydoc.py`) */
+const OFFERS = 'jupyter_agent_unsaved';
+
+/** A cell as the document of a room had it when its server ended, and as its file has it not. */
+interface IOffer {
+  cell: IMergeCell;
+  /** What it said in the file; null if it was not there. */
+  base: string | null;
+  /** Ids of the cells that it was below, the nearest first. */
+  above: readonly string[];
+}
+
+/** What was typed in a room and not saved when its server ended, and can be put back. */
+export interface IUnsavedText extends IOffer {
+  /** The path of the notebook. */
+  notebook: string;
+  key: string;
+}
+
+type Context = DocumentRegistry.IContext<INotebookModel>;
+
+/** What of the open notebooks can be put back. Everybody in a room has the same, until one of them decides. */
+export class UnsavedTexts extends Store<readonly IUnsavedText[]> {
+  constructor(notebooks: INotebookTracker) {
+    super([]);
+    notebooks.widgetAdded.connect(this._watch, this);
+    notebooks.forEach(panel => this._watch(notebooks, panel));
+  }
+
+  /** It is decided. */
+  settle({ notebook, key }: IUnsavedText): void {
+    for (const [context, offers] of this._offers) {
+      if (context.path === notebook) {
+        offers.delete(key);
+      }
+    }
+  }
+
+  private _watch(_: unknown, { context }: NotebookPanel): void {
+    if (!this._offers.has(context)) {
+      const { ydoc } = context.model.sharedModel as YNotebook;
+      const offers = ydoc.getMap<IOffer>(OFFERS);
+      const collect = (): void => this._collect();
+      this._offers.set(context, offers);
+      offers.observe(collect);
+      context.pathChanged.connect(collect);
+      context.disposed.connect(() => {
+        this._offers.delete(context);
+        collect();
+      });
+      collect();
+    }
+  }
+
+  private _collect(): void {
+    const all = [...this._offers].flatMap(([{ path }, offers]) =>
+      [...offers].map(([key, offer]) => ({ ...offer, notebook: path, key }))
+    );
+    if (all.length || this.state.length) {
+      this.set(all);
+    }
+  }
+
+  private readonly _offers = new Map<Context, Y.Map<IOffer>>();
+}
+
+/**
+ * The text of a cell with what was not saved; null where other text took its place meanwhile. What was typed while the
+ * server was away comes behind it.
+ */
+export function withUnsaved({ base, cell: { source } }: IUnsavedText, now: string): string | null {
+  return (
+    mergeText(base ?? undefined, source, now) ??
+    (base === null ? null : mergeAdded(base, source, now))
+  );
+}

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
+from pycrdt import Map
 
 from jupyter_agent.carriers.ydoc import Room, collaboration
-from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import as_shared, nbformat_cell, snapshot
-from jupyter_agent.document.identities import paired
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.errors import Busy
 
@@ -46,14 +45,12 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
         with harmless("kept", room.path):
             stored = await room.stored()
         yield
-        if stored is None:
+        if stored is None or not stored.dirty:
             return
         with harmless("offered", room.path):
-            offers = _offers(stored, room)
-            if offers or stored.dirty:
-                await room.offer(offers)
+            await room.offer(_offers(stored, room))
         with harmless("kept", room.path):
-            if stored.dirty and _sources(stored) != _sources(room.document):
+            if _texts(stored) != _texts(room.document):
                 content = await stored.aget()
                 await keep(room.path, json.dumps(content, ensure_ascii=False))
 
@@ -68,65 +65,25 @@ def _offers(stored: YNotebook, room: Room) -> dict[str, Mapping[str, Any]]:
     nbformat 4.5 has it, without its outputs. `base` is what it says now; None if it is not there,
     then `above` are the cells that it was below, the nearest first.
     """
-    former, now = _texts(stored), _texts(room.document)
-    ids = _ids(former, now)
-    offers = _followed(room.offers, ids)
-    if not stored.dirty:
-        return offers
-    sources = {text.id: text.source for text in now}
+    now = _texts(room.document)
+    offers: dict[str, Mapping[str, Any]] = {}
     above: list[str] = []
-    for index, text in enumerate(former):
-        cell_id = ids.get(text.id, text.id)
-        base = sources.get(cell_id)
-        if text.source.strip() and text.source != base:
-            cell = snapshot(index, stored.ycells[index].to_py())
+    for index, shared in enumerate(stored.ycells):
+        base = now.get(shared["id"])
+        if _text(shared).strip() and _text(shared) != base:
+            cell = snapshot(index, shared.to_py())
             state = replace(cell.state(), outputs=(), execution_count=None)
-            offer = {"cell": nbformat_cell(cell_id, state), "base": base, "above": above}
+            offer = {"cell": nbformat_cell(cell.id, state), "base": base, "above": above}
             offers[uuid4().hex] = as_shared(offer)
-        above = [cell_id] if base is not None else [cell_id, *above]
+        above = [shared["id"]] if base is not None else [shared["id"], *above]
     return offers
 
 
-def _followed(
-    offers: Mapping[str, Mapping[str, Any]], ids: Mapping[str, str]
-) -> dict[str, Mapping[str, Any]]:
-    """Those of before that are about cells which have other ids now."""
-    followed: dict[str, Mapping[str, Any]] = {}
-    for key, offer in offers.items():
-        cell = {**offer["cell"], "id": ids.get(offer["cell"]["id"], offer["cell"]["id"])}
-        above = [ids.get(cell_id, cell_id) for cell_id in offer["above"]]
-        if (cell, above) != (offer["cell"], offer["above"]):
-            followed[key] = {**offer, "cell": cell, "above": above}
-    return followed
+def _texts(notebook: YNotebook) -> dict[str, str]:
+    """What the cells say, by their ids."""
+    return {cell.get("id", ""): _text(cell) for cell in notebook.ycells}
 
 
-def _ids(former: Sequence[_Text], now: Sequence[_Text]) -> Mapping[str, str]:
-    """The id that each former cell has now, if it has another: where the file keeps none, each
-    filling gives new ones.
-    """
-    there = {text.id for text in now}
-    if any(text.id in there for text in former):
-        return {}
-    pairs = paired([text.version for text in former], [text.version for text in now])
-    return {former[pair.former].id: now[pair.now].id for pair in pairs}
-
-
-class _Text(NamedTuple):
-    """Of a cell what somebody may have typed."""
-
-    id: str
-    version: str
-    source: str
-
-
-def _texts(notebook: YNotebook) -> list[_Text]:
-    """Those of all cells, also of a file that is not as programs of Jupyter write it."""
-    cells = [
-        (cell.get("id", ""), cell.get("cell_type"), cell.get("source", ""))
-        for cell in notebook.ycells
-    ]
-    return [_Text(id, version_of(kind, source), unify(str(source))) for id, kind, source in cells]
-
-
-def _sources(notebook: YNotebook) -> list[str]:
-    return [text.source for text in _texts(notebook)]
+def _text(cell: Map[Any]) -> str:
+    """What the cell says; nothing where a file has one without a text, as Jupyter writes none."""
+    return unify(str(cell.get("source", "")))

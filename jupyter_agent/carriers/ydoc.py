@@ -27,6 +27,7 @@ from pycrdt import (
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
+from jupyter_agent.carriers.room_file import take_in_texts
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
@@ -129,7 +130,7 @@ class Collaboration:
 
     def around_filling(self, look: Look) -> None:
         """Has each room of a notebook filled from its store and its file within what `look` gives
-        for it.
+        for it, and from then on take in its file without disturbing who types.
         """
         server = self._extension.ywebsocket_server
         add = server.add_room
@@ -137,6 +138,8 @@ class Collaboration:
         def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
             if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
                 inside.initialize = partial(_fill, inside, inside.initialize, look)
+                document = inside._document
+                document.aset = partial(_take_in, inside, document.aset)
             add(name, inside)
 
         server.add_room = add_room
@@ -265,6 +268,16 @@ async def _fill(inside: Any, fill: Callable[[], Awaitable[None]], look: Look) ->
     if not inside.ready:
         async with look(Room.of(inside)):
             await fill()
+
+
+async def _take_in(inside: Any, take_in: Callable[[Any], Awaitable[None]], content: Any) -> None:
+    try:
+        content = take_in_texts(inside._document, content)
+    except Exception:  # whatever is in a file must not keep people out
+        inside.log.exception(
+            "Words typed in %s now may end up elsewhere in its cells", inside._file.path
+        )
+    await take_in(content)
 
 
 class Pin:
@@ -436,11 +449,6 @@ class Room:
         await store.write(self.inside.ydoc.get_update())
         return stored
 
-    @property
-    def offers(self) -> Mapping[str, Mapping[str, Any]]:
-        """What the pages offer to put back, by keys of their own."""
-        return self._offers.to_py() or {}
-
     async def offer(self, offers: Mapping[str, Mapping[str, Any]]) -> None:
         """Have the pages of a room that has just been filled offer these, too, until somebody there
         has decided. Then there is nothing else in it that its file has not.
@@ -448,15 +456,11 @@ class Room:
         ydoc = self.inside.ydoc
         before = ydoc.get_state()
         with ydoc.transaction():
-            self._offers.update(dict(offers))
+            pages: Map[Any] = ydoc.get(OFFERS, type=Map)
+            pages.update(dict(offers))
             self.document.dirty = False
         # Not all that happens this early is seen to by the room itself.
         await self.inside.ystore.write(ydoc.get_update(before))
-
-    @property
-    def _offers(self) -> Map[Any]:
-        offers: Map[Any] = self.inside.ydoc.get(OFFERS, type=Map)
-        return offers
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""

@@ -367,6 +367,45 @@ async def test_what_was_not_saved_is_offered_in_the_pages_until_somebody_decides
     assert (await Person(room_server, "a.ipynb").open()).offers() == {}
 
 
+@pytest.mark.parametrize("minor", [5, 4])
+@pytest.mark.parametrize("made_again", [True, False])
+async def test_what_is_typed_while_its_file_changes_stays_where_it_was_typed(
+    room_server: RoomServer, restart: Restart, minor: int, made_again: bool
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+
+    def write(**texts: str) -> None:
+        cells = [code(cell_id, text) for cell_id, text in texts.items()]
+        content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
+        if minor == 4:
+            for cell in content["cells"]:
+                del cell["id"]
+        file.write_text(json.dumps(content))
+
+    write(a="twin", b="twin", c="x = wor")
+    person = await Person(room_server, "a.ipynb").open()
+    before = person.ids()
+    person.cut()
+    person.type(before[1], "s")
+    person.type(before[2], "d")
+    if made_again:
+        await end(room_server)
+    write(n="new", a="twin", b="twin", c="# pulled\nx = wor # pulled")
+    if not made_again:
+        await room_server.room("a.ipynb")._file.maybe_notify()
+    await person.connect()
+    await person.sync()
+    assert [person.source(cell_id) for cell_id in person.ids()] == [
+        "new",
+        "twin",
+        "twins",
+        "# pulled\nx = word # pulled",
+    ]
+    assert set(before) < set(person.ids())
+    await person.close()
+
+
 async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     room_server: RoomServer,
     file: Path,

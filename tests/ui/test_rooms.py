@@ -251,3 +251,37 @@ def test_who_saves_after_a_restart_of_the_server_tears_nobodys_words(open_page: 
         eventually(page.sources, expected.__eq__)
         assert page.dialogs() == []
     eventually(one.saved, expected.__eq__)
+
+
+@pytest.mark.story
+def test_what_a_kill_takes_out_of_a_room_is_put_back_from_the_panel(open_page: OpenPage) -> None:
+    one = open_page(["x = wor", "y = 1"])
+    two = open_page(path=one.path)
+    is_in_a_room(one)
+    panels = [Panel(page.page).open() for page in (one, two)]
+    for page in (one, two):
+        page.toggle_autosave()  # a kill in the second before it saves
+    one.edit("c0")
+    one.type("d and te")
+    eventually(lambda: two.sources()["c0"], "x = word and te".__eq__)
+    one.lab.kill()
+    one.type("xt")  # whoever types does not notice
+    one.lab.start()
+    cards = [
+        panel.page.get_by_role("group", name="Not saved when the server stopped")
+        for panel in panels
+    ]
+    for card in cards:
+        card.get_by_text("What was typed last in Cell 1 was not saved. Bring it back?").wait_for()
+    assert one.sources() == two.sources() == {"c0": "x = worxt", "c1": "y = 1"}
+    one.page.screenshot(path="/tmp/env/unsaved.png")
+    two.edit("c1")
+    two.type("2")
+    cards[1].get_by_role("button", name="Bring it back").click()
+    whole = {"c0": "x = word and text", "c1": "y = 12"}
+    for page, card in zip((one, two), cards, strict=True):
+        eventually(page.sources, whole.__eq__)
+        card.wait_for(state="detached")
+    one.page.evaluate(SAVE, one.path)
+    eventually(one.saved, whole.__eq__)
+    one.toggle_autosave()

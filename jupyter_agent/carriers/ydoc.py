@@ -435,18 +435,18 @@ class Room:
         store = self.inside.ystore
         if store is None:
             return None
-        async with store.start_lock:
-            if not store.started.is_set():
-                self.inside.create_task(store.start())
-                await store.started.wait()
         stored = YNotebook()
-        try:
-            await store.apply_updates(stored.ydoc)
-        except import_module("pycrdt.store").YDocNotFound:
-            return None
-        # What the room did before it had a store, its path: without that all that its server does
-        # would be stored with a gap, and never read.
-        await store.write(self.inside.ydoc.get_update())
+        # Not the room's own, which would be opened in a task that never ends: the server would
+        # wait for a thread of that when it stops.
+        again: Any = partial(type(store), config=store.config)
+        async with again(path=store.path, log=store.log) as opened:
+            try:
+                await opened.apply_updates(stored.ydoc)
+            except import_module("pycrdt.store").YDocNotFound:
+                return None
+            # What the room did before it had a store, its path: without that all that its server
+            # does would be stored with a gap, and never read.
+            await opened.write(self.inside.ydoc.get_update())
         return stored
 
     async def offer(self, offers: Mapping[str, Mapping[str, Any]]) -> None:

@@ -438,8 +438,8 @@ class Room:
         stored = YNotebook()
         # Not the room's own, which would be opened in a task that never ends: the server would
         # wait for a thread of that when it stops.
-        again: Any = partial(type(store), config=store.config)
-        async with again(path=store.path, log=store.log) as opened:
+        kind: Any = type(store)
+        async with kind(path=store.path, log=store.log, config=store.config) as opened:
             try:
                 await opened.apply_updates(stored.ydoc)
             except import_module("pycrdt.store").YDocNotFound:

@@ -33,6 +33,23 @@ def site(server: Server) -> Site:
     return Site(server.port, "/", {"Authorization": f"token {server.token}"})
 
 
+async def test_a_server_with_a_room_ends_when_it_is_told_to(
+    tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> None:
+    """A task or a thread that it waits for would keep it."""
+    (tmp_path / ".config").mkdir()
+    settings = tmp_path / ".config" / "jupyter_server_config.json"
+    settings.write_text(json.dumps(config(tmp_path)))
+    file = tmp_path / "a.ipynb"
+    file.write_text(notebook_json([code("a", "")]))
+    with jupyter_server(tmp_path, COMMAND) as server:
+        person = await Person(site(server), "a.ipynb").open()
+        person.type("a", "word")
+        await until(lambda: "word" in file.read_text())
+        await person.sync()
+        await person.close()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("seconds", [3.0, 0.0], ids=["on", "off"])
 async def test_of_what_is_typed_without_a_pause_a_kill_takes_three_seconds_at_most(

@@ -33,7 +33,8 @@ from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
 
 _UNSAVED = (
     "What was typed in `{path}` last had not been saved when its room was closed. The notebook is "
-    "as its file is; the newest recovery copy has what was typed."
+    "as its file is; its pages offer to put back what was typed, and the newest recovery copy has "
+    "it."
 )
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
 

@@ -79,11 +79,15 @@ async def test_of_what_is_typed_without_a_pause_a_kill_takes_three_seconds_at_mo
         (copy, *_) = server.request("GET", "notebooks/a.ipynb/recovery")["copies"]
         kept = server.request("GET", f"notebooks/a.ipynb/recovery/{copy['id']}")
         notes = server.request("GET", "status")["notes"]
+        back = await Person(site(server), "a.ipynb").open()
+        (offer,) = back.offers().values()
+        await back.close()
     lost = [word for word in typed if word not in cell["source"].split()]
     oldest = killed - typed[lost[0]] if lost else 0.0
     print(f"{len(lost)} of {len(typed)} words lost, the oldest {oldest:.1f} s old")  # noqa: T201
     assert kept["cells"][0]["source"].split() == list(typed)
-    assert any("newest recovery copy has what was typed" in note for note in notes)
+    assert offer["cell"]["source"].split() == list(typed)
+    assert any("its pages offer to put back what was typed" in note for note in notes)
     if seconds:
         assert oldest < seconds + 1  # it is on disk a moment after its save began
     else:

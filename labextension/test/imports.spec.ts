@@ -16,7 +16,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   review: ['store', 'api', 'tokens', 'bridge', 'wording', 'chat'],
   prompt: ['store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
   components: ['store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
-  panel: ['api', 'wording', 'composer', 'chat', 'review', 'prompt', 'components']
+  panel: ['store', 'api', 'wording', 'composer', 'chat', 'review', 'prompt', 'components']
 };
 
 /** Each source file with those it imports, for types too, at once or later. */

@@ -7,6 +7,7 @@ it. Below nbformat 4.5 it replaces all cells: what was typed in them is gone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ from pycrdt import Text
 from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import rewrite
 from jupyter_agent.document.identities import paired
+
+_MOST = 100_000
+"""Characters of a text that is compared; it is done on the event loop."""
 
 
 def take_in_texts(document: YNotebook, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +31,7 @@ def take_in_texts(document: YNotebook, content: Mapping[str, Any]) -> dict[str, 
     with document.ydoc.transaction():
         for cell in cells:
             text, source = there.get(cell.get("id")), cell.get("source")
-            if isinstance(text, Text) and isinstance(source, str) and str(text) != source:
+            if isinstance(text, Text) and isinstance(source, str) and len(source) < _MOST:
                 rewrite(text, source)
     return {**content, "cells": cells}
 
@@ -39,7 +43,8 @@ def _identified(document: YNotebook, cells: list[dict[str, Any]]) -> list[dict[s
     now = [(cell["cell_type"], cell.get("source", "")) for cell in cells]
     pairs = paired(*[[version_of(*text) for text in texts] for texts in (former, now)])
     ids = {pair.now: document.ycells[pair.former].get("id") for pair in pairs}
+    wanted = Counter([*ids.values(), *(cell["id"] for cell in cells if "id" in cell)])
     return [
-        {**cell, "id": ids[index]} if "id" not in cell and ids.get(index) else cell
+        {**cell, "id": ids[index]} if "id" not in cell and wanted[ids.get(index)] == 1 else cell
         for index, cell in enumerate(cells)
     ]

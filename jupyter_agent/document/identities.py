@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import NamedTuple, Protocol, TypeAlias
 
-from jupyter_agent.document.merge import differing
+from jupyter_agent.document.merge import unlike_ranges
 
 Identified: TypeAlias = Sequence[tuple[str, str]]
 """Version and id of each cell, in order."""
@@ -93,19 +92,16 @@ def paired(former: Sequence[str], now: Sequence[str]) -> list[Pair]:
     """The cells that were there before, by the versions of all: those between others that stayed,
     those that were moved, and those that were changed in their place.
     """
-    start, end, until = differing(former, now)
-    matcher = SequenceMatcher(None, former[start:end], now[start:until], autojunk=False)
-    blocks = [(0, start, 0, start)] + [
-        (start + i, start + j, start + k, start + m) for _, i, j, k, m in matcher.get_opcodes()
-    ]
-    blocks.append((end, len(former), until, len(now)))
-    in_place = [
-        pair
-        for i, j, k, m in blocks
-        if j - i == m - k
-        for pair in zip(range(i, j), range(k, m), strict=True)
-    ]
-    pairs = [Pair(*pair, same=True) for pair in in_place if former[pair[0]] == now[pair[1]]]
+    pairs: list[Pair] = []
+    in_place: list[tuple[int, int]] = []
+    before = after = 0
+    for i, j, k, m in [*unlike_ranges(former, now), (len(former),) * 2 + (len(now),) * 2]:
+        pairs += [
+            Pair(*pair, same=True) for pair in zip(range(before, i), range(after, k), strict=True)
+        ]
+        if j - i == m - k:
+            in_place += zip(range(i, j), range(k, m), strict=True)
+        before, after = j, m
     gone = set(range(len(former))).difference(pair.former for pair in pairs)
     come = set(range(len(now))).difference(pair.now for pair in pairs)
     moved = defaultdict[str, list[int]](list)

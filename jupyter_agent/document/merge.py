@@ -21,6 +21,11 @@ LARGEST_WORD_DIFF = 250_000
 runs on the event loop.
 """
 
+LARGEST_MATCH = 40_000
+"""Product of two counts of lines above which the most that both have in common is looked for, and
+not the longest that stayed in one piece: that takes a minute where many lines are alike.
+"""
+
 LARGEST_ALIGNMENT = 50_000_000
 """Product of two lengths above which nothing but the beginning and the end is taken to be the same:
 an alignment needs a bit of memory for each."""
@@ -71,15 +76,31 @@ def merge(base: str, current: str, new: str) -> str:
 
 def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
     lines = text.split("\n")
-    start, base_end, end = differing(base, lines)
-    a, b = base[start:base_end], lines[start:end]
     # Blank lines are alike everywhere: they tell nothing of what became of which line.
-    matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
-    return [
-        _Hunk(start + i, start + j, b[k:m])
-        for tag, i, j, k, m in matcher.get_opcodes()
-        if tag != "equal"
-    ]
+    ranges = unlike_ranges(base, lines, tells_nothing=lambda line: not line.strip())
+    return [_Hunk(start, end, lines[k:m]) for start, end, k, m in ranges]
+
+
+def unlike_ranges(
+    before: Sequence[str],
+    after: Sequence[str],
+    tells_nothing: Callable[[str], bool] | None = None,
+) -> Iterator[tuple[int, int, int, int]]:
+    """Where they differ, from the start: `before[i:j]` became `after[k:m]`."""
+    start, end, until = differing(before, after)
+    a, b = before[start:end], after[start:until]
+    if len(a) * len(b) <= LARGEST_MATCH:
+        matcher = SequenceMatcher(tells_nothing, a, b, autojunk=False)
+        for tag, i, j, k, m in matcher.get_opcodes():
+            if tag != "equal":
+                yield start + i, start + j, start + k, start + m
+    else:
+        small = len(a) * len(b) <= LARGEST_ALIGNMENT
+        i, k = start, start
+        for j, m in [*(reversed(list(_common(a, b))) if small else ()), (len(a), len(b))]:
+            if start + j > i or start + m > k:
+                yield i, start + j, k, start + m
+            i, k = start + j + 1, start + m + 1
 
 
 def _in_order(ours: list[_Hunk], theirs: list[_Hunk]) -> list[_Hunk]:
@@ -254,12 +275,8 @@ def _unlike(
 ) -> Iterator[Operation]:
     """What comes `within` the pieces that are not in both, from the end."""
     offsets = [0, *accumulate(map(len, before))]
-    start, old_end, new_end = differing(before, after)
-    a, b = before[start:old_end], after[start:new_end]
-    matcher = SequenceMatcher(None, a, b, autojunk=False)
-    for tag, i, j, k, m in reversed(matcher.get_opcodes()):
-        if tag != "equal":
-            yield from _shifted(within(a[i:j], b[k:m]), offsets[start + i])
+    for i, j, k, m in reversed(list(unlike_ranges(before, after))):
+        yield from _shifted(within(before[i:j], after[k:m]), offsets[i])
 
 
 def keeps_edit(before: str, after: str, now: str, within: Span | None = None) -> bool:

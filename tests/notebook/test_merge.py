@@ -70,6 +70,14 @@ def test_a_blank_line_is_not_taken_for_another() -> None:
         merge("\nits", "mine\nits, mine\n", "")
 
 
+@pytest.fixture(params=["few lines", "many lines"])
+def compared_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of many lines are compared in another way, lest that take a minute."""
+    if request.param == "many lines":
+        monkeypatch.setattr("jupyter_agent.document.merge.LARGEST_MATCH", 0)
+
+
+@pytest.mark.usefixtures("compared_as")
 def test_no_line_that_either_side_wrote_is_lost() -> None:
     random_ = random.Random(20261121)
     for _ in range(2000):
@@ -86,6 +94,7 @@ def test_no_line_that_either_side_wrote_is_lost() -> None:
             assert [line for line in merged if line in written] == written
 
 
+@pytest.mark.usefixtures("compared_as")
 def test_operations_make_the_new_text_from_right_to_left() -> None:
     random_ = random.Random(7)
     alphabet = "ab \n\r\u2028é😀\u0301א"

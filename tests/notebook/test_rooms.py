@@ -406,6 +406,34 @@ async def test_what_is_typed_while_its_file_changes_stays_where_it_was_typed(
     await person.close()
 
 
+async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
+    room_server: RoomServer, restart: Restart
+) -> None:
+    """Two people who move a cell at the same time have it twice, with one id."""
+    restart()
+    file = room_server.root / "a.ipynb"
+
+    def write(*cells: Any) -> None:
+        content = json.loads(notebook_json([code(f"c{at}", text) for at, text in enumerate(cells)]))
+        for cell in content["cells"]:
+            del cell["id"]
+        file.write_text(json.dumps(content | {"nbformat_minor": 4}))
+
+    write("one", "two", "three", "one")
+    person = await Person(room_server, "a.ipynb").open()
+    for cell, cell_id in zip(person.notebook.ycells, ["x", "y", "z", "x"], strict=True):
+        cell["id"] = cell_id
+    await person.sync()
+    write("one", "two", "three", "one", "pulled")
+    await room_server.room("a.ipynb")._file.maybe_notify()
+    await person.sync()
+    texts = [str(cell["source"]) for cell in person.notebook.ycells]
+    assert texts == ["one", "two", "three", "one", "pulled"]
+    assert person.ids()[1:3] == ["y", "z"]
+    assert len(set(person.ids())) == 5
+    await person.close()
+
+
 async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     room_server: RoomServer,
     file: Path,

@@ -26,7 +26,7 @@ def take_in_texts(document: YNotebook, content: Mapping[str, Any]) -> dict[str, 
     """Change the texts of a document to those of its file by small operations. The content to set
     then, in which cells have ids: where the file keeps none, those that they have in the document.
     """
-    cells = _identified(document, content["cells"])
+    cells = identified(document, content["cells"])
     there = {cell.get("id"): cell.get("source") for cell in document.ycells}
     with document.ydoc.transaction():
         for cell in cells:
@@ -36,7 +36,10 @@ def take_in_texts(document: YNotebook, content: Mapping[str, Any]) -> dict[str, 
     return {**content, "cells": cells}
 
 
-def _identified(document: YNotebook, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def identified(document: YNotebook, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells of a file with the ids that they have in the document, where the file keeps none.
+    Those that are new have none.
+    """
     if all("id" in cell for cell in cells):
         return cells
     former = [(cell.get("cell_type"), str(cell.get("source", ""))) for cell in document.ycells]

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
-from jupyter_ydoc import YNotebook
-from pycrdt import Map
-
-from jupyter_agent.carriers.ydoc import Room, collaboration
-from jupyter_agent.document.crdt import as_shared, nbformat_cell, snapshot
+from jupyter_agent.carriers.room_file import identified
+from jupyter_agent.carriers.ydoc import Room, Stored, collaboration
+from jupyter_agent.document.crdt import nbformat_cell, snapshot
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.errors import Busy
 
@@ -41,18 +46,17 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
 
     @asynccontextmanager
     async def keeping(room: Room) -> AsyncIterator[None]:
-        stored = None
         with harmless("kept", room.path):
             stored = await room.stored()
+            if stored is not None and stored.now.dirty:
+                file = await room.file()
+                unsaved = _unsaved(stored, identified(stored.now, file["cells"]))
+                with harmless("offered", room.path):
+                    await room.offer(_new(unsaved, stored.offers))
+                if unsaved:
+                    content = await stored.now.aget()
+                    await keep(room.path, json.dumps(content, ensure_ascii=False))
         yield
-        if stored is None or not stored.dirty:
-            return
-        with harmless("offered", room.path):
-            await room.offer(_offers(stored, room))
-        with harmless("kept", room.path):
-            if _texts(stored) != _texts(room.document):
-                content = await stored.aget()
-                await keep(room.path, json.dumps(content, ensure_ascii=False))
 
     with suppress(Busy):  # rooms that we cannot work in
         rooms = collaboration(settings)
@@ -60,30 +64,36 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
             rooms.around_filling(keeping)
 
 
-def _offers(stored: YNotebook, room: Room) -> dict[str, Mapping[str, Any]]:
-    """What its pages are to offer: each cell that says in the store what it does not say now, as
-    nbformat 4.5 has it, without its outputs. `base` is what it says now; None if it is not there,
-    then `above` are the cells that it was below, the nearest first.
+def _unsaved(stored: Stored, file: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each cell of a store with a text that came after the last save and is not in the file: the
+    `cell` as nbformat 4.5 has it, without its outputs, its text at that save as `base`, None if it
+    is newer, and what it is `above`: the cell right above it, and the next one that the file has.
     """
-    now = _texts(room.document)
-    offers: dict[str, Mapping[str, Any]] = {}
+    there = {cell.get("id", ""): _text(cell) for cell in file}
+    saved = there
+    if stored.saved is not None:
+        saved = {cell.get("id", ""): _text(cell) for cell in stored.saved.ycells}
+    unsaved: list[dict[str, Any]] = []
     above: list[str] = []
-    for index, shared in enumerate(stored.ycells):
-        base = now.get(shared["id"])
-        if _text(shared).strip() and _text(shared) != base:
-            cell = snapshot(index, shared.to_py())
-            state = replace(cell.state(), outputs=(), execution_count=None)
-            offer = {"cell": nbformat_cell(cell.id, state), "base": base, "above": above}
-            offers[uuid4().hex] = as_shared(offer)
-        above = [shared["id"]] if base is not None else [shared["id"], *above]
-    return offers
+    for index, shared in enumerate(stored.now.ycells):
+        text, cell_id = _text(shared), shared["id"]
+        base = saved.get(cell_id)
+        if text.strip() and text not in (base, there.get(cell_id)):
+            state = snapshot(index, shared.to_py()).state()
+            cell = nbformat_cell(cell_id, replace(state, outputs=(), execution_count=None))
+            unsaved.append({"cell": cell, "base": base, "above": above})
+        above = [cell_id] if cell_id in there else [cell_id, *above[-1:]]
+    return unsaved
 
 
-def _texts(notebook: YNotebook) -> dict[str, str]:
-    """What the cells say, by their ids."""
-    return {cell.get("id", ""): _text(cell) for cell in notebook.ycells}
+def _new(
+    unsaved: Iterable[Mapping[str, Any]], offers: Iterable[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Those that are not among the offers."""
+    known = {(offer["cell"]["id"], offer["cell"]["source"]) for offer in offers}
+    return [one for one in unsaved if (one["cell"]["id"], one["cell"]["source"]) not in known]
 
 
-def _text(cell: Map[Any]) -> str:
+def _text(cell: Any) -> str:
     """What the cell says; nothing where a file has one without a text, as Jupyter writes none."""
     return unify(str(cell.get("source", "")))

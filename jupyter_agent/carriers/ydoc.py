@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial, partialmethod
 from importlib import import_module
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import (
@@ -29,6 +31,7 @@ from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers.room_file import take_in_texts
 from jupyter_agent.carriers.room_shadow import Shadow
+from jupyter_agent.document.crdt import as_shared
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
 
@@ -56,6 +59,9 @@ OFFERS = "jupyter_agent_unsaved"
 """The name of the map in a room's document with what pages offer to put back, each under a key of
 its own.
 """
+
+_TAKEN_IN = "jupyter_agent_taken_in"
+"""The key of the document's state that is another after each time that it took in its file."""
 
 _ATTEMPTS = 3
 """How often a save of a page begins again where another program wrote the file meanwhile."""
@@ -278,6 +284,42 @@ async def _take_in(inside: Any, take_in: Callable[[Any], Awaitable[None]], conte
             "Words typed in %s now may end up elsewhere in its cells", inside._file.path
         )
     await take_in(content)
+    inside._document.ystate[_TAKEN_IN] = uuid4().hex
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the store of a room has."""
+
+    now: YNotebook
+    saved: YNotebook | None
+    """As it was when it was saved, or took in its file, the last time; None if that is not known:
+    a store may forget what was before.
+    """
+
+    @property
+    def offers(self) -> list[Mapping[str, Any]]:
+        """What its pages offer already."""
+        offers: Map[Any] = self.now.ydoc.get(OFFERS, type=Map)
+        return list((offers.to_py() or {}).values())
+
+    @classmethod
+    async def of(cls, updates: Sequence[bytes]) -> Stored:
+        """From all that was stored, in its order."""
+        now, saved, behind = YNotebook(), YNotebook(), 0
+        before: tuple[bool, Any] | None = None
+        for index, update in enumerate(updates):
+            now.ydoc.apply_update(update)
+            dirty, taken_in = now.ystate.get("dirty"), now.ystate.get(_TAKEN_IN)
+            if (bool(dirty), taken_in) != before:
+                if not dirty or taken_in != (before and before[1]):
+                    for earlier in updates[behind : index + 1]:
+                        saved.ydoc.apply_update(earlier)
+                    behind = index + 1
+                before = bool(dirty), taken_in
+            if index % 100 == 0:
+                await asyncio.sleep(0)
+        return cls(now, saved if behind else None)
 
 
 class Pin:
@@ -430,37 +472,52 @@ class Room:
         """Where the file is now."""
         return str(self.inside._file.path)
 
-    async def stored(self) -> YNotebook | None:
+    async def stored(self) -> Stored | None:
         """What the store of a room that is about to be filled has; None if it has no document."""
-        store = self.inside.ystore
-        if store is None:
+        if self.inside.ystore is None:
             return None
-        stored = YNotebook()
-        # Not the room's own, which would be opened in a task that never ends: the server would
-        # wait for a thread of that when it stops.
-        kind: Any = type(store)
-        async with kind(path=store.path, log=store.log, config=store.config) as opened:
+        async with self._store() as store:
             try:
-                await opened.apply_updates(stored.ydoc)
+                updates = [update async for update, *_ in store.read()]
             except import_module("pycrdt.store").YDocNotFound:
                 return None
             # What the room did before it had a store, its path: without that all that its server
             # does would be stored with a gap, and never read.
-            await opened.write(self.inside.ydoc.get_update())
-        return stored
+            await store.write(self.inside.ydoc.get_update())
+        return await Stored.of(updates)
 
-    async def offer(self, offers: Mapping[str, Mapping[str, Any]]) -> None:
-        """Have the pages of a room that has just been filled offer these, too, until somebody there
-        has decided. Then there is nothing else in it that its file has not.
+    async def offer(self, offers: Sequence[Mapping[str, Any]]) -> None:
+        """Have the pages of a room that is about to be filled offer these, too, until somebody
+        there has decided.
         """
-        ydoc = self.inside.ydoc
-        before = ydoc.get_state()
-        with ydoc.transaction():
+        if offers:
+            ydoc = self.inside.ydoc
             pages: Map[Any] = ydoc.get(OFFERS, type=Map)
-            pages.update(dict(offers))
-            self.document.dirty = False
-        # Not all that happens this early is seen to by the room itself.
-        await self.inside.ystore.write(ydoc.get_update(before))
+            with ydoc.transaction():
+                pages.update({uuid4().hex: as_shared(offer) for offer in offers})
+            async with self._store() as store:
+                await store.write(ydoc.get_update())
+
+    async def file(self) -> Mapping[str, Any]:
+        """The content of its file."""
+        inside = self.inside
+        model = await inside._file.load_content(inside._file_format, inside._file_type)
+        content: Mapping[str, Any] = model["content"]
+        return content
+
+    @asynccontextmanager
+    async def _store(self) -> AsyncIterator[Any]:
+        """The store of a room that is about to be filled. If it is not open, another of its kind
+        is: the room's own would be opened in a task that never ends, and the server would wait for
+        a thread of that when it stops.
+        """
+        store = self.inside.ystore
+        if store.started.is_set():
+            yield store
+        else:
+            kind: Any = type(store)
+            async with kind(path=store.path, log=store.log, config=store.config) as opened:
+                yield opened
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""

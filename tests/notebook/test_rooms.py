@@ -284,7 +284,7 @@ async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPa
     return person
 
 
-@pytest.mark.parametrize("pulled", ["", "# b", "no source"])
+@pytest.mark.parametrize("pulled", ["", "# B", "no source"])
 async def test_what_was_typed_in_a_room_and_not_saved_is_kept_beside(
     room_server: RoomServer,
     file: Path,
@@ -310,6 +310,13 @@ async def test_what_was_typed_in_a_room_and_not_saved_is_kept_beside(
         path, kept = copies[-1]
         assert path == "a.ipynb"
         assert json.loads(kept)["cells"][0]["source"] == f"{text} WORD"
+        assert [
+            (offer["cell"]["id"], offer["base"], offer["cell"]["source"])
+            for offer in person.offers().values()
+        ] == [("a", text, f"{text} WORD")]  # not what was pulled
+        for key in person.offers():
+            person.decide(key)
+        await person.sync()
         await person.close()
         await end(room_server)
         for _ in range(2):  # it is not kept again
@@ -434,6 +441,25 @@ async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
     await person.close()
 
 
+async def test_what_is_typed_after_a_kill_and_before_the_next_is_offered_as_well(
+    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page does not say again that it has something to save: it never learned otherwise."""
+    restart()
+    person = await typed_and_killed(room_server, monkeypatch)
+    person.type("a", " OFFLINE")
+    await person.connect()
+    await person.sync()
+    assert person.dirty
+    person.cut()
+    await end(room_server)
+    person = await Person(room_server, "a.ipynb").open()
+    text = cells_of(file)[0]["source"]
+    offered = [offer["cell"]["source"] for offer in person.offers().values()]
+    assert sorted(offered) == [f"{text} OFFLINE", f"{text} WORD"]
+    await person.close()
+
+
 async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     room_server: RoomServer,
     file: Path,
@@ -448,6 +474,7 @@ async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     await person.connect()
     await person.sync()
     assert person.source("a") == cells_of(file)[0]["source"]
+    assert [offer["cell"]["source"] for offer in person.offers().values()] == ["x = 1\ny = 2 WORD"]
     (said,) = [record for record in caplog.records if record.name == "rooms"]
     assert "a.ipynb and not saved is not kept" in said.message
     await person.close()

@@ -512,12 +512,13 @@ class Room:
         a thread of that when it stops.
         """
         store = self.inside.ystore
-        if store.started.is_set():
-            yield store
-        else:
-            kind: Any = type(store)
-            async with kind(path=store.path, log=store.log, config=store.config) as opened:
-                yield opened
+        async with store.start_lock:
+            if not store.started.is_set():
+                kind: Any = type(store)
+                async with kind(path=store.path, log=store.log, config=store.config) as opened:
+                    yield opened
+                return
+        yield store
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""

@@ -3,17 +3,22 @@ import type { Cell } from '@jupyterlab/cells';
 
 /** Give a cell that text, and leave what is the same at both ends: the cursors there, and what others type there. */
 export function rewrite(cell: ISharedCell, source: string): void {
-  const now = cell.getSource();
-  const most = Math.min(now.length, source.length);
+  const [now, text] = [[...cell.getSource()], [...source]]; // no character is torn
+  const most = Math.min(now.length, text.length);
   let start = 0;
-  while (start < most && now[start] === source[start]) {
+  while (start < most && now[start] === text[start]) {
     start++;
   }
   let same = 0;
-  while (same < most - start && now.at(-1 - same) === source.at(-1 - same)) {
+  while (same < most - start && now.at(-1 - same) === text.at(-1 - same)) {
     same++;
   }
-  cell.updateSource(start, now.length - same, source.slice(start, source.length - same));
+  const length = (characters: string[]): number => characters.join('').length;
+  cell.updateSource(
+    length(now.slice(0, start)),
+    length(now.slice(0, now.length - same)),
+    text.slice(start, text.length - same).join('')
+  );
 }
 
 /** What the user has selected in a cell; empty if nothing is. */

@@ -1,6 +1,6 @@
 import * as React from 'react';
 import { withUnsaved } from '../review/unsavedTexts';
-import type { IUnsavedText } from '../review/unsavedTexts';
+import type { IUnsavedText, IWhole } from '../review/unsavedTexts';
 import { Decision } from './Decision';
 import type { Choice } from './Decision';
 import { useAssistant, useServices, useUnsavedTexts } from './services';
@@ -11,7 +11,7 @@ export function UnsavedTexts(): React.JSX.Element | null {
   const { notebooks } = useServices();
   const missing = useUnsavedTexts().filter(text => {
     const now = notebooks.source(refTo(text));
-    return now === null || withUnsaved(text, now) !== now;
+    return now === null || withUnsaved(text, now)?.text !== now;
   });
   const [first] = missing;
   if (!first || view !== 'conversation') {
@@ -23,29 +23,30 @@ export function UnsavedTexts(): React.JSX.Element | null {
 function Card({ text, others }: { text: IUnsavedText; others: number }): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const now = notebooks.source(refTo(text));
-  const merged = now === null ? text.cell.source : withUnsaved(text, now);
+  const whole = now === null ? null : withUnsaved(text, now);
   return (
     <Decision
       label={trans.__('Not saved when the server stopped')}
       cell={refTo(text)}
       type={text.cell.cell_type}
       question={name =>
-        text.base === null
-          ? trans.__('A new cell was not saved. Bring it back?')
+        now === null
+          ? trans.__('A cell was not saved. Bring it back?')
           : trans.__('What was typed last in %1 was not saved. Bring it back?', name)
       }
       reason={trans.__('The server stopped before it was in the file.')}
-      text={merged ?? text.cell.source}
+      text={whole?.text ?? text.cell.source}
       others={others}
-      choices={useChoices(text, merged !== null)}
+      choices={useChoices(text, now !== null, whole)}
     />
   );
 }
 
 /** What is in the cell is looked up when the user chooses: they may have typed meanwhile. */
-function useChoices(text: IUnsavedText, isMerged: boolean): readonly Choice[] {
+function useChoices(text: IUnsavedText, isThere: boolean, whole: IWhole | null): readonly Choice[] {
   const { unsaved, notebooks, trans } = useServices();
   const ref = refTo(text);
+  const { source } = text.cell;
   const choice = (words: string, change?: (now: string) => string): Choice => [
     words,
     () => {
@@ -58,14 +59,19 @@ function useChoices(text: IUnsavedText, isMerged: boolean): readonly Choice[] {
       unsaved.settle(text);
     }
   ];
-  const both = (now: string): string => withUnsaved(text, now) ?? `${text.cell.source}\n${now}`;
-  return isMerged
-    ? [choice(trans.__('Bring it back'), both), choice(trans.__('Leave it out'))]
-    : [
-        choice(trans.__('Keep both'), both),
-        choice(trans.__('Use what was not saved'), () => text.cell.source),
-        choice(trans.__('Leave it out'))
-      ];
+  const both = (now: string): string => `${source}\n${now}`;
+  const bringBack = choice(
+    trans.__('Bring it back'),
+    now => withUnsaved(text, now)?.text ?? both(now)
+  );
+  const keepBoth = choice(trans.__('Keep both'), both);
+  const leaveOut = choice(trans.__('Leave it out'));
+  if (!isThere || whole?.isApart) {
+    return [bringBack, leaveOut];
+  }
+  return whole
+    ? [bringBack, keepBoth, leaveOut]
+    : [keepBoth, choice(trans.__('Use what was not saved'), () => source), leaveOut];
 }
 
 function refTo({ notebook, cell: { id } }: IUnsavedText): { notebook: string; cell_id: string } {

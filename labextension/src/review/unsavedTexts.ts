@@ -12,7 +12,7 @@ const OFFERS = 'jupyter_agent_unsaved';
 /** A cell as the document of a room had it when its server ended, and as its file has it not. */
 interface IOffer {
   cell: IMergeCell;
-  /** What it said in the file; null if it was not there. */
+  /** What it said when it was last saved; null if it was not there. */
   base: string | null;
   /** Ids of the cells that it was below, the nearest first. */
   above: readonly string[];
@@ -72,13 +72,23 @@ export class UnsavedTexts extends Store<readonly IUnsavedText[]> {
   private readonly _offers = new Map<Context, Y.Map<IOffer>>();
 }
 
-/**
- * The text of a cell with what was not saved; null where other text took its place meanwhile. What was typed while the
- * server was away comes behind it.
- */
-export function withUnsaved({ base, cell: { source } }: IUnsavedText, now: string): string | null {
-  return (
-    mergeText(base ?? undefined, source, now) ??
-    (base === null ? null : mergeAdded(base, source, now))
-  );
+/** A cell's text with what was not saved in it. */
+export interface IWhole {
+  text: string;
+  /** Whether both are in lines of their own: else what was typed since comes right behind it, be it the end of a word. */
+  isApart: boolean;
+}
+
+/** A longer text is compared by lines only. */
+const LONGEST = 10_000;
+
+/** What the cell would say with what was not saved; null where other text took its place meanwhile. */
+export function withUnsaved({ base, cell: { source } }: IUnsavedText, now: string): IWhole | null {
+  const apart = mergeText(base ?? undefined, source, now);
+  if (apart !== null) {
+    return { text: apart, isApart: true };
+  }
+  const isLong = source.length + now.length > LONGEST;
+  const joined = base === null || isLong ? null : mergeAdded(base, source, now);
+  return joined === null ? null : { text: joined, isApart: false };
 }

@@ -2,6 +2,15 @@ import { YNotebook } from '@jupyter/ydoc';
 import * as Y from 'yjs';
 import { rewrite } from '../../src/bridge/cellText';
 
+/** The notebooks of two pages, with one cell. */
+function copies(source: string) {
+  const here = new YNotebook();
+  const there = new YNotebook();
+  here.addCell({ cell_type: 'code', source });
+  Y.applyUpdate(there.ydoc, Y.encodeStateAsUpdate(here.ydoc));
+  return { here, there };
+}
+
 describe('rewrite', () => {
   it.each([
     ['x = 1', 'x = 12'],
@@ -11,10 +20,7 @@ describe('rewrite', () => {
     ['', 'a'],
     ['aXa', 'a']
   ])('makes %s %s, here and where others look', (before, after) => {
-    const here = new YNotebook();
-    const there = new YNotebook();
-    here.addCell({ cell_type: 'code', source: before });
-    Y.applyUpdate(there.ydoc, Y.encodeStateAsUpdate(here.ydoc));
+    const { here, there } = copies(before);
     rewrite(here.getCell(0), after);
     Y.applyUpdate(there.ydoc, Y.encodeStateAsUpdate(here.ydoc));
     for (const { cells } of [here, there]) {
@@ -23,10 +29,7 @@ describe('rewrite', () => {
   });
 
   it('leaves what others type beside it', () => {
-    const here = new YNotebook();
-    const there = new YNotebook();
-    here.addCell({ cell_type: 'code', source: 'a b c' });
-    Y.applyUpdate(there.ydoc, Y.encodeStateAsUpdate(here.ydoc));
+    const { here, there } = copies('a b c');
     there.getCell(0).updateSource(5, 5, 'd');
     rewrite(here.getCell(0), 'a B c');
     Y.applyUpdate(here.ydoc, Y.encodeStateAsUpdate(there.ydoc));

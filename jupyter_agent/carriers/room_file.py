@@ -1,8 +1,9 @@
 """How a room takes in its file, when it is made again and when another program has written it.
 
-`YNotebook.aset` of jupyter-ydoc 3 empties the text of each cell that differs and writes it anew:
-cursors go to its top, and what was typed at that moment, or offline, lands before or behind all of
-it. Below nbformat 4.5 it replaces all cells: what was typed in them is gone.
+`YNotebook.aset` of jupyter-ydoc 3 and 4 empties the text of each cell that differs and writes it
+anew: cursors go to its top, and what was typed at that moment, or offline, lands before or behind
+all of it. It replaces cells that have other printed outputs, and below nbformat 4.5 all cells: what
+was typed in them is gone. So what it would do so is done here before, in place.
 """
 
 from __future__ import annotations
@@ -12,28 +13,42 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Text
+from pycrdt import Array, Text
 
 from jupyter_agent.document.cell import version_of
-from jupyter_agent.document.crdt import rewrite
+from jupyter_agent.document.crdt import as_json, rewrite, shared_output
 from jupyter_agent.document.identities import paired
 
 _MOST = 100_000
 """Characters of a text that is compared; it is done on the event loop."""
 
 
-def take_in_texts(document: YNotebook, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Change the texts of a document to those of its file by small operations. The content to set
-    then, in which cells have ids: where the file keeps none, those that they have in the document.
+def take_in(document: YNotebook, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Make texts and printed outputs of a document those of its file. The content to set then, in
+    which cells have ids: where the file keeps none, those that they have in the document.
     """
     cells = identified(document, content["cells"])
-    there = {cell.get("id"): cell.get("source") for cell in document.ycells}
+    there = {cell.get("id"): cell for cell in document.ycells}
+    printed: list[tuple[Array[Any], list[Any]]] = []
     with document.ydoc.transaction():
         for cell in cells:
-            text, source = there.get(cell.get("id")), cell.get("source")
+            shared = there.get(cell.get("id"), {})
+            text, source = shared.get("source"), cell.get("source")
             if isinstance(text, Text) and isinstance(source, str) and len(source) < _MOST:
                 rewrite(text, source)
+            former, outputs = shared.get("outputs"), cell.get("outputs", [])
+            if isinstance(former, Array) and any(map(_is_printed, outputs)):
+                if as_json(former.to_py()) != outputs:
+                    printed.append((former, outputs))
+                    former.clear()
+    with document.ydoc.transaction():  # one in which outputs go and come, pages do not follow
+        for former, outputs in printed:
+            former.extend([shared_output(output) for output in outputs])
     return {**content, "cells": cells}
+
+
+def _is_printed(output: Mapping[str, Any]) -> bool:
+    return bool(output["output_type"] == "stream")
 
 
 def identified(document: YNotebook, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from pycrdt import (
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
-from jupyter_agent.carriers.room_file import take_in_texts
+from jupyter_agent.carriers.room_file import take_in
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.document.crdt import as_shared
 from jupyter_agent.errors import Busy, UnreadableNotebook
@@ -276,14 +276,12 @@ async def _fill(inside: Any, fill: Callable[[], Awaitable[None]], look: Look) ->
             await fill()
 
 
-async def _take_in(inside: Any, take_in: Callable[[Any], Awaitable[None]], content: Any) -> None:
+async def _take_in(inside: Any, take: Callable[[Any], Awaitable[None]], content: Any) -> None:
     try:
-        content = take_in_texts(inside._document, content)
+        content = take_in(inside._document, content)
     except Exception:  # whatever is in a file must not keep people out
-        inside.log.exception(
-            "Words typed in %s now may end up elsewhere in its cells", inside._file.path
-        )
-    await take_in(content)
+        inside.log.exception("What is typed in %s now may be lost", inside._file.path)
+    await take(content)
     inside._document.ystate[_TAKEN_IN] = uuid4().hex
 
 

@@ -383,7 +383,8 @@ async def test_what_is_typed_while_its_file_changes_stays_where_it_was_typed(
     file = room_server.root / "a.ipynb"
 
     def write(**texts: str) -> None:
-        cells = [code(cell_id, text) for cell_id, text in texts.items()]
+        printed = [nbformat.v4.new_output("stream", text=f"{len(texts)}\n")]
+        cells = [code(cell_id, text, printed) for cell_id, text in texts.items()]
         content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
         if minor == 4:
             for cell in content["cells"]:

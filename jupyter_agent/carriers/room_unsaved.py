@@ -66,8 +66,8 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
 
 def _unsaved(stored: Stored, file: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each cell of a store with a text that came after the last save and is not in the file: the
-    `cell` as nbformat 4.5 has it, without its outputs, its text at that save as `base`, None if it
-    is newer, and what it is `above`: the cell right above it, and the next one that the file has.
+    `cell` as nbformat 4.5 has it, without its outputs; `base`, its text at that save, None if it is
+    newer; `above`, the cell right above it and the nearest one above that the file has.
     """
     there = {cell.get("id", ""): _text(cell) for cell in file}
     saved = there

@@ -46,17 +46,21 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
 
     @asynccontextmanager
     async def keeping(room: Room) -> AsyncIterator[None]:
+        stored = None
         with harmless("kept", room.path):
             stored = await room.stored()
-            if stored is not None and stored.now.dirty:
+            if stored is not None and stored.saved is not stored.now:
                 file = await room.file()
                 unsaved = _unsaved(stored, identified(stored.now, file["cells"]))
                 with harmless("offered", room.path):
-                    await room.offer(_new(unsaved, stored.offers))
+                    room.offer(_new(unsaved, stored.offers))
                 if unsaved:
                     content = await stored.now.aget()
                     await keep(room.path, json.dumps(content, ensure_ascii=False))
         yield
+        if stored is not None:
+            with harmless("kept", room.path):
+                await room.store_since(stored)
 
     with suppress(Busy):  # rooms that we cannot work in
         rooms = collaboration(settings)

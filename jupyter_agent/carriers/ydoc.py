@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial, partialmethod
 from importlib import import_module
@@ -301,23 +301,27 @@ class Stored:
         offers: Map[Any] = self.now.ydoc.get(OFFERS, type=Map)
         return list((offers.to_py() or {}).values())
 
-    @classmethod
-    async def of(cls, updates: Sequence[bytes]) -> Stored:
-        """From all that was stored, in its order."""
-        now, saved, behind = YNotebook(), YNotebook(), 0
-        before: tuple[bool, Any] | None = None
-        for index, update in enumerate(updates):
-            now.ydoc.apply_update(update)
-            dirty, taken_in = now.ystate.get("dirty"), now.ystate.get(_TAKEN_IN)
-            if (bool(dirty), taken_in) != before:
-                if not dirty or taken_in != (before and before[1]):
-                    for earlier in updates[behind : index + 1]:
-                        saved.ydoc.apply_update(earlier)
-                    behind = index + 1
-                before = bool(dirty), taken_in
-            if index % 100 == 0:
-                await asyncio.sleep(0)
-        return cls(now, saved if behind else None)
+
+async def _replayed(updates: Sequence[bytes]) -> Stored:
+    """From all that was stored, in its order."""
+    now = YNotebook()
+    saved = 0
+    before: tuple[bool, Any] | None = None
+    for index, update in enumerate(updates):
+        now.ydoc.apply_update(update)
+        dirty, taken_in = bool(now.ystate.get("dirty")), now.ystate.get(_TAKEN_IN)
+        if before is None or (dirty, taken_in) != before:
+            if not dirty or (before is not None and taken_in != before[1]):
+                saved = index + 1
+            before = dirty, taken_in
+        if index % 100 == 0:
+            await asyncio.sleep(0)
+    if saved in (0, len(updates)):
+        return Stored(now, now if saved else None)
+    then = YNotebook()
+    for update in updates[:saved]:
+        then.ydoc.apply_update(update)
+    return Stored(now, then)
 
 
 class Pin:
@@ -474,27 +478,32 @@ class Room:
         """What the store of a room that is about to be filled has; None if it has no document."""
         if self.inside.ystore is None:
             return None
+        not_found = import_module("pycrdt.store").YDocNotFound
         async with self._store() as store:
-            try:
-                updates = [update async for update, *_ in store.read()]
-            except import_module("pycrdt.store").YDocNotFound:
-                return None
-            # What the room did before it had a store, its path: without that all that its server
-            # does would be stored with a gap, and never read.
-            await store.write(self.inside.ydoc.get_update())
-        return await Stored.of(updates)
+            with suppress(not_found):  # it says so of anything that goes wrong
+                return await _replayed([update async for update, *_ in store.read()])
+            now = YNotebook()
+            with suppress(not_found):
+                await store.apply_updates(now.ydoc)
+                return Stored(now, None)
+        return None
 
-    async def offer(self, offers: Sequence[Mapping[str, Any]]) -> None:
+    def offer(self, offers: Sequence[Mapping[str, Any]]) -> None:
         """Have the pages of a room that is about to be filled offer these, too, until somebody
-        there has decided.
+        there has decided. If its file is another than its store, that is stored with the file.
         """
-        if offers:
-            ydoc = self.inside.ydoc
-            pages: Map[Any] = ydoc.get(OFFERS, type=Map)
-            with ydoc.transaction():
-                pages.update({uuid4().hex: as_shared(offer) for offer in offers})
-            async with self._store() as store:
-                await store.write(ydoc.get_update())
+        pages: Map[Any] = self.inside.ydoc.get(OFFERS, type=Map)
+        with self.inside.ydoc.transaction():
+            pages.update({uuid4().hex: as_shared(offer) for offer in offers})
+
+    async def store_since(self, stored: Stored) -> None:
+        """Store what happened since in a room that has been filled. It does not by itself what it
+        did before, its path: all that its server does later would be stored with a gap, and never
+        read.
+        """
+        update = self.inside.ydoc.get_update(stored.now.ydoc.get_state())
+        async with self._store() as store:
+            await store.write(update)
 
     async def file(self) -> Mapping[str, Any]:
         """The content of its file."""
@@ -505,9 +514,9 @@ class Room:
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[Any]:
-        """The store of a room that is about to be filled. If it is not open, another of its kind
-        is: the room's own would be opened in a task that never ends, and the server would wait for
-        a thread of that when it stops.
+        """The store, also of a room that is about to be filled. If it is not open, another of its
+        kind is: the room's own would be opened in a task that never ends, and the server would wait
+        for a thread of that when it stops.
         """
         store = self.inside.ystore
         async with store.start_lock:
@@ -549,7 +558,7 @@ class Room:
             return False
         if saved is None:
             raise NotSaved("it is read-only, or took too long")
-        saved_all = room._saving_document is scheduled
+        saved_all = room._saving_document is scheduled and clocks_of(room.ydoc) == clocks_of(copy)
         if saved_all and scheduled is not None:
             scheduled.cancel()  # nobody changed anything since: it would write the same once more
         async with room._update_lock:  # else this would be taken for a change

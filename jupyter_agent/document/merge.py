@@ -76,21 +76,25 @@ def merge(base: str, current: str, new: str) -> str:
 
 def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
     lines = text.split("\n")
+    start, base_end, end = differing(base, lines)
+    a, b = base[start:base_end], lines[start:end]
     # Blank lines are alike everywhere: they tell nothing of what became of which line.
-    ranges = unlike_ranges(base, lines, tells_nothing=lambda line: not line.strip())
-    return [_Hunk(start, end, lines[k:m]) for start, end, k, m in ranges]
+    matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
+    return [
+        _Hunk(start + i, start + j, b[k:m])
+        for tag, i, j, k, m in matcher.get_opcodes()
+        if tag != "equal"
+    ]
 
 
 def unlike_ranges(
-    before: Sequence[str],
-    after: Sequence[str],
-    tells_nothing: Callable[[str], bool] | None = None,
+    before: Sequence[str], after: Sequence[str]
 ) -> Iterator[tuple[int, int, int, int]]:
     """Where they differ, from the start: `before[i:j]` became `after[k:m]`."""
     start, end, until = differing(before, after)
     a, b = before[start:end], after[start:until]
     if len(a) * len(b) <= LARGEST_MATCH:
-        matcher = SequenceMatcher(tells_nothing, a, b, autojunk=False)
+        matcher = SequenceMatcher(None, a, b, autojunk=False)
         for tag, i, j, k, m in matcher.get_opcodes():
             if tag != "equal":
                 yield start + i, start + j, start + k, start + m

@@ -10,6 +10,7 @@ import inspect
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from importlib import import_module
@@ -458,6 +459,69 @@ async def test_what_is_typed_after_a_kill_and_before_the_next_is_offered_as_well
     text = cells_of(file)[0]["source"]
     offered = [offer["cell"]["source"] for offer in person.offers().values()]
     assert sorted(offered) == [f"{text} OFFLINE", f"{text} WORD"]
+    await person.close()
+
+
+async def test_a_word_that_crosses_the_news_of_a_save_is_offered_all_the_same(
+    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page takes itself for unsaved already, so it does not say so again."""
+    restart()
+    person = await Person(room_server, "a.ipynb").open()
+    inside = room_server.room("a.ipynb")
+    monkeypatch.setattr(inside, "_save_delay", 600)
+    person.type("a", " ONE")
+    await person.sync()
+    person.frozen = True
+    await ydoc.Room.of(inside).save()
+    person.type("a", " TWO")
+    person.thaw()
+    await person.sync()
+    assert not inside._document.dirty
+    person.cut()
+    await end(room_server)
+    person = await Person(room_server, "a.ipynb").open()
+    text = cells_of(file)[0]["source"]
+    assert [offer["cell"]["source"] for offer in person.offers().values()] == [f"{text} TWO"]
+    await person.close()
+
+
+async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
+    room_server: RoomServer, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    person.type("a", " ONE")
+    await person.sync()
+    inside = room_server.room("a.ipynb")
+    write = inside._file.maybe_save_content
+
+    async def typing(model: Any) -> Any:
+        saved = await write(model)
+        person.type("a", " TWO")
+        await person.sync()
+        return saved
+
+    monkeypatch.setattr(inside._file, "maybe_save_content", typing)
+    await ydoc.Room.of(inside).save()
+    await person.sync()
+    assert cells_of(file)[0]["source"].endswith(" ONE")
+    assert person.dirty
+    await person.close()
+
+
+async def test_a_store_that_forgets_its_history_doubles_no_cell(
+    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`squash_after_inactivity_of`: what is written after a while takes the place of all before."""
+    restart()
+    monkeypatch.setattr(room_server.extension.ystore_class, "squash_after_inactivity_of", 3)
+    person = await typed_and_killed(room_server, monkeypatch)
+    now = time.time
+    monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() + 10)
+    await person.connect()
+    await person.sync()
+    assert person.ids() == ["a", "b"]
     await person.close()
 
 

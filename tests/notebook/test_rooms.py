@@ -515,7 +515,8 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell(
 ) -> None:
     """`squash_after_inactivity_of`: what is written after a while takes the place of all before."""
     restart()
-    monkeypatch.setattr(room_server.extension.ystore_class, "squash_after_inactivity_of", 3)
+    kind = "jupyter_server_ydoc.stores.SQLiteYStore"
+    monkeypatch.setattr(f"{kind}.squash_after_inactivity_of", 3)
     person = await typed_and_killed(room_server, monkeypatch)
     now = time.time
     monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() + 10)

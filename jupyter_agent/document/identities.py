@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from jupyter_agent.document.merge import unlike_ranges
+from jupyter_agent.document.merge import LARGEST_MATCH, unlike_ranges
 
 Identified: TypeAlias = Sequence[tuple[str, str]]
 """Version and id of each cell, in order."""
@@ -95,7 +95,8 @@ def paired(former: Sequence[str], now: Sequence[str]) -> list[Pair]:
     pairs: list[Pair] = []
     in_place: list[tuple[int, int]] = []
     before = after = 0
-    for i, j, k, m in [*unlike_ranges(former, now), (len(former),) * 2 + (len(now),) * 2]:
+    ends = (len(former),) * 2 + (len(now),) * 2
+    for i, j, k, m in [*unlike_ranges(former, now, LARGEST_MATCH), ends]:
         pairs += [
             Pair(*pair, same=True) for pair in zip(range(before, i), range(after, k), strict=True)
         ]

@@ -22,8 +22,8 @@ runs on the event loop.
 """
 
 LARGEST_MATCH = 40_000
-"""Product of two counts of lines above which the most that both have in common is looked for, and
-not the longest that stayed in one piece: that takes a minute where many lines are alike.
+"""Product of two counts of lines above which they are not matched by the longest that stayed in one
+piece: that takes a minute where many lines are alike.
 """
 
 LARGEST_ALIGNMENT = 50_000_000
@@ -88,12 +88,15 @@ def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
 
 
 def unlike_ranges(
-    before: Sequence[str], after: Sequence[str]
+    before: Sequence[str], after: Sequence[str], most: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Where they differ, from the start: `before[i:j]` became `after[k:m]`."""
+    """Where they differ, from the start: `before[i:j]` became `after[k:m]`. Where the product of
+    their lengths is above `most`, the most that both have in common is looked for, and not the
+    longest that stayed in one piece.
+    """
     start, end, until = differing(before, after)
     a, b = before[start:end], after[start:until]
-    if len(a) * len(b) <= LARGEST_MATCH:
+    if len(a) * len(b) <= most:
         matcher = SequenceMatcher(None, a, b, autojunk=False)
         for tag, i, j, k, m in matcher.get_opcodes():
             if tag != "equal":
@@ -217,7 +220,8 @@ def _block(old: str, new: str) -> Iterator[Operation]:
         grown = _grown(pieces(old), pieces(new))
         if grown is not None and not any(_tears(old, *operation) for operation in grown):
             return iter(grown)
-    return _unlike(old.splitlines(keepends=True), new.splitlines(keepends=True), _words)
+    lines = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    return _unlike(*lines, _words, LARGEST_MATCH)
 
 
 def _grown(before: Sequence[str], after: Sequence[str]) -> Sequence[Operation] | None:
@@ -256,7 +260,7 @@ def _words(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
     if (old_end - start) * (new_end - start) > LARGEST_WORD_DIFF:
         first, last = len("".join(a[:start])), len("".join(a[:old_end]))
         return iter([(first, last, "".join(b[start:new_end]))])
-    return _unlike(a, b, _letters)
+    return _unlike(a, b, _letters, LARGEST_WORD_DIFF)
 
 
 def _letters(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
@@ -276,10 +280,11 @@ def _unlike(
     before: Sequence[str],
     after: Sequence[str],
     within: Callable[[Sequence[str], Sequence[str]], Iterator[Operation]],
+    most: int,
 ) -> Iterator[Operation]:
     """What comes `within` the pieces that are not in both, from the end."""
     offsets = [0, *accumulate(map(len, before))]
-    for i, j, k, m in reversed(list(unlike_ranges(before, after))):
+    for i, j, k, m in reversed(list(unlike_ranges(before, after, most))):
         yield from _shifted(within(before[i:j], after[k:m]), offsets[i])
 
 

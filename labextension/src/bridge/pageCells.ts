@@ -4,6 +4,7 @@ import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
 import { diffLines } from 'diff';
 import * as Y from 'yjs';
+import { replacement } from './cellText';
 
 export type SharedCell = Y.Map<unknown>;
 
@@ -210,27 +211,9 @@ export function onTheWire(cell: SharedCell): string {
 
 /** Turn `before`, which stands at that place, into `after`, without their common beginning and end. */
 function replaceWithin(source: Y.Text, place: number, before: string, after: string): void {
-  const most = Math.min(before.length, after.length);
-  let start = 0;
-  while (start < most && before[start] === after[start]) {
-    start++;
-  }
-  let same = 0;
-  while (same < most - start && before.at(-1 - same) === after.at(-1 - same)) {
-    same++;
-  }
-  if (start && isHighSurrogate(before, start - 1)) {
-    start--; // half a character is none
-  }
-  if (same && isHighSurrogate(before, before.length - same - 1)) {
-    same--;
-  }
-  source.insert(place + before.length - same, after.slice(start, after.length - same));
-  source.delete(place + start, before.length - same - start);
-}
-
-function isHighSurrogate(text: string, at: number): boolean {
-  return (text.charCodeAt(at) & 0xfc00) === 0xd800;
+  const { start, end, text } = replacement(before, after);
+  source.insert(place + end, text);
+  source.delete(place + start, end - start);
 }
 
 function markdown(view: Notebook, id: string | null): MarkdownCell | undefined {

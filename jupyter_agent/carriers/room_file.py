@@ -1,7 +1,7 @@
 """How a room takes in its file, when it is made again and when another program has written it.
 
-`YNotebook.aset` of jupyter-ydoc 3 and 4 empties the text of each cell that differs and writes it
-anew: cursors go to its top, and what was typed at that moment, or offline, lands before or behind
+`YNotebook.aset` of jupyter-ydoc 3 and 4 empties the text of each cell that differs and fills it
+again: cursors go to its top, and what was typed at that moment, or offline, lands before or behind
 all of it. It replaces cells that have other printed outputs, and below nbformat 4.5 all cells: what
 was typed in them is gone. So what it would do so is done here before, in place.
 """

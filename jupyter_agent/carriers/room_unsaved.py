@@ -24,6 +24,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from jupyter_ydoc import YNotebook
+
 from jupyter_agent.carriers.room_file import identified
 from jupyter_agent.carriers.ydoc import Room, Stored, collaboration
 from jupyter_agent.document.crdt import nbformat_cell, snapshot
@@ -49,7 +51,7 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
         stored = None
         with harmless("kept", room.path):
             stored = await room.stored()
-            if stored is not None and stored.saved is not stored.now:
+            if stored is not None and _differs(stored):
                 file = await room.file()
                 unsaved = _unsaved(stored, identified(stored.now, file["cells"]))
                 with harmless("offered", room.path):
@@ -68,15 +70,18 @@ def keep_unsaved(settings: Mapping[str, Any], keep: Keep, log: logging.Logger) -
             rooms.around_filling(keeping)
 
 
+def _differs(stored: Stored) -> bool:
+    """Whether a store may have what came after the last save: else its file need not be read."""
+    return stored.saved is None or _texts(stored.now) != _texts(stored.saved)
+
+
 def _unsaved(stored: Stored, file: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each cell of a store with a text that came after the last save and is not in the file: the
     `cell` as nbformat 4.5 has it, without its outputs; `base`, its text at that save, None if it is
     newer; `above`, the cell right above it and the nearest one above that the file has.
     """
     there = {cell.get("id", ""): _text(cell) for cell in file}
-    saved = there
-    if stored.saved is not None:
-        saved = {cell.get("id", ""): _text(cell) for cell in stored.saved.ycells}
+    saved = there if stored.saved is None else dict(_texts(stored.saved))
     unsaved: list[dict[str, Any]] = []
     above: list[str] = []
     for index, shared in enumerate(stored.now.ycells):
@@ -96,6 +101,11 @@ def _new(
     """Those that are not among the offers."""
     known = {(offer["cell"]["id"], offer["cell"]["source"]) for offer in offers}
     return [one for one in unsaved if (one["cell"]["id"], one["cell"]["source"]) not in known]
+
+
+def _texts(notebook: YNotebook) -> list[tuple[str, str]]:
+    """The id of each cell, and what it says."""
+    return [(cell.get("id", ""), _text(cell)) for cell in notebook.ycells]
 
 
 def _text(cell: Any) -> str:

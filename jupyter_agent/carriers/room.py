@@ -252,12 +252,10 @@ class RoomCarrier:
         assert self._mirror is not None
         self._mirror.changed = False  # what happens from now on is not in the file
         try:
-            written = await room.save()
+            await room.save()
         except (HTTPError, OSError, RuntimeError) as error:
             self._mirror.changed = True
             return f"which could not be saved: {error}"
-        if not written:
-            return "unless it was lost to a change of the file that came at the same moment."
         return ""
 
     @asynccontextmanager

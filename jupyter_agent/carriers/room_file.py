@@ -4,30 +4,43 @@
 again: cursors go to its top, and what was typed at that moment, or offline, lands before or behind
 all of it. It replaces cells that have other printed outputs, and below nbformat 4.5 all cells: what
 was typed in them is gone. So what it would do so is done here before, in place.
+
+In use, a room has more than its file: what was done since the last save. Both are merged, in a copy
+of the document as a page has one: who types meanwhile is not disturbed, and loses nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Array, Text
+from pycrdt import Array, Map, Text, TransactionEvent
 
 from jupyter_agent.document.cell import version_of
-from jupyter_agent.document.crdt import as_json, rewrite, shared_output
+from jupyter_agent.document.crdt import as_json, nbformat_cell, rewrite, shared_output, snapshot
 from jupyter_agent.document.identities import paired
+from jupyter_agent.document.line_ends import unify
+from jupyter_agent.document.merge import keeps_edit
+from jupyter_agent.document.merge_cells import Content, merge_cells, outline, without_trust
+
+TAKEN_IN = "jupyter_agent_taken_in"
+"""The key of the document's state that is another after each time that it became its file."""
 
 _MOST = 100_000
 """Characters of a text that is compared; it is done on the event loop."""
 
 
-def take_in(document: YNotebook, content: Mapping[str, Any]) -> dict[str, Any]:
+def take_in(document: YNotebook, content: Content) -> dict[str, Any]:
     """Make texts and printed outputs of a document those of its file. The content to set then, in
     which cells have ids: where the file keeps none, those that they have in the document.
     """
-    cells = identified(document, content["cells"])
+    cells = identified(document.ycells, content["cells"])
     there = {cell.get("id"): cell for cell in document.ycells}
     printed: list[tuple[Array[Any], list[Any]]] = []
     with document.ydoc.transaction():
@@ -51,18 +64,175 @@ def _is_printed(output: Mapping[str, Any]) -> bool:
     return bool(output["output_type"] == "stream")
 
 
-def identified(document: YNotebook, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The cells of a file with the ids that they have in the document, where the file keeps none.
-    Those that are new have none.
+def identified(
+    former: Sequence[Mapping[str, Any]], cells: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The cells of a file with the ids that they had before, where the file keeps none. Those that
+    are new have none.
     """
     if all("id" in cell for cell in cells):
         return cells
-    former = [(cell.get("cell_type"), str(cell.get("source", ""))) for cell in document.ycells]
-    now = [(cell["cell_type"], cell.get("source", "")) for cell in cells]
-    pairs = paired(*[[version_of(*text) for text in texts] for texts in (former, now)])
-    ids = {pair.now: document.ycells[pair.former].get("id") for pair in pairs}
+    texts = (
+        [(cell.get("cell_type"), cell.get("source", "")) for cell in side]
+        for side in (former, cells)
+    )
+    pairs = paired(*([version_of(str(kind), str(text)) for kind, text in side] for side in texts))
+    ids = {pair.now: former[pair.former].get("id") for pair in pairs}
     wanted = Counter([*ids.values(), *(cell["id"] for cell in cells if "id" in cell)])
     return [
         {**cell, "id": ids[index]} if "id" not in cell and wanted[ids.get(index)] == 1 else cell
         for index, cell in enumerate(cells)
     ]
+
+
+class Following(NamedTuple):
+    """What makes a document follow its file."""
+
+    updates: Sequence[bytes]
+    """In order, each a transaction of its own: in one, pages could not follow."""
+    offers: Sequence[Mapping[str, Any]]
+    """What found no place in the document."""
+    base: Content
+    """The outline of the file."""
+    is_file: bool
+    """Whether the document says then what its file does, and nothing else."""
+
+
+async def follow(
+    copy: YNotebook, base: Content | None, content: Content, log: logging.Logger
+) -> Following:
+    """Have a copy of a document take in its file, which another program has written. `base` is the
+    outline of what both had in common; where it is not known, only the file counts.
+    """
+    updates: list[bytes] = []
+
+    def collect(event: TransactionEvent) -> None:
+        updates.append(event.update)
+
+    subscription = copy.ydoc.observe(collect)
+    try:
+        mine = with_ids(copy, await copy.aget())
+        former = copy.ycells if base is None else base["cells"]
+        file = {**content, "cells": _unique(identified(former, content["cells"]))}
+        merged: dict[str, Any] = file
+        offers: list[dict[str, Any]] = []
+        if base is not None:
+            try:
+                merged, conflicts = await asyncio.to_thread(merge_cells, base, mine, file)
+                offers = _from_file(base, file, conflicts, texts_of(merged["cells"]))
+            except Exception:  # whatever is in a file
+                log.exception("What was not saved was not merged with a changed file")
+                offers = unsaved(mine["cells"], texts_of(base["cells"]), texts_of(file["cells"]))
+        if merged != mine:
+            await _set(copy, merged, log)
+    finally:
+        copy.ydoc.unobserve(subscription)
+    is_file = without_trust(merged) == without_trust(file)
+    return Following(updates, offers, await asyncio.to_thread(outline, file), is_file)
+
+
+async def _set(copy: YNotebook, content: Content, log: logging.Logger) -> None:
+    try:
+        content = take_in(copy, content)
+    except Exception:  # whatever is in a file
+        log.exception("What is typed at this moment may be lost")
+    mark = copy.ystate.get(TAKEN_IN)
+    with copy.ydoc.transaction():
+        await copy.aset(dict(content))
+        if mark is not None:
+            copy.ystate[TAKEN_IN] = mark
+
+
+def with_ids(document: YNotebook, content: Content) -> Content:
+    """What a document holds, with an id for each cell. Where the file keeps none, no two cells of
+    the document have the same then.
+    """
+    if all("id" in cell for cell in content["cells"]):
+        return content
+    ids: set[str] = set()
+    for shared in document.ycells:
+        if shared["id"] in ids:
+            shared["id"] = uuid4().hex
+        ids.add(shared["id"])
+    cells = zip(document.ycells, content["cells"], strict=True)
+    return {**content, "cells": [{**cell, "id": shared["id"]} for shared, cell in cells]}
+
+
+def _unique(cells: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With an id for each cell that is nobody else's."""
+    ids: set[str] = set()
+    unique: list[dict[str, Any]] = []
+    for cell in cells:
+        cell_id = cell.get("id")
+        if cell_id is None or cell_id in ids:
+            cell = {**cell, "id": uuid4().hex}
+        ids.add(cell["id"])
+        unique.append(cell)
+    return unique
+
+
+def unsaved(
+    cells: Iterable[Mapping[str, Any]], saved: Mapping[str, str], there: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Each cell with a text that came after it was `saved`, and that is not `there`: the `cell` as
+    nbformat 4.5 has it, without its outputs; `base`, its text at that save, None if it is newer;
+    `above`, the cell right above it and the nearest one above that is there.
+    """
+    return [
+        {"cell": _bare(cell), "base": saved.get(cell["id"]), "above": above}
+        for cell, above in _with_above(cells, there)
+        if text_of(cell).strip()
+        and text_of(cell) not in (saved.get(cell["id"]), there.get(cell["id"]))
+    ]
+
+
+def lost(
+    candidates: Iterable[Mapping[str, Any]], there: Mapping[str, str]
+) -> list[Mapping[str, Any]]:
+    """Those with something that somebody typed, and that is not there."""
+    return [
+        offer
+        for offer in candidates
+        if not keeps_edit(
+            offer["base"] or "", offer["cell"]["source"], there.get(offer["cell"]["id"], "")
+        )
+    ]
+
+
+def _from_file(
+    base: Content, file: Content, conflicts: Collection[str], there: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Cells of a file that somebody has changed as well: their text stays, that of the file is
+    offered.
+    """
+    saved = texts_of(base["cells"])
+    return [
+        {"cell": _bare(cell), "base": saved.get(cell["id"]), "above": above, "cause": "file"}
+        for cell, above in _with_above(file["cells"], there)
+        if cell["id"] in conflicts
+    ]
+
+
+def _with_above(
+    cells: Iterable[Mapping[str, Any]], there: Collection[str]
+) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
+    above: list[str] = []
+    for cell in cells:
+        yield cell, above
+        above = [cell["id"]] if cell["id"] in there else [cell["id"], *above[-1:]]
+
+
+def _bare(cell: Mapping[str, Any]) -> dict[str, Any]:
+    value = cell.to_py() if isinstance(cell, Map) else cell
+    state = snapshot(0, dict(value or {})).state()
+    return nbformat_cell(cell["id"], replace(state, outputs=(), execution_count=None))
+
+
+def texts_of(cells: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """What each cell says, by its id."""
+    return {cell.get("id", ""): text_of(cell) for cell in cells}
+
+
+def text_of(cell: Mapping[str, Any]) -> str:
+    """What the cell says; nothing where a file has one without a text, as Jupyter writes none."""
+    return unify(str(cell.get("source", "")))

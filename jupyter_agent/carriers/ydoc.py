@@ -6,8 +6,8 @@ jupyter-collaboration 5 installs). Every name of that package that we use stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial, partialmethod
 from importlib import import_module
@@ -29,11 +29,22 @@ from pycrdt import (
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
-from jupyter_agent.carriers.room_file import take_in
+from jupyter_agent.carriers.room_file import (
+    TAKEN_IN,
+    Following,
+    follow,
+    lost,
+    take_in,
+    texts_of,
+    unsaved,
+    with_ids,
+)
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.document.crdt import as_shared
+from jupyter_agent.document.merge_cells import Content, outline
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
+from jupyter_agent.tasks import surely
 
 EXTENSION = "jupyter_server_ydoc"
 """Its name among the server's extensions."""
@@ -60,11 +71,8 @@ OFFERS = "jupyter_agent_unsaved"
 its own.
 """
 
-_TAKEN_IN = "jupyter_agent_taken_in"
-"""The key of the document's state that is another after each time that it took in its file."""
-
 _ATTEMPTS = 3
-"""How often a save of a page begins again where another program wrote the file meanwhile."""
+"""How often a save begins again where another program wrote the file meanwhile."""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
@@ -136,14 +144,14 @@ class Collaboration:
 
     def around_filling(self, look: Look) -> None:
         """Has each room of a notebook filled from its store and its file within what `look` gives
-        for it, and from then on take in its file without disturbing who types.
+        for it, without disturbing who types.
         """
         server = self._extension.ywebsocket_server
         add = server.add_room
 
         def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
             if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
-                inside.initialize = partial(_fill, inside, inside.initialize, look)
+                inside.initialize = partial(Room.of(inside).fill, inside.initialize, look)
                 document = inside._document
                 document.aset = partial(_take_in, inside, document.aset)
             add(name, inside)
@@ -192,10 +200,8 @@ class Collaboration:
                     "Not saved: what you changed last is in this page only, whose connection to "
                     "the shared document is interrupted. It is saved when that is back."
                 )
-            for _ in range(_ATTEMPTS):
-                if await room.save():
-                    return str(room.document.hash or "")
-            raise Busy("Not saved: another program keeps writing this file. Save again.")
+            await room.save()
+            return str(room.document.hash or "")
         finally:
             self.leave(room, pin)
 
@@ -253,6 +259,12 @@ def clocks_of(document: Doc[Any]) -> dict[int, int]:
     }
 
 
+def _copy(document: Doc[Any]) -> Doc[Any]:
+    copy: Doc[Any] = Doc()
+    copy.apply_update(document.get_update())
+    return copy
+
+
 def _send_at_once(page: Any) -> None:
     """An edit is several small messages: without this each waits 40 ms until the page's side has
     acknowledged the one before (Nagle's algorithm).
@@ -262,18 +274,12 @@ def _send_at_once(page: Any) -> None:
 
 
 class NotSaved(RuntimeError):
-    """The room did not write its file and raised no error: the file is read-only, or the caller
-    gave up waiting.
+    """The room did not write its file and raised no error: the file is read-only, the caller gave
+    up waiting, or other programs keep writing it.
     """
 
 
 Look: TypeAlias = "Callable[[Room], AbstractAsyncContextManager[None]]"
-
-
-async def _fill(inside: Any, fill: Callable[[], Awaitable[None]], look: Look) -> None:
-    if not inside.ready:
-        async with look(Room.of(inside)):
-            await fill()
 
 
 async def _take_in(inside: Any, take: Callable[[Any], Awaitable[None]], content: Any) -> None:
@@ -282,7 +288,7 @@ async def _take_in(inside: Any, take: Callable[[Any], Awaitable[None]], content:
     except Exception:  # whatever is in a file must not keep people out
         inside.log.exception("What is typed in %s now may be lost", inside._file.path)
     await take(content)
-    inside._document.ystate[_TAKEN_IN] = uuid4().hex
+    inside._document.ystate[TAKEN_IN] = uuid4().hex
 
 
 @dataclass(frozen=True)
@@ -309,7 +315,7 @@ async def _replayed(updates: Sequence[bytes]) -> Stored:
     before: tuple[bool, Any] | None = None
     for index, update in enumerate(updates):
         now.ydoc.apply_update(update)
-        dirty, taken_in = bool(now.ystate.get("dirty")), now.ystate.get(_TAKEN_IN)
+        dirty, taken_in = bool(now.ystate.get("dirty")), now.ystate.get(TAKEN_IN)
         if before is None or (dirty, taken_in) != before:
             if not dirty or (before is not None and taken_in != before[1]):
                 saved = index + 1
@@ -334,7 +340,9 @@ class Pin:
 
 
 class Room:
-    """The live document of one notebook, and the way to its file."""
+    """The live document of one notebook, and the way to its file. What the room does with its file
+    by itself, it does so from now on.
+    """
 
     def __init__(self, inside: Any) -> None:
         self.inside = inside
@@ -345,11 +353,21 @@ class Room:
         self._late: Callable[[], object] = bool
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
+        self._base: Content | None = None
+        """The outline of what document and file had in common last; None if that is not known."""
+        self._following = asyncio.Lock()
+        """Held while the document takes in its file."""
+        self._behind = False
+        """Another program has written the file, and nobody has begun to take that in."""
+        inside._maybe_save_document = self._save_later
+        if isinstance(inside._document, YNotebook):
+            inside._on_outofband_change = self.follow
+            inside._file.observe(inside.room_id, self.follow, inside._on_filepath_change)
 
     @classmethod
     def of(cls, inside: Any) -> Room:
-        """The one that listens to the clients already, if there is one."""
-        known = getattr(inside.on_message, "__self__", None)
+        """The same for each room."""
+        known = getattr(inside._maybe_save_document, "__self__", None)
         return known if isinstance(known, cls) else cls(inside)
 
     @property
@@ -527,44 +545,148 @@ class Room:
                 return
         yield store
 
+    async def fill(self, fill: Callable[[], Awaitable[None]], look: Look) -> None:
+        """Fill the room within what `look` gives for it."""
+        inside = self.inside
+        if inside.ready:
+            return
+        async with self._following:
+            async with look(self):
+                await fill()
+                filled = YNotebook(_copy(inside.ydoc))
+            if self._base is None and not inside._document_load_progressively:
+                content = await filled.aget()
+                self._base = await asyncio.to_thread(outline, with_ids(filled, content))
+
+    async def follow(self) -> None:
+        """Have the document take in what another program has written into the file, with all that
+        was done in it since both were the same.
+        """
+        self._behind = True
+        await surely(self._follow())  # it is noticed once only
+
+    async def _follow(self) -> None:
+        inside = self.inside
+        async with self._following:
+            if not self._behind:
+                return
+            self._behind = False
+            self._emit("INFO", "overwrite", "Out-of-band changes. Taking them in.")
+            try:
+                content = await self.file()
+            except Exception as error:
+                inside.log.exception("The changed file of the room %s cannot be read", self.path)
+                self._emit(
+                    "ERROR", None, f"Error loading content from file: {self.path}\n{error!r}"
+                )
+                return
+            with self._changes() as changes:
+                copy = YNotebook(_copy(inside.ydoc))
+                following = await follow(copy, self._base, content, inside.log)
+                async with inside._update_lock:  # else this would be taken for a change
+                    self._apply(following, changed=bool(changes))
+        if inside._document.dirty:
+            inside._on_document_change("cells", None)
+
+    def _apply(self, following: Following, *, changed: bool) -> None:
+        document = self.document
+        typed: list[dict[str, Any]] = []
+        if changed and self._base is not None:  # be it in a cell that another takes the place of
+            saved, there = texts_of(self._base["cells"]), texts_of(following.base["cells"])
+            typed = unsaved(document.ycells, saved, there)
+        for update in following.updates:
+            document.ydoc.apply_update(update)
+        offers = [*following.offers, *(lost(typed, texts_of(document.ycells)) if typed else ())]
+        if offers:
+            self.offer(offers)
+        self._base = following.base
+        document.dirty = changed or not following.is_file
+        if not document.dirty:
+            document.ystate[TAKEN_IN] = uuid4().hex
+
+    @contextmanager
+    def _changes(self) -> Iterator[list[object]]:
+        """What is done in the document from now on."""
+        changes: list[object] = []
+        document = self.inside.ydoc
+        subscription = document.observe(lambda event: changes.append(event.update))
+        try:
+            yield changes
+        finally:
+            document.unobserve(subscription)
+
+    def _emit(self, level: str, action: str | None, message: str) -> None:
+        """Tell it who listens to the server's events, as the room does."""
+        levels = import_module("jupyter_server_ydoc.utils").LogLevel
+        self.inside._emit(levels[level], action, message)
+
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""
         file = self.inside._file
         await file.maybe_notify()
-        # Whoever noticed a change before us reads the file under the one lock, and under the other
+        if self._behind:
+            await self.follow()
+        # Whoever noticed a change before us reads the file under the one lock, and under another
         # one puts it into the document.
-        for lock in (file._lock, self.inside._update_lock):
+        for lock in (file._lock, self._following, self.inside._update_lock):
             async with lock:
                 pass
 
-    async def save(self) -> bool:
-        """Write the document as it is now; False if the file was changed in between, which the
-        document then follows.
-
-        Does what the room itself does a second after each change, but says when it fails: raises
-        HTTPError, OSError or RuntimeError, which is NotSaved where the room leaves it at that.
+    async def _save_later(self, former: asyncio.Task[None] | None, save_now: bool = False) -> None:
+        """Save it once nothing has been changed for a while, or now; in place of the `former` task
+        of that kind.
         """
-        await self.settle()
+        pause = self.inside._save_delay
+        if pause is None and not save_now:
+            return
+        if former is not None and not former.done():
+            former.cancel()
+        try:
+            if not save_now:
+                await asyncio.sleep(pause)
+            await self.save()
+            self._emit("INFO", "save", "Content saved.")
+        except asyncio.CancelledError:
+            return
+        except NotSaved:
+            pass
+        except Exception as error:
+            self.inside.log.exception("The room %s cannot be saved", self.path)
+            self._emit("ERROR", None, f"Error saving file: {self.path}\n{error!r}")
+
+    async def save(self) -> None:
+        """Write the document as it is now, with what others wrote into the file meanwhile.
+
+        Raises HTTPError, OSError or RuntimeError, which is NotSaved where nothing failed.
+        """
+        changed = import_module("jupyter_server_ydoc.utils").OutOfBandChanges
+        for _ in range(_ATTEMPTS):
+            await self.settle()
+            with suppress(changed):
+                return await self._write()
+            await self.inside._on_outofband_change()
+        raise NotSaved("another program keeps writing this file")
+
+    async def _write(self) -> None:
         room = self.inside
         scheduled = room._saving_document
-        copy: Doc[Any] = Doc()  # in the midst of reading the room's own, cells come and go
-        copy.apply_update(room.ydoc.get_update())
-        content = await type(room._document)(copy).aget()
-        model = {"format": room._file_format, "type": room._file_type, "content": content}
-        try:
+        with self._changes() as changes:
+            # In the midst of reading the room's own, cells come and go.
+            copy = type(room._document)(_copy(room.ydoc))
+            content = await copy.aget()
+            base = None
+            if isinstance(copy, YNotebook):
+                base = await asyncio.to_thread(outline, with_ids(copy, content))
+            model = {"format": room._file_format, "type": room._file_type, "content": content}
             saved = await room._file.maybe_save_content(model)
-        except import_module("jupyter_server_ydoc.utils").OutOfBandChanges:
-            await room._on_outofband_change()
-            return False
-        if saved is None:
-            raise NotSaved("it is read-only, or took too long")
-        saved_all = room._saving_document is scheduled and clocks_of(room.ydoc) == clocks_of(copy)
-        if saved_all and scheduled is not None:
-            scheduled.cancel()  # nobody changed anything since: it would write the same once more
-        async with room._update_lock:  # else this would be taken for a change
-            if saved_all:
-                room._document.dirty = False
-            # Also where somebody did: JupyterLab compares it with the file's, and asks the user
-            # about a change of the file where it is another.
-            room._document.hash = saved["hash"]
-        return True
+            if saved is None:
+                raise NotSaved("it is read-only, or took too long")
+            self._base = base
+            async with room._update_lock:  # else this would be taken for a change
+                if room._saving_document is scheduled and not changes:
+                    room._document.dirty = False
+                    if scheduled not in (None, asyncio.current_task()):
+                        scheduled.cancel()  # it would write the same once more
+                # Also where somebody changed it: JupyterLab compares it with the file's, and asks
+                # the user about a change of the file where it is another.
+                room._document.hash = saved["hash"]

@@ -1,0 +1,173 @@
+"""Three states of one notebook made into one: what a shared document and its file had in common,
+what the document has now, and what the file has now.
+
+Pure functions on what nbformat files hold, with an id for each cell; a page does the same in
+`bridge/merge.ts`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from jupyter_agent.document.line_ends import unify
+from jupyter_agent.document.merge import MergeConflict, merge
+
+Content: TypeAlias = Mapping[str, Any]
+"""What a notebook's file holds: `cells`, `metadata`, `nbformat` and `nbformat_minor`."""
+_OWN = ("id", "source", "metadata", "outputs", "execution_count")
+"""Keys of a cell that are merged each in its own way."""
+
+
+class Merged(NamedTuple):
+    """A notebook with the changes of both sides."""
+
+    content: dict[str, Any]
+    conflicts: list[str]
+    """Ids of cells that both changed, each in its own way; the document's stay."""
+
+
+def outline(content: Content) -> dict[str, Any]:
+    """What is kept of a content to be the base of a merge: all but the outputs, of which a hash."""
+    cells = [
+        {**cell, "outputs": _hash(cell["outputs"])} if "outputs" in cell else cell
+        for cell in content["cells"]
+    ]
+    return {**content, "cells": cells}
+
+
+def merge_cells(base: Content, mine: Content, theirs: Content) -> Merged:
+    """What comes of `base`, the outline of a content, with the changes of both: cell by cell, and
+    texts by lines. A cell that one deleted and the other changed stays, or is a conflict where it
+    is `theirs`.
+    """
+    was, here, there = map(_by_id, (base, mine, theirs))
+    cells: dict[str, Mapping[str, Any]] = {}
+    conflicts: list[str] = []
+    for cell_id in here.keys() | there.keys():
+        before, own, other = was.get(cell_id), here.get(cell_id), there.get(cell_id)
+        if own is not None and other is not None:
+            try:
+                cells[cell_id] = _merged_cell(before or {}, own, other)
+            except MergeConflict:
+                cells[cell_id] = own
+                conflicts.append(cell_id)
+        elif own is not None and (before is None or not _says_the_same(own, before)):
+            cells[cell_id] = own
+        elif other is not None and before is None:
+            cells[cell_id] = other
+        elif other is not None and before is not None and not _says_the_same(other, before):
+            conflicts.append(cell_id)
+    order = _order(list(was), list(here), list(there))
+    merged = {
+        **_chosen(base, mine, theirs, ("cells", "metadata")),
+        "cells": [cells[cell_id] for cell_id in order if cell_id in cells],
+        "metadata": _objects(base["metadata"], mine["metadata"], theirs["metadata"]),
+    }
+    return Merged(merged, conflicts)
+
+
+def _merged_cell(
+    base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Raises MergeConflict where both changed the same lines of its text."""
+    texts = [unify(str(cell.get("source", ""))) for cell in (base, mine, theirs)]
+    if not base and texts[1] != texts[2]:
+        raise MergeConflict("both have it anew")
+    cell = {
+        **_chosen(base, mine, theirs, _OWN),
+        "id": mine["id"],
+        "source": merge(*texts),
+        "metadata": _objects(
+            *(_untrusted(side).get("metadata", {}) for side in (base, mine, theirs))
+        ),
+    }
+    ran = mine if _is_own_run(base, mine, theirs) else theirs
+    if cell["cell_type"] == "code":
+        cell["outputs"] = ran.get("outputs", [])
+        cell["execution_count"] = ran.get("execution_count")
+    if "trusted" in ran.get("metadata", {}):
+        cell["metadata"]["trusted"] = ran["metadata"]["trusted"]
+    return cell
+
+
+def _is_own_run(
+    base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> bool:
+    """Whether the document's outputs stay, with their number and trust."""
+    number, outputs = mine.get("execution_count"), mine.get("outputs", [])
+    if (number, outputs) == (theirs.get("execution_count"), theirs.get("outputs", [])):
+        return True
+    return (number, _hash(outputs)) != (base.get("execution_count"), base.get("outputs"))
+
+
+def without_trust(content: Content) -> dict[str, Any]:
+    """The content without what of it is in no file."""
+    return {**content, "cells": [_untrusted(cell) for cell in content["cells"]]}
+
+
+def _untrusted(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = cell.get("metadata", {})
+    if "trusted" not in metadata:
+        return cell
+    return {**cell, "metadata": {key: metadata[key] for key in metadata if key != "trusted"}}
+
+
+def _objects(
+    base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Key by key; where both changed one, mine."""
+    merged: dict[str, Any] = {}
+    for key in [*mine, *(key for key in theirs if key not in mine)]:
+        side = theirs if base.get(key) == mine.get(key) else mine
+        if key in side:
+            merged[key] = side[key]
+    return merged
+
+
+def _chosen(
+    base: Mapping[str, Any],
+    mine: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    without: Sequence[str],
+) -> dict[str, Any]:
+    sides = (
+        {key: item for key, item in side.items() if key not in without}
+        for side in (base, mine, theirs)
+    )
+    return _objects(*sides)
+
+
+def _says_the_same(cell: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return (cell["cell_type"], unify(cell.get("source", ""))) == (
+        other["cell_type"],
+        unify(other.get("source", "")),
+    )
+
+
+def _by_id(content: Content) -> dict[str, Mapping[str, Any]]:
+    return {cell["id"]: cell for cell in content["cells"]}
+
+
+def _order(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """All ids: those of the side that moved cells, mine if both did, and behind their neighbours
+    those that only the other one has.
+    """
+    common = set(base).intersection(mine, theirs)
+    before, now = ([cell_id for cell_id in ids if cell_id in common] for ids in (base, mine))
+    lead, others = (theirs, mine) if before == now else (mine, theirs)
+    behind: dict[str | None, list[str]] = defaultdict(list)
+    above = None
+    led = set(lead)
+    for cell_id in others:
+        if cell_id in led:
+            above = cell_id
+        else:
+            behind[above].append(cell_id)
+    return [*behind[None], *(each for cell_id in lead for each in (cell_id, *behind[cell_id]))]
+
+
+def _hash(outputs: Iterable[Mapping[str, Any]]) -> int:
+    return hash(json.dumps(outputs, sort_keys=True, default=str))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
 from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.room_unsaved import keep_unsaved
 from jupyter_agent.carriers.tab_link import Tabs
 from tests.notebook import rooms
 
@@ -96,6 +98,25 @@ def room_notebooks(
     opened = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
     yield opened
     jp_asyncio_loop.run_until_complete(opened.close())
+
+
+Restart = Callable[[], list[tuple[str, str]]]
+
+
+@pytest.fixture
+def restart(room_server: rooms.RoomServer) -> Restart:
+    """Begins as a server does that is started again; gets the copies that it keeps."""
+
+    def restart() -> list[tuple[str, str]]:
+        copies: list[tuple[str, str]] = []
+
+        async def keep(path: str, text: str) -> None:
+            copies.append((path, text))
+
+        keep_unsaved(room_server.app.web_app.settings, keep, logging.getLogger("rooms"))
+        return copies
+
+    return restart
 
 
 def cells_of(path: Path) -> list[dict[str, Any]]:

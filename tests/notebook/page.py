@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_ydoc import YNotebook
+from nbformat.v4 import new_output
 from pycrdt import Assoc, Doc, Text
+
+from jupyter_agent.document.crdt import shared_output
 
 
 class Page:
@@ -63,6 +66,14 @@ class Page:
     def tag(self, cell_id: str, tag: str) -> None:
         with self.notebook.ydoc.transaction():
             self.cell(cell_id)["metadata"]["tags"] = [tag]
+            self._mark()
+
+    def run(self, cell_id: str, prints: str) -> None:
+        """It prints that, and is no longer run then."""
+        cell = self.cell(cell_id)
+        with self.notebook.ydoc.transaction():
+            cell["outputs"].append(shared_output(new_output("stream", text=prints)))
+            cell["execution_count"] = 1.0
             self._mark()
 
     def delete_cell(self, cell_id: str) -> None:

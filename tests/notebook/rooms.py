@@ -17,6 +17,7 @@ from urllib.parse import quote
 from pycrdt import (
     Assoc,
     Awareness,
+    Doc,
     Map,
     Text,
     TransactionEvent,
@@ -111,6 +112,18 @@ class RoomServer(Site):
         async with self.extension._room_locks[room.room_id]:
             await self.extension.ywebsocket_server.delete_room(room=room)
             await self.extension.file_loaders.remove(room.room_id.split(":")[2])
+
+    async def end(self, path: str) -> None:
+        """The server ends, a moment after the room's store has got the last change."""
+        inside = self.room(path)
+        here = clocks_of(inside.ydoc)
+        async with asyncio.timeout(60):
+            while True:
+                stored: Doc[Any] = Doc()
+                await inside.ystore.apply_updates(stored)
+                if clocks_of(stored) == here:
+                    break
+        await self.evict(path)
 
     def collaboration(self) -> Collaboration | None:
         """What `Notebooks` takes as `rooms`."""

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from importlib import import_module
 from operator import itemgetter
@@ -21,7 +21,6 @@ from typing import Any
 
 import nbformat
 import pytest
-from pycrdt import Doc
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
@@ -38,7 +37,7 @@ from jupyter_agent.packages import brought_by
 from tests.waiting import until
 
 from .browser import Tab
-from .conftest import cells_of, code, markdown, notebook_json
+from .conftest import Restart, cells_of, code, markdown, notebook_json
 from .rooms import Person, RoomServer
 
 Loop = asyncio.AbstractEventLoop
@@ -242,38 +241,6 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
     await after.close()
 
 
-Restart = Callable[[], list[tuple[str, str]]]
-
-
-@pytest.fixture
-def restart(room_server: RoomServer) -> Restart:
-    """Begins as a server does that is started again; gets the copies that it keeps."""
-
-    def restart() -> list[tuple[str, str]]:
-        copies: list[tuple[str, str]] = []
-
-        async def keep(path: str, text: str) -> None:
-            copies.append((path, text))
-
-        keep_unsaved(room_server.app.web_app.settings, keep, logging.getLogger("rooms"))
-        return copies
-
-    return restart
-
-
-async def end(room_server: RoomServer) -> None:
-    """The server ends, a moment after the room's store has got the last change."""
-    inside = room_server.room("a.ipynb")
-    here = ydoc.clocks_of(inside.ydoc)
-    async with asyncio.timeout(60):
-        while True:
-            stored = Doc()
-            await inside.ystore.apply_updates(stored)
-            if ydoc.clocks_of(stored) == here:
-                break
-    await room_server.evict("a.ipynb")
-
-
 async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPatch) -> Person:
     """Somebody typed a word, and the server ended before their room was saved."""
     person = await Person(room_server, "a.ipynb").open()
@@ -281,7 +248,7 @@ async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPa
     person.type("a", " WORD")
     await person.sync()
     person.cut()
-    await end(room_server)
+    await room_server.end("a.ipynb")
     return person
 
 
@@ -319,10 +286,10 @@ async def test_what_was_typed_in_a_room_and_not_saved_is_kept_beside(
             person.decide(key)
         await person.sync()
         await person.close()
-        await end(room_server)
+        await room_server.end("a.ipynb")
         for _ in range(2):  # it is not kept again
             await (await Person(room_server, "a.ipynb").open()).close()
-            await end(room_server)
+            await room_server.end("a.ipynb")
             file.write_bytes(file.read_bytes().replace(b"x = ", b"x = 1"))
         assert len(copies) == number
 
@@ -351,7 +318,7 @@ async def test_what_was_not_saved_is_offered_in_the_pages_until_somebody_decides
     await person.sync()
     await person.close()
     before = file.read_bytes()
-    await end(room_server)
+    await room_server.end("a.ipynb")
     for _ in range(2):  # until somebody decides
         person = await Person(room_server, "a.ipynb").open()
         _, b, *_ = person.ids()
@@ -365,82 +332,14 @@ async def test_what_was_not_saved_is_offered_in_the_pages_until_somebody_decides
         ) == [*(inserted if minor == 5 else []), typed]
         assert file.read_bytes() == before
         await person.close()
-        await end(room_server)
+        await room_server.end("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
     for key in person.offers():
         person.decide(key)
     await person.sync()
     await person.close()
-    await end(room_server)
+    await room_server.end("a.ipynb")
     assert (await Person(room_server, "a.ipynb").open()).offers() == {}
-
-
-@pytest.mark.parametrize("minor", [5, 4])
-@pytest.mark.parametrize("made_again", [True, False])
-async def test_what_is_typed_while_its_file_changes_stays_where_it_was_typed(
-    room_server: RoomServer, restart: Restart, minor: int, made_again: bool
-) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-
-    def write(**texts: str) -> None:
-        printed = [nbformat.v4.new_output("stream", text=f"{len(texts)}\n")]
-        cells = [code(cell_id, text, printed) for cell_id, text in texts.items()]
-        content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
-        if minor == 4:
-            for cell in content["cells"]:
-                del cell["id"]
-        file.write_text(json.dumps(content))
-
-    write(a="twin", b="twin", c="x = wor")
-    person = await Person(room_server, "a.ipynb").open()
-    before = person.ids()
-    person.cut()
-    person.type(before[1], "s")
-    person.type(before[2], "d")
-    if made_again:
-        await end(room_server)
-    write(n="new", a="twin", b="twin", c="# pulled\nx = wor # pulled")
-    if not made_again:
-        await room_server.room("a.ipynb")._file.maybe_notify()
-    await person.connect()
-    await person.sync()
-    assert [person.source(cell_id) for cell_id in person.ids()] == [
-        "new",
-        "twin",
-        "twins",
-        "# pulled\nx = word # pulled",
-    ]
-    assert set(before) < set(person.ids())
-    await person.close()
-
-
-async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
-    room_server: RoomServer, restart: Restart
-) -> None:
-    """Two people who move a cell at the same time have it twice, with one id."""
-    restart()
-    file = room_server.root / "a.ipynb"
-
-    def write(*cells: Any) -> None:
-        content = json.loads(notebook_json([code(f"c{at}", text) for at, text in enumerate(cells)]))
-        for cell in content["cells"]:
-            del cell["id"]
-        file.write_text(json.dumps(content | {"nbformat_minor": 4}))
-
-    write("one", "two", "three", "one")
-    person = await Person(room_server, "a.ipynb").open()
-    for cell, cell_id in zip(person.notebook.ycells, ["x", "y", "z", "x"], strict=True):
-        cell["id"] = cell_id
-    await person.sync()
-    write("one", "two", "three", "one", "pulled")
-    await room_server.room("a.ipynb")._file.maybe_notify()
-    await person.sync()
-    texts = [str(cell["source"]) for cell in person.notebook.ycells]
-    assert texts == ["one", "two", "three", "one", "pulled"]
-    assert person.ids()[1:3] == ["y", "z"]
-    assert len(set(person.ids())) == 5
-    await person.close()
 
 
 async def test_what_is_typed_after_a_kill_and_before_the_next_is_offered_as_well(
@@ -454,7 +353,7 @@ async def test_what_is_typed_after_a_kill_and_before_the_next_is_offered_as_well
     await person.sync()
     assert person.dirty
     person.cut()
-    await end(room_server)
+    await room_server.end("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
     text = cells_of(file)[0]["source"]
     offered = [offer["cell"]["source"] for offer in person.offers().values()]
@@ -479,7 +378,7 @@ async def test_a_word_that_crosses_the_news_of_a_save_is_offered_all_the_same(
     await person.sync()
     assert not inside._document.dirty
     person.cut()
-    await end(room_server)
+    await room_server.end("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
     text = cells_of(file)[0]["source"]
     assert [offer["cell"]["source"] for offer in person.offers().values()] == [f"{text} TWO"]
@@ -557,7 +456,7 @@ async def test_of_a_room_in_which_all_was_saved_nothing_is_kept_beside(
         await room_notebooks.save_room("a.ipynb", person.has())
         await person.sync()
         person.cut()
-        await end(room_server)
+        await room_server.end("a.ipynb")
         file.write_text(notebook_json([code("a", f"x = {number}7"), markdown("b", "# b")]))
     await (await Person(room_server, "a.ipynb").open()).close()
     assert copies == []

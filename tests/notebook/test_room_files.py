@@ -1,0 +1,251 @@
+"""Another program writes the file of a notebook that is in a room, and people type there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_agent.carriers import ydoc
+from tests.waiting import until
+
+from .conftest import Restart, cells_of, code, markdown, notebook_json
+from .rooms import Person, RoomServer
+
+
+def write(file: Path, cells: Sequence[Any], minor: int = 5) -> None:
+    """As another program does."""
+    content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
+    if minor == 4:
+        for cell in content["cells"]:
+            del cell["id"]
+    file.write_text(json.dumps(content))
+
+
+def printed(*lines: str) -> list[Any]:
+    return [nbformat.v4.new_output("stream", text=line) for line in lines]
+
+
+async def notice(server: RoomServer, person: Person) -> None:
+    """The room notices that its file was written, and the page hears of it."""
+    await server.room("a.ipynb")._file.maybe_notify()
+    await person.sync()
+
+
+@pytest.mark.parametrize("saves", ["by itself", "when told to", "never"])
+@pytest.mark.parametrize("minor", [5, 4])
+async def test_what_was_not_saved_stays_when_another_program_writes_the_file(
+    room_server: RoomServer,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
+    minor: int,
+    saves: str,
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    lines = "x = 1\ny = 2\nz = 3"
+    texts = {each: each for each in "axcdefgh"} | {"x": lines}
+    write(file, [code(*cell) for cell in texts.items()], minor)
+    person = await Person(room_server, "a.ipynb").open()
+    a, x, c, d, e, f, g, h = person.ids()
+    if saves != "by itself":
+        person.say(autosave=False)
+    person.type(x, " WORD")
+    person.tag(c, "mine")
+    person.delete_cell(d)
+    person.run(e, "here")
+    person.type(f, " WORD")
+    person.insert_cell(1, "n", "new")
+    await person.sync()
+    pulled = {each: each for each in "axcdehp"} | {"x": f"# pulled\n{lines}", "c": "c pulled"}
+    cells = [code(*cell) for cell in pulled.items()]
+    cells[-2].outputs = printed("there")
+    write(file, cells, minor)
+    before = file.read_bytes()
+    await notice(room_server, person)
+    p = person.ids()[-1]
+    expected = {
+        a: "a",
+        "n": "new",
+        x: f"# pulled\n{lines} WORD",
+        c: "c pulled",
+        e: "e",
+        f: "f WORD",
+        h: "h",
+        p: "p",
+    }
+    assert {cell_id: person.source(cell_id) for cell_id in person.ids()} == expected
+    assert person.ids() == list(expected)
+    assert person.offers() == {}
+    if saves == "never":
+        assert file.read_bytes() == before
+        assert person.dirty
+        await person.close()
+        await room_server.end("a.ipynb")
+        person = await Person(room_server, "a.ipynb").open()
+        assert sorted(offer["cell"]["source"] for offer in person.offers().values()) == sorted(
+            ["new", expected[x], expected[f]]
+        )
+        await person.close()
+        return
+    if saves == "when told to":
+        await ydoc.Room.of(room_server.room("a.ipynb")).save()
+    await until(lambda: "WORD" in file.read_text())
+    on_disk = cells_of(file)
+    assert [cell["source"] for cell in on_disk] == list(expected.values())
+    assert on_disk[3]["metadata"]["tags"] == ["mine"]
+    assert [on_disk[at]["outputs"][0]["text"] for at in (4, 6)] == [["here"], ["there"]]
+    await person.close()
+
+
+async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s(
+    room_server: RoomServer, restart: Restart
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "x = 1\ny = 2"), markdown("b", "# b")])
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    person.type("a", " WORD")
+    person.delete_cell("b")
+    await person.sync()
+    write(file, [code("a", "x = 1\ny = 22"), markdown("b", "# pulled")])
+    await notice(room_server, person)
+    assert person.source("a") == "x = 1\ny = 2 WORD"
+    assert person.ids() == ["a"]
+    assert sorted(
+        (offer["cell"]["source"], offer["base"], offer["above"], offer["cause"])
+        for offer in person.offers().values()
+    ) == [("# pulled", "# b", ["a"], "file"), ("x = 1\ny = 22", "x = 1\ny = 2", [], "file")]
+    await notice(room_server, person)
+    assert len(person.offers()) == 2
+    await ydoc.Room.of(room_server.room("a.ipynb")).save()
+    assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2 WORD"]
+    await person.close()
+
+
+async def test_what_is_typed_while_a_room_takes_in_its_file_is_there_and_saved(
+    room_server: RoomServer, restart: Restart
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    cells = [code(f"c{number}", f"x = {number}") for number in range(500)]
+    write(file, cells)
+    person = await Person(room_server, "a.ipynb").open()
+    cells[0].source = cells[1].source = "pulled"
+    cells[2] = markdown("c2", "retyped")
+    write(file, cells)
+    taking_in = asyncio.create_task(room_server.room("a.ipynb")._file.maybe_notify())
+    letters = 0
+    while not taking_in.done():
+        person.type("c2", "w")
+        person.type("c400", "w")
+        letters += 1
+        await person.sync()
+    await taking_in
+    await person.sync()
+    assert letters > 2
+    assert person.source("c0") == "pulled"
+    assert person.source("c400") == "x = 400" + "w" * letters
+    (typed,) = (offer["cell"]["source"] for offer in person.offers().values())
+    assert person.source("c2").count("w") + typed.count("w") >= letters
+    await until(lambda: f'"{person.source("c400")}"' in file.read_text())
+    await person.close()
+
+
+async def test_a_change_of_the_file_is_taken_in_though_who_noticed_it_gave_up(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A save that is put off by the next key, for one."""
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "x = 1"), markdown("b", "# b")])
+    person = await Person(room_server, "a.ipynb").open()
+    loading, go_on = asyncio.Event(), asyncio.Event()
+    get = room_server.contents.get
+
+    async def slow(path: str, content: bool = True, **options: Any) -> Any:
+        if content:
+            loading.set()
+            await go_on.wait()
+        return await get(path, content=content, **options)
+
+    monkeypatch.setattr(room_server.contents, "get", slow)
+    write(file, [code("a", "pulled"), markdown("b", "# b")])
+    inside = room_server.room("a.ipynb")
+    saving = asyncio.create_task(ydoc.Room.of(inside).save())
+    await loading.wait()
+    saving.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    person.type("b", " WORD")
+    await person.sync()
+    await until(lambda: "WORD" in file.read_text())
+    assert [cell["source"] for cell in cells_of(file)] == ["pulled", "# b WORD"]
+    await person.close()
+
+
+@pytest.mark.parametrize("minor", [5, 4])
+@pytest.mark.parametrize("made_again", [True, False])
+async def test_what_is_typed_while_its_file_changes_stays_where_it_was_typed(
+    room_server: RoomServer, restart: Restart, minor: int, made_again: bool
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+
+    def write_texts(**texts: str) -> None:
+        outputs = printed(f"{len(texts)}\n")
+        write(file, [code(cell_id, text, outputs) for cell_id, text in texts.items()], minor)
+
+    write_texts(a="twin", b="twin", c="x = wor")
+    person = await Person(room_server, "a.ipynb").open()
+    before = person.ids()
+    person.cut()
+    person.type(before[1], "s")
+    person.type(before[2], "d")
+    if made_again:
+        await room_server.end("a.ipynb")
+    write_texts(n="new", a="twin", b="twin", c="# pulled\nx = wor # pulled")
+    if not made_again:
+        await room_server.room("a.ipynb")._file.maybe_notify()
+    await person.connect()
+    await person.sync()
+    assert [person.source(cell_id) for cell_id in person.ids()] == [
+        "new",
+        "twin",
+        "twins",
+        "# pulled\nx = word # pulled",
+    ]
+    assert set(before) < set(person.ids())
+    await person.close()
+
+
+async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
+    room_server: RoomServer, restart: Restart
+) -> None:
+    """Two people who move a cell at the same time have it twice, with one id."""
+    restart()
+    file = room_server.root / "a.ipynb"
+
+    def write_texts(*texts: str) -> None:
+        write(file, [code(f"c{at}", text) for at, text in enumerate(texts)], 4)
+
+    write_texts("one", "two", "three", "one")
+    person = await Person(room_server, "a.ipynb").open()
+    for cell, cell_id in zip(person.notebook.ycells, ["x", "y", "z", "x"], strict=True):
+        cell["id"] = cell_id
+    await person.sync()
+    write_texts("one", "two", "three", "one", "pulled")
+    await room_server.room("a.ipynb")._file.maybe_notify()
+    await person.sync()
+    texts = [str(cell["source"]) for cell in person.notebook.ycells]
+    assert texts == ["one", "two", "three", "one", "pulled"]
+    assert person.ids()[1:3] == ["y", "z"]
+    assert len(set(person.ids())) == 5
+    await person.close()

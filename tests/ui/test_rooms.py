@@ -257,6 +257,46 @@ def test_who_saves_after_a_restart_of_the_server_tears_nobodys_words(open_page: 
     eventually(one.saved, expected.__eq__)
 
 
+def test_what_another_program_writes_beside_unsaved_words_is_merged_or_decided_by_the_user(
+    open_page: OpenPage,
+) -> None:
+    one = open_page(["x = 1", "y = 1\n\nz = 1", "w = 1"])
+    two = open_page(path=one.path)
+    is_in_a_room(one)
+    panels = [Panel(page.page).open() for page in (one, two)]
+    for page in (one, two):
+        page.toggle_autosave()
+    one.edit("c0")
+    one.type("2")
+    two.edit("c1")
+    two.type("2")
+    for page in (one, two):
+        eventually(page.sources, {"c0": "x = 12", "c1": "y = 1\n\nz = 12", "c2": "w = 1"}.__eq__)
+    file = one.lab.root / one.path
+    text = file.read_text()
+    for former, now in ("x = 1", "x = 3"), ("y = 1", "y = 3"), ("w = 1", "w = 3"):
+        text = text.replace(former, now)
+    file.write_text(text)
+    cards = [
+        panel.page.get_by_role("group", name="Changed here and in the file") for panel in panels
+    ]
+    for card in cards:
+        card.get_by_text("Cell 1 was changed here and in the file. Which one?").wait_for()
+    merged = {"c1": "y = 3\n\nz = 12", "c2": "w = 3"}
+    for page in (one, two):
+        eventually(page.sources, ({"c0": "x = 12"} | merged).__eq__)
+    two.type("4")  # whoever types is not disturbed
+    merged["c1"] += "4"
+    cards[0].get_by_role("button", name="Use the file’s").click()
+    for page, card in zip((one, two), cards, strict=True):
+        eventually(page.sources, ({"c0": "x = 3"} | merged).__eq__)
+        card.wait_for(state="detached")
+    one.page.evaluate(SAVE, one.path)
+    eventually(one.saved, ({"c0": "x = 3"} | merged).__eq__)
+    assert one.dialogs() == two.dialogs() == []
+    one.toggle_autosave()
+
+
 def is_stored(lab: Lab, text: str) -> bool:
     """Whether the store of a room has a cell with this text, a moment after the pages."""
     documents = defaultdict[str, YNotebook](YNotebook)
@@ -285,10 +325,7 @@ def test_what_a_kill_takes_out_of_a_room_is_put_back_from_the_panel(open_page: O
     one.lab.kill()
     one.type("xt")  # whoever types does not notice
     one.lab.start()
-    cards = [
-        panel.page.get_by_role("group", name="Not saved when the server stopped")
-        for panel in panels
-    ]
+    cards = [panel.page.get_by_role("group", name="Not saved", exact=True) for panel in panels]
     for card in cards:
         card.get_by_text("What was typed last in Cell 1 was not saved. Bring it back?").wait_for()
     for page in (one, two):

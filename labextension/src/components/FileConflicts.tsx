@@ -3,13 +3,26 @@ import * as React from 'react';
 import type { IFileConflict } from '../review/fileConflicts';
 import { Decision } from './Decision';
 import type { Choice } from './Decision';
-import { useAssistant, useFileConflicts, useNotebookInFront, useServices } from './services';
+import {
+  useAssistant,
+  useFileConflicts,
+  useNotebookInFront,
+  useServices,
+  useUnsavedTexts
+} from './services';
+
+interface IConflict extends IFileConflict {
+  /** Ids of the cells above it in the file, the nearest first. */
+  above?: readonly string[];
+  /** It is decided. */
+  settle: () => void;
+}
 
 /** The first cell of which page and file could not both be kept, with what can be done about it. */
 export function FileConflicts(): React.JSX.Element | null {
   const { view } = useAssistant();
   const { notebooks } = useServices();
-  const conflicts = useFileConflicts();
+  const conflicts = useConflicts();
   useNotebookInFront(); // which notebooks are open changes with it
   const open = conflicts.filter(({ notebook }) => notebooks.paths.includes(notebook));
   const [first] = open;
@@ -19,13 +32,25 @@ export function FileConflicts(): React.JSX.Element | null {
   return <Card key={first.notebook + first.cell} conflict={first} others={open.length - 1} />;
 }
 
-function Card({
-  conflict,
-  others
-}: {
-  conflict: IFileConflict;
-  others: number;
-}): React.JSX.Element {
+/** Those of this page, and those of rooms, which all their pages have. */
+function useConflicts(): readonly IConflict[] {
+  const { conflicts, unsaved, notebooks } = useServices();
+  const own = useFileConflicts().map(conflict => ({
+    ...conflict,
+    settle: () => conflicts.settle(conflict)
+  }));
+  const shared = useUnsavedTexts()
+    .filter(({ cause }) => cause === 'file')
+    .map(text => {
+      const { notebook, cell, above } = text;
+      const mine = notebooks.source({ notebook, cell_id: cell.id });
+      const settle = (): void => unsaved.settle(text);
+      return { notebook, cell: cell.id, mine, theirs: cell, above, settle };
+    });
+  return [...own, ...shared.filter(({ mine, theirs }) => mine !== theirs.source)];
+}
+
+function Card({ conflict, others }: { conflict: IConflict; others: number }): React.JSX.Element {
   const { trans } = useServices();
   const { notebook, cell, theirs } = conflict;
   return (
@@ -34,7 +59,7 @@ function Card({
       cell={{ notebook, cell_id: cell }}
       type={theirs?.cell_type}
       question={name => question(conflict, name, trans)}
-      reason={trans.__('The file was changed while this page was away. What is here was kept.')}
+      reason={trans.__('The file was changed elsewhere. What is here was kept.')}
       text={theirs?.source ?? ''}
       others={others}
       choices={useChoices(conflict)}
@@ -43,15 +68,14 @@ function Card({
 }
 
 /** What is in the cell is looked up when the user chooses: they may have typed meanwhile. */
-function useChoices(conflict: IFileConflict): readonly Choice[] {
-  const { conflicts, notebooks, trans } = useServices();
-  const { notebook, cell, theirs } = conflict;
+function useChoices({ notebook, cell, theirs, above, settle }: IConflict): readonly Choice[] {
+  const { notebooks, trans } = useServices();
   const ref = { notebook, cell_id: cell };
   const choice = (words: string, act?: () => void): Choice => [
     words,
     () => {
       act?.();
-      conflicts.settle(conflict);
+      settle();
     }
   ];
   if (!theirs) {
@@ -63,7 +87,7 @@ function useChoices(conflict: IFileConflict): readonly Choice[] {
   if (notebooks.source(ref) === null) {
     return [
       choice(trans.__('Leave it deleted')),
-      choice(trans.__('Bring it back'), () => notebooks.restore(notebook, theirs))
+      choice(trans.__('Bring it back'), () => notebooks.restore(notebook, theirs, above))
     ];
   }
   const { source } = theirs;

@@ -5,13 +5,13 @@ import { Decision } from './Decision';
 import type { Choice } from './Decision';
 import { useAssistant, useServices, useUnsavedTexts } from './services';
 
-/** The first text that was not saved when the server ended, with what can be done about it. */
+/** The first text that was not saved when it should have been, with what can be done about it. */
 export function UnsavedTexts(): React.JSX.Element | null {
   const { view } = useAssistant();
   const { notebooks } = useServices();
   const missing = useUnsavedTexts().filter(text => {
     const now = notebooks.source(refTo(text));
-    return now === null || withUnsaved(text, now)?.text !== now;
+    return text.cause !== 'file' && (now === null || withUnsaved(text, now)?.text !== now);
   });
   const [first] = missing;
   if (!first || view !== 'conversation') {
@@ -26,7 +26,7 @@ function Card({ text, others }: { text: IUnsavedText; others: number }): React.J
   const whole = now === null ? null : withUnsaved(text, now);
   return (
     <Decision
-      label={trans.__('Not saved when the server stopped')}
+      label={trans.__('Not saved')}
       cell={refTo(text)}
       type={text.cell.cell_type}
       question={name =>
@@ -34,7 +34,7 @@ function Card({ text, others }: { text: IUnsavedText; others: number }): React.J
           ? trans.__('A cell was not saved. Bring it back?')
           : trans.__('What was typed last in %1 was not saved. Bring it back?', name)
       }
-      reason={trans.__('The server stopped before it was in the file.')}
+      reason={trans.__('The server stopped, or another program wrote the file, before that.')}
       text={whole?.text ?? text.cell.source}
       others={others}
       choices={useChoices(text, now !== null, whole)}

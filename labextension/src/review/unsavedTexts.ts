@@ -9,16 +9,18 @@ import type { IMergeCell } from '../tokens';
 /** Where the server puts them in the document of a room. (`carriers/ydoc.py`) */
 const OFFERS = 'jupyter_agent_unsaved';
 
-/** A cell as the document of a room had it when its server ended, and as its file has it not. */
+/** A cell as the document of a room does not have it. */
 interface IOffer {
   cell: IMergeCell;
   /** What it said when it was last saved; null if it was not there. */
   base: string | null;
   /** Ids of the cells that it was below, the nearest first. */
   above: readonly string[];
+  /** Its file has it so, and it was changed in the document as well; else it was typed and not saved. */
+  cause?: 'file';
 }
 
-/** What was typed in a room and not saved when its server ended, and can be put back. */
+/** What can be put into a room. */
 export interface IUnsavedText extends IOffer {
   /** The path of the notebook. */
   notebook: string;

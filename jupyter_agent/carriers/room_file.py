@@ -124,16 +124,18 @@ async def follow(
                 log.exception("What was not saved was not merged with a changed file")
                 offers = unsaved(mine["cells"], texts_of(base["cells"]), texts_of(file["cells"]))
         if merged != mine:
-            await _set(copy, merged, log)
+            await _set(copy, mine, merged, log)
     finally:
         copy.ydoc.unobserve(subscription)
     is_file = without_trust(merged) == without_trust(file)
     return Following(updates, offers, await asyncio.to_thread(outline, file), is_file)
 
 
-async def _set(copy: YNotebook, content: Content, log: logging.Logger) -> None:
+async def _set(copy: YNotebook, former: Content, content: Content, log: logging.Logger) -> None:
+    before = {cell["id"]: cell for cell in former["cells"]}
+    others = [cell for cell in content["cells"] if cell != before.get(cell["id"])]
     try:
-        content = take_in(copy, content)
+        take_in(copy, {"cells": others})
     except Exception:  # whatever is in a file
         log.exception("What is typed at this moment may be lost")
     mark = copy.ystate.get(TAKEN_IN)

@@ -151,7 +151,7 @@ class Collaboration:
 
         def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
             if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
-                inside.initialize = partial(Room.of(inside).fill, inside.initialize, look)
+                inside.initialize = partial(_fill, Room.of(inside), inside.initialize, look)
                 document = inside._document
                 document.aset = partial(_take_in, inside, document.aset)
             add(name, inside)
@@ -282,6 +282,12 @@ class NotSaved(RuntimeError):
 Look: TypeAlias = "Callable[[Room], AbstractAsyncContextManager[None]]"
 
 
+async def _fill(room: Room, fill: Callable[[], Awaitable[None]], look: Look) -> None:
+    if not room.inside.ready:
+        async with look(room):
+            await fill()
+
+
 async def _take_in(inside: Any, take: Callable[[Any], Awaitable[None]], content: Any) -> None:
     try:
         content = take_in(inside._document, content)
@@ -354,7 +360,7 @@ class Room:
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
         self._base: Content | None = None
-        """The outline of what document and file had in common last; None if that is not known."""
+        """The outline of what document and file had in common last; None if the store knows."""
         self._following = asyncio.Lock()
         """Held while the document takes in its file."""
         self._behind = False
@@ -493,7 +499,7 @@ class Room:
         return str(self.inside._file.path)
 
     async def stored(self) -> Stored | None:
-        """What the store of a room that is about to be filled has; None if it has no document."""
+        """What the store of the room has; None if it has no document."""
         if self.inside.ystore is None:
             return None
         not_found = import_module("pycrdt.store").YDocNotFound
@@ -545,19 +551,6 @@ class Room:
                 return
         yield store
 
-    async def fill(self, fill: Callable[[], Awaitable[None]], look: Look) -> None:
-        """Fill the room within what `look` gives for it."""
-        inside = self.inside
-        if inside.ready:
-            return
-        async with self._following:
-            async with look(self):
-                await fill()
-                filled = YNotebook(_copy(inside.ydoc))
-            if self._base is None and not inside._document_load_progressively:
-                content = await filled.aget()
-                self._base = await asyncio.to_thread(outline, with_ids(filled, content))
-
     async def follow(self) -> None:
         """Have the document take in what another program has written into the file, with all that
         was done in it since both were the same.
@@ -582,11 +575,22 @@ class Room:
                 return
             with self._changes() as changes:
                 copy = YNotebook(_copy(inside.ydoc))
+                self._base = self._base or await self._first_base()
                 following = await follow(copy, self._base, content, inside.log)
                 async with inside._update_lock:  # else this would be taken for a change
                     self._apply(following, changed=bool(changes))
         if inside._document.dirty:
             inside._on_document_change("cells", None)
+
+    async def _first_base(self) -> Content | None:
+        """Of a room that was not saved since it was filled: what it was filled with."""
+        try:
+            stored = await self.stored()
+            if stored is not None and stored.saved is not None:
+                return outline(with_ids(stored.saved, await stored.saved.aget()))
+        except Exception:  # whatever a store raises must not keep a file out
+            self.inside.log.exception("What was not saved in %s is not known", self.path)
+        return None
 
     def _apply(self, following: Following, *, changed: bool) -> None:
         document = self.document

@@ -31,8 +31,8 @@ from jupyter_agent.tasks import surely
 class RoomCarrier:
     """The room's document. Everybody in the room sees each change at once, and the room saves.
 
-    We work on a replica of it in this process: while the room takes in a file it has a transaction
-    open across turns of the event loop, in which no other can begin.
+    We work on a replica of it in this process: while the room is filled it has a transaction open
+    across turns of the event loop, in which no other can begin.
     """
 
     name: CarrierName = "room"

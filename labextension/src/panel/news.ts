@@ -28,22 +28,27 @@ export class News {
     private readonly _trans: TranslationBundle
   ) {
     _assistant.happened.connect(this._onHappened, this);
-    this._tellNew(
-      conflicts,
-      _trans.__('A cell was changed here and in its file. Decide which to keep.')
-    );
+    const both = _trans.__('A cell was changed here and in its file. Decide which to keep.');
+    this._tellNew(conflicts, both);
+    this._tellNew(unsaved, both, ({ cause }) => cause === 'file');
     this._tellNew(
       unsaved,
-      _trans.__('The server stopped before all was saved. Decide what to bring back.')
+      _trans.__('Not all was saved that was typed. Decide what to bring back.'),
+      ({ cause }) => cause !== 'file'
     );
     _panel.shown.connect(this._onShown, this);
     document.addEventListener('visibilitychange', () => this._markSeen());
   }
 
-  /** Notify when there is more to decide. */
-  private _tellNew(decisions: Store<readonly unknown[]>, words: string): void {
-    let former = decisions.state.length;
-    decisions.changed.connect(({ state: { length } }) => {
+  /** Notify when there is more to decide of that kind. */
+  private _tellNew<T>(
+    decisions: Store<readonly T[]>,
+    words: string,
+    isOfKind: (decision: T) => boolean = () => true
+  ): void {
+    let former = decisions.state.filter(isOfKind).length;
+    decisions.changed.connect(({ state }) => {
+      const { length } = state.filter(isOfKind);
       if (length > former) {
         this._notify(words, '');
       }

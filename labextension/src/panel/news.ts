@@ -6,6 +6,7 @@ import type { IChange } from '../api/protocol';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
 import type { ConversationEvent } from '../chat/conversationEvents';
+import type { IUnsavedText } from '../review/unsavedTexts';
 import type { Store } from '../store';
 import type { AssistantPanel } from './panel';
 
@@ -22,7 +23,7 @@ export class News {
   constructor(
     private readonly _assistant: Assistant,
     conflicts: Store<readonly unknown[]>,
-    unsaved: Store<readonly unknown[]>,
+    unsaved: Store<readonly IUnsavedText[]>,
     private readonly _panel: AssistantPanel,
     private readonly _show: () => void,
     private readonly _trans: TranslationBundle

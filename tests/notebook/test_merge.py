@@ -1,9 +1,11 @@
-"""Three-way merge of a cell's text, and the small operations that write it."""
+"""Three-way merge of texts and of notebooks, and the small operations that write a text."""
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from pycrdt import Doc, Text, UndoManager
@@ -16,6 +18,7 @@ from jupyter_agent.document.merge import (
     text_operations,
     with_typing,
 )
+from jupyter_agent.document.merge_cells import merge_cells, outline
 
 BASE = "import os\n\nx = 1\ny = 2\nprint(x)"
 
@@ -274,3 +277,57 @@ def test_an_edit_is_found_whatever_somebody_types_at_the_same_moment() -> None:
 )
 def test_an_edit_that_somebody_took_away_is_not_found(before: str, after: str, now: str) -> None:
     assert not keeps_edit(before, after, now)
+
+
+def worked_on(random_: random.Random, content: Any, who: str) -> tuple[Any, set[str]]:
+    """The notebook after somebody did this and that, and the words that they left in it."""
+    content = copy.deepcopy(content)
+    cells: list[dict[str, Any]] = content["cells"]
+    for number in range(random_.randrange(6)):
+        word = f"{who}{number}"
+        cell = random_.choice(cells)
+        match random_.choice(["type", "type", "insert", "delete", "move", "run"]):
+            case "type":
+                cell["source"] = random_.choice([f"{word}\n{{}}", f"{{}}\n{word}"]).format(
+                    cell["source"]
+                )
+            case "insert":
+                new = {"id": word, "cell_type": "raw", "metadata": {}, "source": word}
+                cells.insert(random_.randrange(len(cells) + 1), new)
+            case "delete" if len(cells) > 1:
+                cells.remove(cell)
+            case "move":
+                cells.remove(cell)
+                cells.insert(random_.randrange(len(cells) + 1), cell)
+            case "run" if cell["cell_type"] == "code":
+                cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": word}]
+                cell["metadata"] = {"trusted": who == "mine"}
+    return content, {
+        line for cell in cells for line in cell["source"].split("\n") if line.startswith(who)
+    }
+
+
+def test_whatever_both_sides_do_to_a_notebook_no_word_is_lost_and_no_cell_doubled() -> None:
+    random_ = random.Random(11)
+    for trial in range(1000):
+        base: dict[str, Any] = {"metadata": {}, "nbformat": 4, "nbformat_minor": 5, "cells": []}
+        for number in range(random_.randrange(1, 5)):
+            empty = {"metadata": {}, "outputs": [], "execution_count": None}
+            cell = {"id": f"c{number}", "cell_type": "code", "source": f"x = {number}"}
+            base["cells"].append({**cell, **empty})
+        mine, typed = worked_on(random_, base, "mine")
+        theirs, pulled = worked_on(random_, base, "theirs")
+        merged, conflicts = merge_cells(outline(base), mine, theirs)
+        ids = [cell["id"] for cell in merged["cells"]]
+        assert len(set(ids)) == len(ids), trial
+        text = "\n".join(cell["source"] for cell in merged["cells"]).split("\n")
+        assert typed <= set(text), trial
+        offered = [cell["source"] for cell in theirs["cells"] if cell["id"] in conflicts]
+        assert pulled <= {*text, *"\n".join(offered).split("\n")}, trial
+        assert len(set(text)) == len(text), trial
+        for cell in merged["cells"]:
+            if any("theirs" in output["text"] for output in cell.get("outputs", [])):
+                assert not cell["metadata"]["trusted"], trial
+        assert merge_cells(outline(base), mine, base).content == mine
+        assert merge_cells(outline(base), base, theirs).content == theirs
+        assert merge_cells(outline(theirs), merged, theirs).content == merged, trial

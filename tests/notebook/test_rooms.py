@@ -385,9 +385,15 @@ async def test_a_word_that_crosses_the_news_of_a_save_is_offered_all_the_same(
     await person.close()
 
 
+@pytest.mark.parametrize("saver", ["we", "the room"])
 async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
-    room_server: RoomServer, file: Path, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer,
+    file: Path,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
+    saver: str,
 ) -> None:
+    restart()
     person = await Person(room_server, "a.ipynb").open()
     person.say(autosave=False)
     person.type("a", " ONE")
@@ -402,7 +408,7 @@ async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
         return saved
 
     monkeypatch.setattr(inside._file, "maybe_save_content", typing)
-    await ydoc.Room.of(inside).save()
+    await (ydoc.Room.of(inside).save() if saver == "we" else inside._save_to_disc())
     await person.sync()
     assert cells_of(file)[0]["source"].endswith(" ONE")
     assert person.dirty

@@ -1,9 +1,9 @@
-"""Saves of pages: none takes the place of what its page has not seen.
+"""Saves of pages and rooms: none takes the place of what its page or room has not seen.
 
 JupyterLab looks at a file before it saves, and the save arrives some milliseconds later, or after a
-pause of the network: whatever another program wrote in between would be lost without a word. With
-each save our extension names the file that the page had seen, and here both are compared at the
-last moment.
+pause of the network: whatever another program wrote in between would be lost without a word. So it
+would be in the midst of a room's save. With each save our extension names the file that the page
+had seen, our server the one that the room had, and here both are compared at the last moment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from jupyter_agent.carriers.exchange import OVERTAKEN, FileWrites, Save
 from jupyter_agent.carriers.managers import Contents, is_plain
 
 SEEN = "jupyter_agent_seen"
-"""The field of a PUT of the contents API with the hash of the file that the page had seen."""
+"""The field of a save with the hash of the file that the page or the room had seen."""
+WRITTEN = "jupyter_agent_written"
+"""The field of the answer with the hash of what was written: the file may be another by then."""
 
 
 class PageSaves:
@@ -61,4 +63,5 @@ class PageSaves:
             # JupyterLab asks for the hash when it has this answer, and the file may be somebody
             # else's by then; it may be already.
             model["hash"], model["hash_algorithm"] = save.hash, save.algorithm
+            model[WRITTEN] = save.hash
             save.hash = ""

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Awareness,
@@ -29,6 +30,9 @@ from pycrdt import (
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
+from jupyter_agent.carriers.exchange import OVERTAKEN
+from jupyter_agent.carriers.managers import is_plain
+from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
     TAKEN_IN,
     Following,
@@ -285,7 +289,7 @@ Look: TypeAlias = "Callable[[Room], AbstractAsyncContextManager[None]]"
 async def _fill(room: Room, fill: Callable[[], Awaitable[None]], look: Look) -> None:
     if not room.inside.ready:
         async with look(room):
-            await fill()
+            await room.fill(fill)
 
 
 async def _take_in(inside: Any, take: Callable[[Any], Awaitable[None]], content: Any) -> None:
@@ -361,6 +365,8 @@ class Room:
         self._answers = asyncio.Semaphore(0)
         self._base: Content | None = None
         """The outline of what document and file had in common last; None if the store knows."""
+        self._seen = ""
+        """The hash of that file; empty if it is not known."""
         self._following = asyncio.Lock()
         """Held while the document takes in its file."""
         self._behind = False
@@ -551,12 +557,22 @@ class Room:
                 return
         yield store
 
+    async def fill(self, fill: Callable[[], Awaitable[None]]) -> None:
+        """Fill the room; from then on it knows which file it has seen."""
+        before = (await self._get(content=False)).get("hash")
+        await fill()
+        if before == (await self._get(content=False)).get("hash"):
+            self._seen = self._seen or before or ""
+
     async def follow(self) -> None:
         """Have the document take in what another program has written into the file, with all that
         was done in it since both were the same.
         """
+        inside = self.inside
         self._behind = True
         await surely(self._follow())  # it is noticed once only
+        if inside._document.dirty and inside._saving_document is not asyncio.current_task():
+            inside._on_document_change("cells", None)
 
     async def _follow(self) -> None:
         inside = self.inside
@@ -566,7 +582,7 @@ class Room:
             self._behind = False
             self._emit("INFO", "overwrite", "Out-of-band changes. Taking them in.")
             try:
-                content = await self.file()
+                content, seen = await self._load()
             except Exception as error:
                 inside.log.exception("The changed file of the room %s cannot be read", self.path)
                 self._emit(
@@ -579,8 +595,23 @@ class Room:
                 following = await follow(copy, self._base, content, inside.log)
                 async with inside._update_lock:  # else this would be taken for a change
                     self._apply(following, changed=bool(changes))
-        if inside._document.dirty:
-            inside._on_document_change("cells", None)
+                    self._seen = seen
+
+    async def _load(self) -> tuple[Content, str]:
+        """The content of the file, and the hash that it has."""
+        file = self.inside._file
+        async with file._lock:
+            model = await self._get(content=True)
+            file.last_modified = model["last_modified"]
+            return model["content"], model.get("hash") or ""
+
+    async def _get(self, *, content: bool) -> dict[str, Any]:
+        inside = self.inside
+        manager = inside._file._contents_manager
+        kind = {"format": inside._file_format, "type": inside._file_type} if content else {}
+        got = manager.get(self.path, content=content, require_hash=True, **kind)
+        model: dict[str, Any] = await ensure_async(got)
+        return model
 
     async def _first_base(self) -> Content | None:
         """Of a room that was not saved since it was filled: what it was filled with."""
@@ -663,15 +694,15 @@ class Room:
 
         Raises HTTPError, OSError or RuntimeError, which is NotSaved where nothing failed.
         """
-        changed = import_module("jupyter_server_ydoc.utils").OutOfBandChanges
         for _ in range(_ATTEMPTS):
             await self.settle()
-            with suppress(changed):
-                return await self._write()
+            if await self._write():
+                return
             await self.inside._on_outofband_change()
         raise NotSaved("another program keeps writing this file")
 
-    async def _write(self) -> None:
+    async def _write(self) -> bool:
+        """Whether the file was as the room has seen it; else nothing was written."""
         room = self.inside
         scheduled = room._saving_document
         with self._changes() as changes:
@@ -682,10 +713,20 @@ class Room:
             if isinstance(copy, YNotebook):
                 base = await asyncio.to_thread(outline, with_ids(copy, content))
             model = {"format": room._file_format, "type": room._file_type, "content": content}
-            saved = await room._file.maybe_save_content(model)
+            if self._seen and is_plain(room._file._contents_manager):
+                model[SEEN] = self._seen
+            try:
+                saved = await room._file.maybe_save_content(model)
+            except import_module("jupyter_server_ydoc.utils").OutOfBandChanges:
+                return False
+            except HTTPError as error:
+                if error.log_message == OVERTAKEN:
+                    return False
+                raise
             if saved is None:
                 raise NotSaved("it is read-only, or took too long")
-            self._base = base
+            if base is not None:
+                self._base, self._seen = base, saved.get(WRITTEN, saved["hash"])
             async with room._update_lock:  # else this would be taken for a change
                 if room._saving_document is scheduled and not changes:
                     room._document.dirty = False
@@ -694,3 +735,6 @@ class Room:
                 # Also where somebody changed it: JupyterLab compares it with the file's, and asks
                 # the user about a change of the file where it is another.
                 room._document.hash = saved["hash"]
+        if self._seen not in ("", saved["hash"]):  # somebody wrote it right then
+            await room._on_outofband_change()
+        return True

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.carriers import ydoc
+from jupyter_agent.carriers.page_saves import PageSaves
 from tests.waiting import until
 
 from .conftest import Restart, cells_of, code, markdown, notebook_json
@@ -154,8 +157,49 @@ async def test_what_is_typed_while_a_room_takes_in_its_file_is_there_and_saved(
     assert person.source("c400") == "x = 400" + "w" * letters
     (typed,) = (offer["cell"]["source"] for offer in person.offers().values())
     assert person.source("c2").count("w") + typed.count("w") >= letters
-    await until(lambda: f'"{person.source("c400")}"' in file.read_text())
+    await until(partial(has_texts, file, [person.source("c400")]))
     await person.close()
+
+
+@pytest.mark.parametrize("moment", ["before it is written", "right after that"])
+async def test_what_another_program_writes_while_a_room_is_saved_is_in_the_file_as_well(
+    room_server: RoomServer, restart: Restart, moment: str
+) -> None:
+    restart()
+    PageSaves(room_server.contents)
+    file = room_server.root / "a.ipynb"
+    cells = [code("a", "x = 1"), markdown("b", "# b"), markdown("c", "# c")]
+    write(file, cells)
+    person = await Person(room_server, "a.ipynb").open()
+    room = ydoc.Room.of(room_server.room("a.ipynb"))
+    pulled: list[Any] = []
+
+    def meanwhile(**_: Any) -> None:
+        if pulled:
+            write(file, pulled.pop())
+
+    hook = "pre_save_hook" if moment == "before it is written" else "post_save_hook"
+    setattr(room_server.contents, hook, meanwhile)
+    for number in range(2):  # a room that was never saved, and one that was
+        cells[2].source = f"# pulled {number}"
+        pulled.append(copy.deepcopy(cells))
+        person.type("a", f"{number}")
+        await person.sync()
+        cells[0].source += f"{number}"
+        if moment == "right after that":
+            pulled[:] = [cells]  # it has read what was saved
+        await room.save()
+        texts = [cell.source for cell in cells]
+        await until(partial(has_texts, file, texts))
+        await person.sync()
+        assert [person.source(cell_id) for cell_id in person.ids()] == texts
+    assert person.offers() == {}
+    await person.close()
+
+
+def has_texts(file: Path, texts: Sequence[str]) -> bool:
+    text = file.read_text()
+    return all(f'"{each}"' in text for each in texts)
 
 
 async def test_a_change_of_the_file_is_taken_in_though_who_noticed_it_gave_up(

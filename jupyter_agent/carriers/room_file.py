@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -31,6 +32,14 @@ from jupyter_agent.document.merge_cells import Content, merge_cells, outline, wi
 
 TAKEN_IN = "jupyter_agent_taken_in"
 """The key of the document's state that is another after each time that it became its file."""
+
+_BLANK: dict[str, Any] = {
+    "cell_type": "code",
+    "execution_count": None,
+    "metadata": {"trusted": True},
+    "outputs": [],
+    "source": "",
+}
 
 _MOST = 100_000
 """Characters of a text that is compared; it is done on the event loop."""
@@ -67,20 +76,24 @@ def _is_printed(output: Mapping[str, Any]) -> bool:
 def identified(
     former: Sequence[Mapping[str, Any]], cells: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The cells of a file with the ids that they had before, where the file keeps none. Those that
-    are new have none.
+    """The cells of a file with the ids that they had before, where the file keeps none, or some
+    program has given all of them others. Those that are new have their own, or none.
     """
-    if all("id" in cell for cell in cells):
+    own = {cell["id"] for cell in cells if "id" in cell}
+    have_all = all("id" in cell for cell in cells)
+    if have_all and not own.isdisjoint(cell.get("id") for cell in former):
         return cells
     texts = (
         [(cell.get("cell_type"), cell.get("source", "")) for cell in side]
         for side in (former, cells)
     )
     pairs = paired(*([version_of(str(kind), str(text)) for kind, text in side] for side in texts))
-    ids = {pair.now: former[pair.former].get("id") for pair in pairs}
-    wanted = Counter([*ids.values(), *(cell["id"] for cell in cells if "id" in cell)])
+    ids = {pair.now: former[pair.former].get("id") for pair in pairs if pair.same or not have_all}
+    wanted = Counter([*ids.values(), *own])
     return [
-        {**cell, "id": ids[index]} if "id" not in cell and wanted[ids.get(index)] == 1 else cell
+        {**cell, "id": ids[index]}
+        if (have_all or "id" not in cell) and wanted[ids.get(index)] == 1
+        else cell
         for index, cell in enumerate(cells)
     ]
 
@@ -112,11 +125,10 @@ async def follow(
     subscription = copy.ydoc.observe(collect)
     try:
         mine = with_ids(copy, await copy.aget())
-        former = copy.ycells if base is None else base["cells"]
-        file = {**content, "cells": _unique(identified(former, content["cells"]))}
-        merged: dict[str, Any] = file
+        file = await _as_document(content, copy.ycells if base is None else base["cells"])
+        merged = file
         offers: list[dict[str, Any]] = []
-        if base is not None:
+        if base is not None and await asyncio.to_thread(outline, mine) != base:
             try:
                 merged, conflicts = await asyncio.to_thread(merge_cells, base, mine, file)
                 offers = _from_file(base, file, conflicts, texts_of(merged["cells"]))
@@ -131,6 +143,20 @@ async def follow(
     return Following(updates, offers, await asyncio.to_thread(outline, file), is_file)
 
 
+async def _as_document(content: Content, former: Sequence[Mapping[str, Any]]) -> Content:
+    """What a document holds that is filled with the content, in which each cell has an id: it lacks
+    what documents do not hold, and has what they hold always.
+    """
+    cells: list[dict[str, Any]] = content["cells"]
+    if not cells and len(former) == 1 and not text_of(former[0]):
+        cells = [{"id": former[0]["id"], **_BLANK}]  # what a document has for none
+    elif not cells:
+        cells = [_BLANK]
+    document = YNotebook()
+    await document.aset({**content, "cells": _unique(identified(former, cells))})
+    return with_ids(document, await document.aget())
+
+
 async def _set(copy: YNotebook, former: Content, content: Content, log: logging.Logger) -> None:
     before = {cell["id"]: cell for cell in former["cells"]}
     others = [cell for cell in content["cells"] if cell != before.get(cell["id"])]
@@ -140,9 +166,33 @@ async def _set(copy: YNotebook, former: Content, content: Content, log: logging.
         log.exception("What is typed at this moment may be lost")
     mark = copy.ystate.get(TAKEN_IN)
     with copy.ydoc.transaction():
+        ids = [cell["id"] for cell in copy.ycells]
+        for index in _moved(ids, [cell["id"] for cell in content["cells"]]):
+            del copy.ycells[index]  # the fewest, which come back as copies; else that may be all
         await copy.aset(dict(content))
         if mark is not None:
             copy.ystate[TAKEN_IN] = mark
+
+
+def _moved(now: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where the fewest cells are, from the end, without which the others that stay are in order."""
+    places = {cell_id: place for place, cell_id in enumerate(wanted)}
+    stay = [index for index, cell_id in enumerate(now) if cell_id in places]
+    ends: list[int] = []
+    lowest: list[int] = []
+    before: dict[int, int | None] = {}
+    for index in stay:  # the longest increasing subsequence, by the lowest end of each length
+        place = places[now[index]]
+        length = bisect_left(lowest, place)
+        before[index] = ends[length - 1] if length else None
+        lowest[length:] = [place, *lowest[length + 1 :]]
+        ends[length:] = [index, *ends[length + 1 :]]
+    in_order: set[int] = set()
+    last = ends[-1] if ends else None
+    while last is not None:
+        in_order.add(last)
+        last = before[last]
+    return [index for index in reversed(stay) if index not in in_order]
 
 
 def with_ids(document: YNotebook, content: Content) -> Content:
@@ -174,7 +224,9 @@ def _unique(cells: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def unsaved(
-    cells: Iterable[Mapping[str, Any]], saved: Mapping[str, str], there: Mapping[str, str]
+    cells: Iterable[Mapping[str, Any]],
+    saved: Mapping[str, str],
+    there: Mapping[str, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Each cell with a text that came after it was `saved`, and that is not `there`: the `cell` as
     nbformat 4.5 has it, without its outputs; `base`, its text at that save, None if it is newer;
@@ -199,6 +251,14 @@ def lost(
             offer["base"] or "", offer["cell"]["source"], there.get(offer["cell"]["id"], "")
         )
     ]
+
+
+def is_newer(offer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
+    """Whether both are of the same cell of a file: what it says by now counts."""
+    return (
+        offer.get("cause") == older.get("cause") == "file"
+        and offer["cell"]["id"] == older["cell"]["id"]
+    )
 
 
 def _from_file(
@@ -226,8 +286,8 @@ def _with_above(
 
 def _bare(cell: Mapping[str, Any]) -> dict[str, Any]:
     value = cell.to_py() if isinstance(cell, Map) else cell
-    state = snapshot(0, dict(value or {})).state()
-    return nbformat_cell(cell["id"], replace(state, outputs=(), execution_count=None))
+    state = snapshot(0, {**(value or {}), "outputs": [], "execution_count": None}).state()
+    return nbformat_cell(cell["id"], state)
 
 
 def texts_of(cells: Iterable[Mapping[str, Any]]) -> dict[str, str]:

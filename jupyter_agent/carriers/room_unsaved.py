@@ -23,7 +23,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from jupyter_agent.carriers.room_file import identified, texts_of, unsaved
-from jupyter_agent.carriers.ydoc import Room, Stored, collaboration
+from jupyter_agent.carriers.room_history import Stored
+from jupyter_agent.carriers.ydoc import Room, collaboration
 from jupyter_agent.errors import Busy
 
 Keep = Callable[[str, str], Awaitable[object]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial, partialmethod
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -37,12 +36,14 @@ from jupyter_agent.carriers.room_file import (
     TAKEN_IN,
     Following,
     follow,
+    is_newer,
     lost,
     take_in,
     texts_of,
     unsaved,
     with_ids,
 )
+from jupyter_agent.carriers.room_history import OFFERS, Stored, replayed
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.document.crdt import as_shared
 from jupyter_agent.document.merge_cells import Content, outline
@@ -70,13 +71,11 @@ server that is not there, and JupyterLab opens no notebook ("File ID error").
 _NOTEBOOKS = "json:notebook:"
 """How the names of rooms of notebooks begin; the file's id follows."""
 
-OFFERS = "jupyter_agent_unsaved"
-"""The name of the map in a room's document with what pages offer to put back, each under a key of
-its own.
-"""
-
 _ATTEMPTS = 3
 """How often a save begins again where another program wrote the file meanwhile."""
+
+_PAUSE = 10.0
+"""Seconds until a room looks again at a file that it could not read."""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
@@ -278,8 +277,8 @@ def _send_at_once(page: Any) -> None:
 
 
 class NotSaved(RuntimeError):
-    """The room did not write its file and raised no error: the file is read-only, the caller gave
-    up waiting, or other programs keep writing it.
+    """The room did not write its file and raised no error: it is read-only, or another program has
+    written it.
     """
 
 
@@ -299,45 +298,6 @@ async def _take_in(inside: Any, take: Callable[[Any], Awaitable[None]], content:
         inside.log.exception("What is typed in %s now may be lost", inside._file.path)
     await take(content)
     inside._document.ystate[TAKEN_IN] = uuid4().hex
-
-
-@dataclass(frozen=True)
-class Stored:
-    """What the store of a room has."""
-
-    now: YNotebook
-    saved: YNotebook | None
-    """As it was when it was saved, or took in its file, the last time; None if that is not known:
-    a store may forget what was before.
-    """
-
-    @property
-    def offers(self) -> list[Mapping[str, Any]]:
-        """What its pages offer already."""
-        offers: Map[Any] = self.now.ydoc.get(OFFERS, type=Map)
-        return list((offers.to_py() or {}).values())
-
-
-async def _replayed(updates: Sequence[bytes]) -> Stored:
-    """From all that was stored, in its order."""
-    now = YNotebook()
-    saved = 0
-    before: tuple[bool, Any] | None = None
-    for index, update in enumerate(updates):
-        now.ydoc.apply_update(update)
-        dirty, taken_in = bool(now.ystate.get("dirty")), now.ystate.get(TAKEN_IN)
-        if before is None or (dirty, taken_in) != before:
-            if not dirty or (before is not None and taken_in != before[1]):
-                saved = index + 1
-            before = dirty, taken_in
-        if index % 100 == 0:
-            await asyncio.sleep(0)
-    if saved in (0, len(updates)):
-        return Stored(now, now if saved else None)
-    then = YNotebook()
-    for update in updates[:saved]:
-        then.ydoc.apply_update(update)
-    return Stored(now, then)
 
 
 class Pin:
@@ -367,14 +327,18 @@ class Room:
         """The outline of what document and file had in common last; None if the store knows."""
         self._seen = ""
         """The hash of that file; empty if it is not known."""
-        self._following = asyncio.Lock()
-        """Held while the document takes in its file."""
+        self._modified = inside._file.last_modified if inside.ready else None
+        """When that was written, in whatever form the contents manager says it; None if it is not
+        known.
+        """
         self._behind = False
-        """Another program has written the file, and nobody has begun to take that in."""
+        """The file is another, whatever it says of when it was written."""
+        self._at_file = asyncio.Lock()
+        """Held while the document takes in its file, and while it is written."""
+        self._overwrite: Callable[[], Awaitable[None]] = inside._on_outofband_change
         inside._maybe_save_document = self._save_later
-        if isinstance(inside._document, YNotebook):
-            inside._on_outofband_change = self.follow
-            inside._file.observe(inside.room_id, self.follow, inside._on_filepath_change)
+        inside._on_outofband_change = self.follow
+        inside._file.observe(inside.room_id, self.follow, inside._on_filepath_change)
 
     @classmethod
     def of(cls, inside: Any) -> Room:
@@ -511,7 +475,7 @@ class Room:
         not_found = import_module("pycrdt.store").YDocNotFound
         async with self._store() as store:
             with suppress(not_found):  # it says so of anything that goes wrong
-                return await _replayed([update async for update, *_ in store.read()])
+                return await replayed([update async for update, *_ in store.read()])
             now = YNotebook()
             with suppress(not_found):
                 await store.apply_updates(now.ydoc)
@@ -524,6 +488,9 @@ class Room:
         """
         pages: Map[Any] = self.inside.ydoc.get(OFFERS, type=Map)
         with self.inside.ydoc.transaction():
+            for key, older in (pages.to_py() or {}).items():
+                if any(is_newer(offer, older) for offer in offers):
+                    del pages[key]
             pages.update({uuid4().hex: as_shared(offer) for offer in offers})
 
     async def store_since(self, stored: Stored) -> None:
@@ -559,51 +526,76 @@ class Room:
 
     async def fill(self, fill: Callable[[], Awaitable[None]]) -> None:
         """Fill the room; from then on it knows which file it has seen."""
+        inside = self.inside
         before = (await self._get(content=False)).get("hash")
         await fill()
-        if before == (await self._get(content=False)).get("hash"):
-            self._seen = self._seen or before or ""
+        if inside._document_load_progressively:
+            inside._document_progressively_loaded.add_done_callback(self._mark_taken_in)
+        self._modified = inside._file.last_modified
+        self._behind = before != (await self._get(content=False)).get("hash")
+        self._seen = "" if self._behind else before or ""
+
+    def _mark_taken_in(self, _: object = None) -> None:
+        """Have the store know that nothing but the file is in the document."""
+        self.document.ystate[TAKEN_IN] = uuid4().hex
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether another program has written the file, and the document has not taken that in."""
+        return self._behind or self._modified not in (None, self.inside._file.last_modified)
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether the server has removed it: it may have made another one of the same file."""
+        return self.inside.room_id not in self.inside._file._subscriptions
 
     async def follow(self) -> None:
         """Have the document take in what another program has written into the file, with all that
         was done in it since both were the same.
         """
         inside = self.inside
-        self._behind = True
         await surely(self._follow())  # it is noticed once only
-        if inside._document.dirty and inside._saving_document is not asyncio.current_task():
+        saver = inside._saving_document
+        if inside._document.dirty and not self._is_closed and saver is not asyncio.current_task():
             inside._on_document_change("cells", None)
 
     async def _follow(self) -> None:
         inside = self.inside
-        async with self._following:
-            if not self._behind:
+        async with self._at_file:
+            if self._is_closed or not self._is_behind:
                 return
-            self._behind = False
+            if not isinstance(inside._document, YNotebook):
+                await self._overwrite()
+                self._modified, self._behind = inside._file.last_modified, False
+                return
+            async with inside._update_lock:
+                pass  # it may be filled step by step
             self._emit("INFO", "overwrite", "Out-of-band changes. Taking them in.")
+            self._behind = False
             try:
-                content, seen = await self._load()
+                model = await self._load()
+                with self._changes() as changes:
+                    copy = YNotebook(_copy(inside.ydoc))
+                    self._base = self._base or await self._first_base()
+                    following = await follow(copy, self._base, model["content"], inside.log)
+                    async with inside._update_lock:  # else this would be taken for a change
+                        self._apply(following, changed=bool(changes))
+                        self._modified = model["last_modified"]
+                        self._seen = model.get("hash") or ""
             except Exception as error:
+                self._behind = True
                 inside.log.exception("The changed file of the room %s cannot be read", self.path)
                 self._emit(
                     "ERROR", None, f"Error loading content from file: {self.path}\n{error!r}"
                 )
-                return
-            with self._changes() as changes:
-                copy = YNotebook(_copy(inside.ydoc))
-                self._base = self._base or await self._first_base()
-                following = await follow(copy, self._base, content, inside.log)
-                async with inside._update_lock:  # else this would be taken for a change
-                    self._apply(following, changed=bool(changes))
-                    self._seen = seen
 
-    async def _load(self) -> tuple[Content, str]:
-        """The content of the file, and the hash that it has."""
+    async def _load(self) -> dict[str, Any]:
+        """The file as the contents manager gives it, with its hash."""
         file = self.inside._file
         async with file._lock:
             model = await self._get(content=True)
             file.last_modified = model["last_modified"]
-            return model["content"], model.get("hash") or ""
+            return model
 
     async def _get(self, *, content: bool) -> dict[str, Any]:
         inside = self.inside
@@ -625,19 +617,25 @@ class Room:
 
     def _apply(self, following: Following, *, changed: bool) -> None:
         document = self.document
-        typed: list[dict[str, Any]] = []
+        crossing: list[dict[str, Any]] = []
         if changed and self._base is not None:  # be it in a cell that another takes the place of
             saved, there = texts_of(self._base["cells"]), texts_of(following.base["cells"])
-            typed = unsaved(document.ycells, saved, there)
+            crossing = [
+                *unsaved(document.ycells, saved, there),
+                *({**offer, "cause": "file"} for offer in unsaved(following.base["cells"], saved)),
+            ]
         for update in following.updates:
             document.ydoc.apply_update(update)
-        offers = [*following.offers, *(lost(typed, texts_of(document.ycells)) if typed else ())]
+        offers = {offer["cell"]["id"]: offer for offer in following.offers}
+        if crossing:
+            missing = lost(crossing, texts_of(document.ycells))
+            offers = {offer["cell"]["id"]: offer for offer in missing} | offers
         if offers:
-            self.offer(offers)
+            self.offer(list(offers.values()))
         self._base = following.base
         document.dirty = changed or not following.is_file
         if not document.dirty:
-            document.ystate[TAKEN_IN] = uuid4().hex
+            self._mark_taken_in()
 
     @contextmanager
     def _changes(self) -> Iterator[list[object]]:
@@ -657,13 +655,10 @@ class Room:
 
     async def settle(self) -> None:
         """Have the room take in what others wrote into the file, and wait until it has."""
-        file = self.inside._file
-        await file.maybe_notify()
-        if self._behind:
+        await self.inside._file.maybe_notify()
+        if self._is_behind:
             await self.follow()
-        # Whoever noticed a change before us reads the file under the one lock, and under another
-        # one puts it into the document.
-        for lock in (file._lock, self._following, self.inside._update_lock):
+        for lock in (self._at_file, self.inside._update_lock):
             async with lock:
                 pass
 
@@ -679,62 +674,96 @@ class Room:
         try:
             if not save_now:
                 await asyncio.sleep(pause)
-            await self.save()
+            while not await self._is_saved():
+                await asyncio.sleep(_PAUSE)
             self._emit("INFO", "save", "Content saved.")
         except asyncio.CancelledError:
             return
-        except NotSaved:
-            pass
         except Exception as error:
             self.inside.log.exception("The room %s cannot be saved", self.path)
             self._emit("ERROR", None, f"Error saving file: {self.path}\n{error!r}")
 
+    async def _is_saved(self) -> bool:
+        """Whether it is, or never will be: a file that cannot be read now may be later."""
+        try:
+            await self.save()
+        except NotSaved:
+            return not self._is_behind
+        return True
+
     async def save(self) -> None:
         """Write the document as it is now, with what others wrote into the file meanwhile.
 
-        Raises HTTPError, OSError or RuntimeError, which is NotSaved where nothing failed.
+        Raises HTTPError, OSError or RuntimeError, which is NotSaved where the file is read-only,
+        or cannot be read.
         """
+        saver = asyncio.current_task()
         for _ in range(_ATTEMPTS):
             await self.settle()
-            if await self._write():
+            if await surely(self._write(saver)):
                 return
-            await self.inside._on_outofband_change()
-        raise NotSaved("another program keeps writing this file")
+        raise NotSaved(
+            "another program has written the file, which cannot be read now. Mend it, or save the "
+            "notebook under another name"
+            if self._behind
+            else "another program keeps writing the file"
+        )
 
-    async def _write(self) -> bool:
+    async def _write(self, saver: asyncio.Task[Any] | None) -> bool:
         """Whether the file was as the room has seen it; else nothing was written."""
         room = self.inside
-        scheduled = room._saving_document
-        with self._changes() as changes:
-            # In the midst of reading the room's own, cells come and go.
-            copy = type(room._document)(_copy(room.ydoc))
-            content = await copy.aget()
-            base = None
-            if isinstance(copy, YNotebook):
-                base = await asyncio.to_thread(outline, with_ids(copy, content))
-            model = {"format": room._file_format, "type": room._file_type, "content": content}
-            if self._seen and is_plain(room._file._contents_manager):
-                model[SEEN] = self._seen
-            try:
-                saved = await room._file.maybe_save_content(model)
-            except import_module("jupyter_server_ydoc.utils").OutOfBandChanges:
+        async with self._at_file:
+            if self._is_closed:
+                raise NotSaved("nobody has it open any more")
+            if self._is_behind:
                 return False
+            scheduled = room._saving_document
+            with self._changes() as changes:
+                # In the midst of reading the room's own, cells come and go.
+                copy = type(room._document)(_copy(room.ydoc))
+                content = await copy.aget()
+                base = None
+                if isinstance(copy, YNotebook):
+                    base = await asyncio.to_thread(outline, with_ids(copy, content))
+                saved = await self._put(content)
+                if saved is None:
+                    self._behind = True
+                    return False
+                self._base, self._modified = base, room._file.last_modified
+                if base is not None:
+                    self._seen = saved.get(WRITTEN, saved["hash"])
+                    self._behind = self._seen != saved["hash"]  # somebody wrote it right then
+                async with room._update_lock:  # else this would be taken for a change
+                    if room._saving_document is scheduled and not changes:
+                        room._document.dirty = False
+                        if scheduled not in (None, saver):
+                            scheduled.cancel()  # it would write the same once more
+                    # Also where somebody changed it: JupyterLab compares it with the file's, and
+                    # asks the user about a change of the file where it is another.
+                    room._document.hash = saved["hash"]
+        if self._behind:
+            await self.follow()
+        return True
+
+    async def _put(self, content: object) -> dict[str, Any] | None:
+        """What the contents manager says of the file that it wrote; None if it is not the one that
+        the room has seen.
+        """
+        room, file = self.inside, self.inside._file
+        model = {"format": room._file_format, "type": room._file_type, "content": content}
+        if self._seen and is_plain(file._contents_manager):
+            model[SEEN] = self._seen
+        async with file._lock:
+            now = await self._get(content=False)
+            if not now["writable"]:
+                raise NotSaved("it is read-only")
+            if now["last_modified"] != (self._modified or file.last_modified):
+                file.last_modified = now["last_modified"]
+                return None
+            try:
+                saved: dict[str, Any] = await file._save_content(model, asyncio.Event(), file.path)
             except HTTPError as error:
                 if error.log_message == OVERTAKEN:
-                    return False
+                    return None
                 raise
-            if saved is None:
-                raise NotSaved("it is read-only, or took too long")
-            if base is not None:
-                self._base, self._seen = base, saved.get(WRITTEN, saved["hash"])
-            async with room._update_lock:  # else this would be taken for a change
-                if room._saving_document is scheduled and not changes:
-                    room._document.dirty = False
-                    if scheduled not in (None, asyncio.current_task()):
-                        scheduled.cancel()  # it would write the same once more
-                # Also where somebody changed it: JupyterLab compares it with the file's, and asks
-                # the user about a change of the file where it is another.
-                room._document.hash = saved["hash"]
-        if self._seen not in ("", saved["hash"]):  # somebody wrote it right then
-            await room._on_outofband_change()
-        return True
+            return saved

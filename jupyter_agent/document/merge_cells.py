@@ -73,13 +73,10 @@ def _merged_cell(
     base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises MergeConflict where both changed the same lines of its text."""
-    texts = [unify(str(cell.get("source", ""))) for cell in (base, mine, theirs)]
-    if not base and texts[1] != texts[2]:
-        raise MergeConflict("both have it anew")
     cell = {
         **_chosen(base, mine, theirs, _OWN),
         "id": mine["id"],
-        "source": merge(*texts),
+        "source": _merged_text(base, mine, theirs),
         "metadata": _objects(
             *(_untrusted(side).get("metadata", {}) for side in (base, mine, theirs))
         ),
@@ -93,6 +90,19 @@ def _merged_cell(
     return cell
 
 
+def _merged_text(
+    base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> str:
+    """With the line ends of the side that alone changed it. Raises MergeConflict."""
+    sources = [str(cell.get("source", "")) for cell in (base, mine, theirs)]
+    before, own, other = map(unify, sources)
+    if own == other or (base and own == before):
+        return sources[2]
+    if not base:
+        raise MergeConflict("both have it anew")
+    return sources[1] if other == before else merge(before, own, other)
+
+
 def _is_own_run(
     base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> bool:
@@ -100,7 +110,8 @@ def _is_own_run(
     number, outputs = mine.get("execution_count"), mine.get("outputs", [])
     if (number, outputs) == (theirs.get("execution_count"), theirs.get("outputs", [])):
         return True
-    return (number, _hash(outputs)) != (base.get("execution_count"), base.get("outputs"))
+    former = base.get("execution_count"), base.get("outputs", _hash([]))
+    return (number, _hash(outputs)) != former
 
 
 def without_trust(content: Content) -> dict[str, Any]:

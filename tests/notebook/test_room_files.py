@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_ydoc import YNotebook
 
 from jupyter_agent.carriers import ydoc
 from jupyter_agent.carriers.page_saves import PageSaves
+from jupyter_agent.document.crdt import as_json
 from tests.waiting import until
 
 from .conftest import Restart, cells_of, code, markdown, notebook_json
 from .rooms import Person, RoomServer
+
+RICH = {"output_type": "display_data", "metadata": {}}
 
 
 def write(file: Path, cells: Sequence[Any], minor: int = 5) -> None:
@@ -125,8 +130,10 @@ async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s
         (offer["cell"]["source"], offer["base"], offer["above"], offer["cause"])
         for offer in person.offers().values()
     ) == [("# pulled", "# b", ["a"], "file"), ("x = 1\ny = 22", "x = 1\ny = 2", [], "file")]
+    write(file, [code("a", "x = 1\ny = 222"), markdown("b", "# pulled")])
     await notice(room_server, person)
-    assert len(person.offers()) == 2
+    offered = sorted(offer["cell"]["source"] for offer in person.offers().values())
+    assert offered == ["# pulled", "x = 1\ny = 222"]  # an older one gave way
     await ydoc.Room.of(room_server.room("a.ipynb")).save()
     assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2 WORD"]
     await person.close()
@@ -232,6 +239,276 @@ async def test_a_change_of_the_file_is_taken_in_though_who_noticed_it_gave_up(
     await person.sync()
     await until(lambda: "WORD" in file.read_text())
     assert [cell["source"] for cell in cells_of(file)] == ["pulled", "# b WORD"]
+    await person.close()
+
+
+ODD: dict[str, Callable[[list[Any], dict[str, Any], int], None]] = {
+    "as Jupyter writes it": lambda cells, metadata, _: None,
+    "whole floats": lambda cells, metadata, number: cells[1]["outputs"].append(
+        {**RICH, "data": {"application/json": [float(number), 0.5]}}
+    ),
+    "text that becomes code": lambda cells, metadata, number: (
+        cells[1].update(cell_type="markdown") if number == 0 else None
+    ),
+    "no kernel": lambda cells, metadata, _: metadata.clear(),
+    "lines of Windows": lambda cells, metadata, _: cells[1].update(source="x\r\ny"),
+    "no attachments": lambda cells, metadata, _: cells[2].update(attachments={}),
+    "no number of a run": lambda cells, metadata, _: cells[1].pop("execution_count"),
+    "outputs of a text": lambda cells, metadata, _: cells[2].update(outputs=[]),
+    "no cells at first": lambda cells, metadata, number: cells.clear() if number < 2 else None,
+    "other ids": lambda cells, metadata, number: [
+        cell.update(id=f"{cell['id']}{number}") for cell in cells
+    ],
+}
+"""What programs other than Jupyter write, the first time and again."""
+
+
+@pytest.mark.parametrize("oddly", ODD.values(), ids=ODD)
+async def test_a_file_that_only_others_write_is_followed_and_never_written(
+    room_server: RoomServer, restart: Restart, oddly: Callable[..., None]
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python"}}
+
+    def write_again(number: int) -> None:
+        outputs = printed(f"{number}") if number else []
+        cells = [code("a", f"{number}"), code("b", "b", outputs), markdown("c", "c")]
+        content = json.loads(notebook_json(cells, **kernel))
+        oddly(content["cells"], content["metadata"], number)
+        file.write_text(json.dumps(content))
+
+    write_again(0)
+    person = await Person(room_server, "a.ipynb").open()
+    inside = room_server.room("a.ipynb")
+    for number in range(1, 4):
+        write_again(number)
+        await notice(room_server, person)
+        cells = json.loads(file.read_text())["cells"]
+        ours = (await inside._document.aget())["cells"]
+        assert [cell["source"] for cell in ours] == [
+            "".join(cell["source"]) for cell in cells
+        ] or not cells
+        assert [as_json(cell.get("outputs", [])) for cell in ours] == [
+            [
+                {**output, "text": "".join(output["text"])} if "text" in output else as_json(output)
+                for output in cell.get("outputs", [])
+            ]
+            for cell in cells
+        ] or not cells
+        assert not person.dirty
+        assert not ydoc.Room.of(inside).unsaved
+    await person.close()
+
+
+@pytest.mark.parametrize("way", ["an older file", "noticed by somebody else meanwhile"])
+async def test_no_save_of_a_room_takes_the_place_of_a_file_that_it_has_not_taken_in(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "a"), code("b", "b")])
+    person = await Person(room_server, "a.ipynb").open()
+    inside = room_server.room("a.ipynb")
+    person.say(autosave=False)
+    person.type("b", " WORD")
+    await person.sync()
+    following: list[asyncio.Task[None]] = []
+
+    def pull() -> None:
+        write(file, [code("a", "pulled"), code("b", "b")])
+
+    if way == "an older file":  # from a backup, as `cp -p` has it
+        pull()
+        os.utime(file, (1, 1))
+    else:
+        aget = YNotebook.aget
+
+        async def slow(document: YNotebook, *args: Any) -> Any:
+            content = await aget(document, *args)
+            if not following:
+                pull()
+                following.append(asyncio.create_task(inside._file.maybe_notify()))
+                await until(lambda: inside._file.last_modified != room._modified)
+            return content
+
+        room = ydoc.Room.of(inside)
+        monkeypatch.setattr(YNotebook, "aget", slow)
+    await ydoc.Room.of(inside).save()
+    await asyncio.gather(*following)
+    await ydoc.Room.of(inside).save()
+    await person.sync()
+    texts = ["pulled", "b WORD"]
+    assert [cell["source"] for cell in cells_of(file)] == texts
+    assert [person.source(cell_id) for cell_id in person.ids()] == texts
+    await person.close()
+
+
+async def test_a_file_that_cannot_be_read_is_left_until_it_can(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As git leaves it in the midst of a merge."""
+    monkeypatch.setattr(ydoc, "_PAUSE", 0.1)
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "a"), code("b", "b")])
+    person = await Person(room_server, "a.ipynb").open()
+    broken = f"<<<<<<< HEAD\n{file.read_text()}=======\n>>>>>>> theirs\n"
+    file.write_text(broken)
+    await notice(room_server, person)
+    person.type("b", " WORD")
+    await person.sync()
+    with pytest.raises(ydoc.NotSaved, match="cannot be read now. Mend it"):
+        await ydoc.Room.of(room_server.room("a.ipynb")).save()
+    assert file.read_text() == broken
+    write(file, [code("a", "mended"), code("b", "b")])
+    await until(partial(has_texts, file, ["mended", "b WORD"]))
+    await person.close()
+
+
+async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "x\ny\nz"), code("b", "b")])
+    person = await Person(room_server, "a.ipynb").open()
+    inside = room_server.room("a.ipynb")
+    writing, go_on = asyncio.Event(), asyncio.Event()
+    put = inside._file._save_content
+
+    async def slow(*args: Any) -> Any:
+        saved = await put(*args)
+        writing.set()
+        await go_on.wait()
+        return saved
+
+    monkeypatch.setattr(inside._file, "_save_content", slow)
+    monkeypatch.setattr(inside, "_save_delay", 0.01)
+    person.type("a", " WORD", at=1)
+    person.insert_cell(2, "n", "new")
+    await writing.wait()
+    monkeypatch.setattr(inside, "_save_delay", 600)
+    person.type("a", "2", at=6)
+    person.delete_cell("n")
+    await person.sync()
+    go_on.set()
+    await until(lambda: not ydoc.Room.of(inside)._at_file.locked())
+    write(file, [code("a", "x WORD\ny\nz = 3"), code("b", "b"), code("n", "new")])
+    await notice(room_server, person)
+    assert person.source("a") == "x WORD2\ny\nz = 3"
+    assert person.ids() == ["a", "b"]
+    assert person.offers() == {}
+    await person.close()
+
+
+async def test_a_room_that_is_gone_writes_no_more(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "a"), code("b", "b")])
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    person.type("b", " OLD")
+    await person.sync()
+    room = ydoc.Room.of(room_server.room("a.ipynb"))
+    loading, go_on = asyncio.Event(), asyncio.Event()
+    load = room._load
+
+    async def slow() -> Any:
+        model = await load()
+        loading.set()
+        await go_on.wait()
+        return model
+
+    monkeypatch.setattr(room, "_load", slow)
+    write(file, [code("a", "pulled"), code("b", "b")])
+    following = asyncio.create_task(room.inside._file.maybe_notify())
+    await loading.wait()
+    await person.close()
+    await room_server.evict("a.ipynb")
+    go_on.set()
+    await asyncio.wait([following])  # whatever it says of a room that goes meanwhile
+    back = await Person(room_server, "a.ipynb").open()
+    back.type("a", " FRESH")
+    await back.sync()
+    await ydoc.Room.of(room_server.room("a.ipynb")).save()
+    with pytest.raises(ydoc.NotSaved, match="nobody has it open"):
+        await room.save()
+    assert not room.postponed
+    assert cells_of(file)[0]["source"] == "pulled FRESH"
+    await back.close()
+
+
+async def test_cells_that_the_file_moves_take_the_others_not_with_them(
+    room_server: RoomServer, restart: Restart
+) -> None:
+    """A moved cell is a new one: what a page that is away types in the old one is gone."""
+    restart()
+    file = room_server.root / "a.ipynb"
+    ids = [f"c{number}" for number in range(9)]
+    write(file, [code(each, each) for each in ids])
+    person, away = [await Person(room_server, "a.ipynb").open() for _ in range(2)]
+    away.cut()
+    for cell_id in ids[1:7] + ids[8:]:
+        away.type(cell_id, " WORD")
+    ids = [*ids[1:4], ids[7], *ids[4:7], ids[8], ids[0]]
+    write(file, [code(each, each) for each in ids])
+    await notice(room_server, person)
+    await away.connect()
+    await person.sync()
+    assert person.ids() == ids
+    assert [person.source(each) for each in ids] == [
+        each if each in ("c0", "c7") else f"{each} WORD" for each in ids
+    ]
+    for page in (person, away):
+        await page.close()
+
+
+async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "a"), code("b", "b")])
+    person = await Person(room_server, "a.ipynb").open()
+    follow = ydoc.follow
+
+    async def meanwhile(*args: Any) -> Any:
+        following = await follow(*args)
+        person.delete_cell("a")
+        person.insert_cell(1, "a", "a")
+        await person.sync()
+        return following
+
+    monkeypatch.setattr(ydoc, "follow", meanwhile)
+    write(file, [code("a", "pulled"), code("b", "b")])
+    await notice(room_server, person)
+    assert [person.source(each) for each in person.ids()] == ["b", "a"]
+    (offer,) = person.offers().values()
+    assert (offer["cell"]["source"], offer["cause"]) == ("pulled", "file")
+    await person.close()
+
+
+@pytest.mark.parametrize(
+    "jp_server_config", [{"YDocExtension": {"document_load_progressively": True}}], indirect=True
+)
+async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
+    room_server: RoomServer, restart: Restart
+) -> None:
+    restart()
+    file = room_server.root / "a.ipynb"
+    write(file, [code("a", "a"), code("b", "b")])
+    person = await Person(room_server, "a.ipynb").open()
+    await room_server.room("a.ipynb")._document_progressively_loaded
+    await person.sync()
+    person.say(autosave=False)
+    person.type("b", " WORD")
+    await person.sync()
+    write(file, [code("a", "pulled"), code("b", "b")])
+    await notice(room_server, person)
+    assert [person.source(each) for each in person.ids()] == ["pulled", "b WORD"]
     await person.close()
 
 

@@ -171,8 +171,13 @@ async def test_every_name_of_the_package_that_we_use_is_there(
     assert loader.number_of_subscriptions == 1
     for method in (inside.initialize, inside._on_outofband_change, loader.maybe_notify):
         assert inspect.iscoroutinefunction(method)
-    assert list(inspect.signature(loader.maybe_save_content).parameters) == ["model"]
-    assert issubclass(import_module("jupyter_server_ydoc.utils").OutOfBandChanges, Exception)
+    parameters = list(inspect.signature(type(loader)._save_content).parameters)
+    assert parameters == ["self", "model", "done_saving", "path"]
+    parameters = list(inspect.signature(type(inside)._maybe_save_document).parameters)
+    assert parameters == ["self", "saving_document", "save_now"]
+    assert list(loader._subscriptions) == [inside.room_id]
+    assert isinstance(inside._document_progressively_loaded, asyncio.Future)
+    assert import_module("jupyter_server_ydoc.utils").LogLevel["INFO"]
 
 
 def test_names_of_the_package_stand_in_one_file() -> None:
@@ -399,15 +404,15 @@ async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
     person.type("a", " ONE")
     await person.sync()
     inside = room_server.room("a.ipynb")
-    write = inside._file.maybe_save_content
+    write = inside._file._save_content
 
-    async def typing(model: Any) -> Any:
-        saved = await write(model)
+    async def typing(*args: Any) -> Any:
+        saved = await write(*args)
         person.type("a", " TWO")
         await person.sync()
         return saved
 
-    monkeypatch.setattr(inside._file, "maybe_save_content", typing)
+    monkeypatch.setattr(inside._file, "_save_content", typing)
     await (ydoc.Room.of(inside).save() if saver == "we" else inside._save_to_disc())
     await person.sync()
     assert cells_of(file)[0]["source"].endswith(" ONE")

@@ -185,8 +185,8 @@ def _moved(now: Sequence[str], wanted: Sequence[str]) -> list[int]:
         place = places[now[index]]
         length = bisect_left(lowest, place)
         before[index] = ends[length - 1] if length else None
-        lowest[length:] = [place, *lowest[length + 1 :]]
-        ends[length:] = [index, *ends[length + 1 :]]
+        lowest[length : length + 1] = [place]
+        ends[length : length + 1] = [index]
     in_order: set[int] = set()
     last = ends[-1] if ends else None
     while last is not None:

@@ -335,6 +335,8 @@ class Room:
         """The file is another, whatever it says of when it was written."""
         self._at_file = asyncio.Lock()
         """Held while the document takes in its file, and while it is written."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Those that take it in."""
         self._overwrite: Callable[[], Awaitable[None]] = inside._on_outofband_change
         inside._maybe_save_document = self._save_later
         inside._on_outofband_change = self.follow
@@ -553,13 +555,19 @@ class Room:
         """Have the document take in what another program has written into the file, with all that
         was done in it since both were the same.
         """
-        inside = self.inside
-        await surely(self._follow())  # it is noticed once only
-        saver = inside._saving_document
-        if inside._document.dirty and not self._is_closed and saver is not asyncio.current_task():
-            inside._on_document_change("cells", None)
+        following = asyncio.create_task(self._follow(asyncio.current_task()))
+        self._tasks.add(following)
+        following.add_done_callback(self._tasks.discard)
+        await asyncio.shield(following)  # it is noticed once only
 
-    async def _follow(self) -> None:
+    async def _follow(self, follower: asyncio.Task[Any] | None) -> None:
+        inside = self.inside
+        await self._take_in_file()
+        if inside._document.dirty and not self._is_closed:
+            if inside._saving_document is not follower:  # which is about to save it
+                inside._on_document_change("cells", None)
+
+    async def _take_in_file(self) -> None:
         inside = self.inside
         async with self._at_file:
             if self._is_closed or not self._is_behind:
@@ -700,7 +708,11 @@ class Room:
         saver = asyncio.current_task()
         for _ in range(_ATTEMPTS):
             await self.settle()
-            if await surely(self._write(saver)):
+            async with self._at_file:
+                is_written = await surely(self._write(saver))
+            if self._behind:
+                await self.follow()
+            if is_written:
                 return
         raise NotSaved(
             "another program has written the file, which cannot be read now. Mend it, or save the "
@@ -712,37 +724,34 @@ class Room:
     async def _write(self, saver: asyncio.Task[Any] | None) -> bool:
         """Whether the file was as the room has seen it; else nothing was written."""
         room = self.inside
-        async with self._at_file:
-            if self._is_closed:
-                raise NotSaved("nobody has it open any more")
-            if self._is_behind:
+        if self._is_closed:
+            raise NotSaved("nobody has it open any more")
+        if self._is_behind:
+            return False
+        scheduled = room._saving_document
+        with self._changes() as changes:
+            # In the midst of reading the room's own, cells come and go.
+            copy = type(room._document)(_copy(room.ydoc))
+            content = await copy.aget()
+            base = None
+            if isinstance(copy, YNotebook):
+                base = await asyncio.to_thread(outline, with_ids(copy, content))
+            saved = await self._put(content)
+            if saved is None:
+                self._behind = True
                 return False
-            scheduled = room._saving_document
-            with self._changes() as changes:
-                # In the midst of reading the room's own, cells come and go.
-                copy = type(room._document)(_copy(room.ydoc))
-                content = await copy.aget()
-                base = None
-                if isinstance(copy, YNotebook):
-                    base = await asyncio.to_thread(outline, with_ids(copy, content))
-                saved = await self._put(content)
-                if saved is None:
-                    self._behind = True
-                    return False
-                self._base, self._modified = base, room._file.last_modified
-                if base is not None:
-                    self._seen = saved.get(WRITTEN, saved["hash"])
-                    self._behind = self._seen != saved["hash"]  # somebody wrote it right then
-                async with room._update_lock:  # else this would be taken for a change
-                    if room._saving_document is scheduled and not changes:
-                        room._document.dirty = False
-                        if scheduled not in (None, saver):
-                            scheduled.cancel()  # it would write the same once more
-                    # Also where somebody changed it: JupyterLab compares it with the file's, and
-                    # asks the user about a change of the file where it is another.
-                    room._document.hash = saved["hash"]
-        if self._behind:
-            await self.follow()
+            self._base, self._modified = base, room._file.last_modified
+            if base is not None:
+                self._seen = saved.get(WRITTEN, saved["hash"])
+                self._behind = self._seen != saved["hash"]  # somebody wrote it right then
+            async with room._update_lock:  # else this would be taken for a change
+                if room._saving_document is scheduled and not changes:
+                    room._document.dirty = False
+                    if scheduled not in (None, saver):
+                        scheduled.cancel()  # it would write the same once more
+                # Also where somebody changed it: JupyterLab compares it with the file's, and asks
+                # the user about a change of the file where it is another.
+                room._document.hash = saved["hash"]
         return True
 
     async def _put(self, content: object) -> dict[str, Any] | None:

@@ -125,7 +125,7 @@ async def follow(
     subscription = copy.ydoc.observe(collect)
     try:
         mine = with_ids(copy, await copy.aget())
-        file = await _as_document(content, copy.ycells if base is None else base["cells"])
+        file = await _as_document(content, copy.ycells if base is None else base["cells"], mine)
         merged = file
         offers: list[dict[str, Any]] = []
         if base is not None and await asyncio.to_thread(outline, mine) != base:
@@ -143,18 +143,26 @@ async def follow(
     return Following(updates, offers, await asyncio.to_thread(outline, file), is_file)
 
 
-async def _as_document(content: Content, former: Sequence[Mapping[str, Any]]) -> Content:
+async def _as_document(
+    content: Content, former: Sequence[Mapping[str, Any]], like: Content
+) -> Content:
     """What a document holds that is filled with the content, in which each cell has an id: it lacks
-    what documents do not hold, and has what they hold always.
+    what documents do not hold, and has what they hold always. A cell that is in one `like` it is as
+    it is there.
     """
     cells: list[dict[str, Any]] = content["cells"]
     if not cells and len(former) == 1 and not text_of(former[0]):
         cells = [{"id": former[0]["id"], **_BLANK}]  # what a document has for none
     elif not cells:
         cells = [_BLANK]
+    cells = _unique(identified(former, cells))
+    there = {cell["id"]: cell for cell in like["cells"]}
+    others = [cell for cell in cells if cell != there.get(cell["id"])]
     document = YNotebook()
-    await document.aset({**content, "cells": _unique(identified(former, cells))})
-    return with_ids(document, await document.aget())
+    await document.aset({**content, "cells": others or [_BLANK]})
+    held = with_ids(document, await document.aget())
+    there |= {cell["id"]: cell for cell in held["cells"]}
+    return {**held, "cells": [there[cell["id"]] for cell in cells]}
 
 
 async def _set(copy: YNotebook, former: Content, content: Content, log: logging.Logger) -> None:

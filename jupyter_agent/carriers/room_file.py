@@ -16,19 +16,25 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text, TransactionEvent
 
+from jupyter_agent.carriers.nbformat_file import without_id
 from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import as_json, nbformat_cell, rewrite, shared_output, snapshot
 from jupyter_agent.document.identities import paired
-from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import keeps_edit
-from jupyter_agent.document.merge_cells import Content, merge_cells, outline, without_trust
+from jupyter_agent.document.merge_cells import (
+    Content,
+    by_id,
+    merge_cells,
+    outline,
+    text_of,
+    without_trust,
+)
 
 TAKEN_IN = "jupyter_agent_taken_in"
 """The key of the document's state that is another after each time that it became its file."""
@@ -131,7 +137,12 @@ async def follow(
         if base is not None and await asyncio.to_thread(outline, mine) != base:
             try:
                 merged, conflicts = await asyncio.to_thread(merge_cells, base, mine, file)
-                offers = _from_file(base, file, conflicts, texts_of(merged["cells"]))
+                saved, there = texts_of(base["cells"]), texts_of(merged["cells"])
+                offers = [
+                    _from_file(_offer(cell, saved, above))
+                    for cell, above in _with_above(file["cells"], there)
+                    if cell["id"] in conflicts
+                ]
             except Exception:  # whatever is in a file
                 log.exception("What was not saved was not merged with a changed file")
                 offers = unsaved(mine["cells"], texts_of(base["cells"]), texts_of(file["cells"]))
@@ -155,18 +166,20 @@ async def _as_document(
         cells = [{"id": former[0]["id"], **_BLANK}]  # what a document has for none
     elif not cells:
         cells = [_BLANK]
-    cells = _unique(identified(former, cells))
-    there = {cell["id"]: cell for cell in like["cells"]}
+    cells = list(identified(former, cells))
+    for index in without_id(cells):
+        cells[index] = {**cells[index], "id": uuid4().hex}
+    there = by_id(like)
     others = [cell for cell in cells if cell != there.get(cell["id"])]
     document = YNotebook()
     await document.aset({**content, "cells": others or [_BLANK]})
     held = with_ids(document, await document.aget())
-    there |= {cell["id"]: cell for cell in held["cells"]}
+    there |= by_id(held)
     return {**held, "cells": [there[cell["id"]] for cell in cells]}
 
 
 async def _set(copy: YNotebook, former: Content, content: Content, log: logging.Logger) -> None:
-    before = {cell["id"]: cell for cell in former["cells"]}
+    before = by_id(former)
     others = [cell for cell in content["cells"] if cell != before.get(cell["id"])]
     try:
         take_in(copy, {"cells": others})
@@ -209,49 +222,37 @@ def with_ids(document: YNotebook, content: Content) -> Content:
     """
     if all("id" in cell for cell in content["cells"]):
         return content
-    ids: set[str] = set()
-    for shared in document.ycells:
-        if shared["id"] in ids:
-            shared["id"] = uuid4().hex
-        ids.add(shared["id"])
+    for index in without_id(document.ycells):
+        document.ycells[index]["id"] = uuid4().hex
     cells = zip(document.ycells, content["cells"], strict=True)
     return {**content, "cells": [{**cell, "id": shared["id"]} for shared, cell in cells]}
 
 
-def _unique(cells: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With an id for each cell that is nobody else's."""
-    ids: set[str] = set()
-    unique: list[dict[str, Any]] = []
-    for cell in cells:
-        cell_id = cell.get("id")
-        if cell_id is None or cell_id in ids:
-            cell = {**cell, "id": uuid4().hex}
-        ids.add(cell["id"])
-        unique.append(cell)
-    return unique
-
-
 def unsaved(
-    cells: Iterable[Mapping[str, Any]],
-    saved: Mapping[str, str],
-    there: Mapping[str, str] = MappingProxyType({}),
+    cells: Iterable[Mapping[str, Any]], saved: Mapping[str, str], there: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Each cell with a text that came after it was `saved`, and that is not `there`: the `cell` as
     nbformat 4.5 has it, without its outputs; `base`, its text at that save, None if it is newer;
     `above`, the cell right above it and the nearest one above that is there.
     """
     return [
-        {"cell": _bare(cell), "base": saved.get(cell["id"]), "above": above}
+        _offer(cell, saved, above)
         for cell, above in _with_above(cells, there)
         if text_of(cell).strip()
         and text_of(cell) not in (saved.get(cell["id"]), there.get(cell["id"]))
     ]
 
 
-def lost(
-    candidates: Iterable[Mapping[str, Any]], there: Mapping[str, str]
-) -> list[Mapping[str, Any]]:
-    """Those with something that somebody typed, and that is not there."""
+def crossing(document: YNotebook, base: Content, file: Content) -> list[dict[str, Any]]:
+    """What somebody did since document and file had `base` in common, and what the file says."""
+    saved = texts_of(base["cells"])
+    typed = unsaved(document.ycells, saved, texts_of(file["cells"]))
+    return [*typed, *map(_from_file, unsaved(file["cells"], saved, {}))]
+
+
+def lost(candidates: Iterable[Mapping[str, Any]], document: YNotebook) -> list[Mapping[str, Any]]:
+    """Those with something that was added to a text, and that is not in the document."""
+    there = texts_of(document.ycells)
     return [
         offer
         for offer in candidates
@@ -269,18 +270,15 @@ def is_newer(offer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
     )
 
 
-def _from_file(
-    base: Content, file: Content, conflicts: Collection[str], there: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Cells of a file that somebody has changed as well: their text stays, that of the file is
-    offered.
-    """
-    saved = texts_of(base["cells"])
-    return [
-        {"cell": _bare(cell), "base": saved.get(cell["id"]), "above": above, "cause": "file"}
-        for cell, above in _with_above(file["cells"], there)
-        if cell["id"] in conflicts
-    ]
+def _from_file(offer: dict[str, Any]) -> dict[str, Any]:
+    """The document has another text, which stays."""
+    return {**offer, "cause": "file"}
+
+
+def _offer(
+    cell: Mapping[str, Any], saved: Mapping[str, str], above: Sequence[str]
+) -> dict[str, Any]:
+    return {"cell": _bare(cell), "base": saved.get(cell["id"]), "above": above}
 
 
 def _with_above(
@@ -301,8 +299,3 @@ def _bare(cell: Mapping[str, Any]) -> dict[str, Any]:
 def texts_of(cells: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """What each cell says, by its id."""
     return {cell.get("id", ""): text_of(cell) for cell in cells}
-
-
-def text_of(cell: Mapping[str, Any]) -> str:
-    """What the cell says; nothing where a file has one without a text, as Jupyter writes none."""
-    return unify(str(cell.get("source", "")))

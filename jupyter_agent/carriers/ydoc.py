@@ -35,12 +35,11 @@ from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
     TAKEN_IN,
     Following,
+    crossing,
     follow,
     is_newer,
     lost,
     take_in,
-    texts_of,
-    unsaved,
     with_ids,
 )
 from jupyter_agent.carriers.room_history import OFFERS, Stored, replayed
@@ -154,9 +153,9 @@ class Collaboration:
 
         def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
             if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
-                inside.initialize = partial(_fill, Room.of(inside), inside.initialize, look)
-                document = inside._document
-                document.aset = partial(_take_in, inside, document.aset)
+                room, document = Room.of(inside), inside._document
+                inside.initialize = partial(room.fill, inside.initialize, look)
+                document.aset = partial(room.take_in, document.aset)
             add(name, inside)
 
         server.add_room = add_room
@@ -283,21 +282,6 @@ class NotSaved(RuntimeError):
 
 
 Look: TypeAlias = "Callable[[Room], AbstractAsyncContextManager[None]]"
-
-
-async def _fill(room: Room, fill: Callable[[], Awaitable[None]], look: Look) -> None:
-    if not room.inside.ready:
-        async with look(room):
-            await room.fill(fill)
-
-
-async def _take_in(inside: Any, take: Callable[[Any], Awaitable[None]], content: Any) -> None:
-    try:
-        content = take_in(inside._document, content)
-    except Exception:  # whatever is in a file must not keep people out
-        inside.log.exception("What is typed in %s now may be lost", inside._file.path)
-    await take(content)
-    inside._document.ystate[TAKEN_IN] = uuid4().hex
 
 
 class Pin:
@@ -504,11 +488,9 @@ class Room:
         async with self._store() as store:
             await store.write(update)
 
-    async def file(self) -> Mapping[str, Any]:
+    async def file(self) -> Content:
         """The content of its file."""
-        inside = self.inside
-        model = await inside._file.load_content(inside._file_format, inside._file_type)
-        content: Mapping[str, Any] = model["content"]
+        content: Content = (await self._load())["content"]
         return content
 
     @asynccontextmanager
@@ -526,16 +508,30 @@ class Room:
                 return
         yield store
 
-    async def fill(self, fill: Callable[[], Awaitable[None]]) -> None:
-        """Fill the room; from then on it knows which file it has seen."""
+    async def fill(self, fill: Callable[[], Awaitable[None]], look: Look) -> None:
+        """Fill the room within what `look` gives for it; from then on it knows which file it has
+        seen.
+        """
         inside = self.inside
-        before = (await self._get(content=False)).get("hash")
-        await fill()
-        if inside._document_load_progressively:
-            inside._document_progressively_loaded.add_done_callback(self._mark_taken_in)
-        self._modified = inside._file.last_modified
-        self._behind = before != (await self._get(content=False)).get("hash")
-        self._seen = "" if self._behind else before or ""
+        if inside.ready:
+            return
+        async with look(self):
+            before = (await self._get(content=False)).get("hash")
+            await fill()
+            if inside._document_load_progressively:
+                inside._document_progressively_loaded.add_done_callback(self._mark_taken_in)
+            self._modified = inside._file.last_modified
+            self._behind = before != (await self._get(content=False)).get("hash")
+            self._seen = "" if self._behind else before or ""
+
+    async def take_in(self, take: Callable[[Any], Awaitable[None]], content: Any) -> None:
+        """Have the document that is being filled become its file, by small operations."""
+        try:
+            content = take_in(self.document, content)
+        except Exception:  # whatever is in a file must not keep people out
+            self.inside.log.exception("What is typed in %s now may be lost", self.path)
+        await take(content)
+        self._mark_taken_in()
 
     def _mark_taken_in(self, _: object = None) -> None:
         """Have the store know that nothing but the file is in the document."""
@@ -625,19 +621,13 @@ class Room:
 
     def _apply(self, following: Following, *, changed: bool) -> None:
         document = self.document
-        crossing: list[dict[str, Any]] = []
+        candidates: list[dict[str, Any]] = []
         if changed and self._base is not None:  # be it in a cell that another takes the place of
-            saved, there = texts_of(self._base["cells"]), texts_of(following.base["cells"])
-            crossing = [
-                *unsaved(document.ycells, saved, there),
-                *({**offer, "cause": "file"} for offer in unsaved(following.base["cells"], saved)),
-            ]
+            candidates = crossing(document, self._base, following.base)
         for update in following.updates:
             document.ydoc.apply_update(update)
-        offers = {offer["cell"]["id"]: offer for offer in following.offers}
-        if crossing:
-            missing = lost(crossing, texts_of(document.ycells))
-            offers = {offer["cell"]["id"]: offer for offer in missing} | offers
+        missing = lost(candidates, document) if candidates else []
+        offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
             self.offer(list(offers.values()))
         self._base = following.base

@@ -29,6 +29,16 @@ class Merged(NamedTuple):
     """Ids of cells that both changed, each in its own way; the document's stay."""
 
 
+def by_id(content: Content) -> dict[str, Mapping[str, Any]]:
+    """The cells."""
+    return {cell["id"]: cell for cell in content["cells"]}
+
+
+def text_of(cell: Mapping[str, Any]) -> str:
+    """What the cell says; nothing where a file has one without a text, as Jupyter writes none."""
+    return unify(str(cell.get("source", "")))
+
+
 def outline(content: Content) -> dict[str, Any]:
     """What is kept of a content to be the base of a merge: all but the outputs, of which a hash."""
     cells = [
@@ -43,7 +53,7 @@ def merge_cells(base: Content, mine: Content, theirs: Content) -> Merged:
     texts by lines. A cell that one deleted and the other changed stays, or is a conflict where it
     is `theirs`.
     """
-    was, here, there = map(_by_id, (base, mine, theirs))
+    was, here, there = map(by_id, (base, mine, theirs))
     cells: dict[str, Mapping[str, Any]] = {}
     conflicts: list[str] = []
     for cell_id in here.keys() | there.keys():
@@ -94,13 +104,12 @@ def _merged_text(
     base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> str:
     """With the line ends of the side that alone changed it. Raises MergeConflict."""
-    sources = [str(cell.get("source", "")) for cell in (base, mine, theirs)]
-    before, own, other = map(unify, sources)
+    before, own, other = map(text_of, (base, mine, theirs))
     if own == other or (base and own == before):
-        return sources[2]
+        return str(theirs.get("source", ""))
     if not base:
-        raise MergeConflict("both have it anew")
-    return sources[1] if other == before else merge(before, own, other)
+        raise MergeConflict("both added a cell with this id")
+    return str(mine.get("source", "")) if other == before else merge(before, own, other)
 
 
 def _is_own_run(
@@ -152,14 +161,7 @@ def _chosen(
 
 
 def _says_the_same(cell: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return (cell["cell_type"], unify(cell.get("source", ""))) == (
-        other["cell_type"],
-        unify(other.get("source", "")),
-    )
-
-
-def _by_id(content: Content) -> dict[str, Mapping[str, Any]]:
-    return {cell["id"]: cell for cell in content["cells"]}
+    return (cell["cell_type"], text_of(cell)) == (other["cell_type"], text_of(other))
 
 
 def _order(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> list[str]:

@@ -6,10 +6,10 @@ import asyncio
 import copy
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import nbformat
 import pytest
@@ -35,6 +35,37 @@ def write(file: Path, cells: Sequence[Any], minor: int = 5) -> None:
     file.write_text(json.dumps(content))
 
 
+Opened: TypeAlias = Callable[..., Awaitable[tuple[Path, Person]]]
+
+
+@pytest.fixture
+def opened(room_server: RoomServer, restart: Restart) -> Opened:
+    """Opens a notebook of these cells in a page: its file, and who has it open."""
+
+    async def opened(cells: Sequence[Any], minor: int = 5) -> tuple[Path, Person]:
+        restart()
+        file = room_server.root / "a.ipynb"
+        write(file, cells, minor)
+        return file, await Person(room_server, "a.ipynb").open()
+
+    return opened
+
+
+class Held:
+    """A method of an object that keeps its result back until `go_on` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        self.done, self.go_on = asyncio.Event(), asyncio.Event()
+        self._method = getattr(owner, name)
+        monkeypatch.setattr(owner, name, self._call)
+
+    async def _call(self, *args: Any) -> Any:
+        result = await self._method(*args)
+        self.done.set()
+        await self.go_on.wait()
+        return result
+
+
 def printed(*lines: str) -> list[Any]:
     return [nbformat.v4.new_output("stream", text=line) for line in lines]
 
@@ -49,17 +80,14 @@ async def notice(server: RoomServer, person: Person) -> None:
 @pytest.mark.parametrize("minor", [5, 4])
 async def test_what_was_not_saved_stays_when_another_program_writes_the_file(
     room_server: RoomServer,
-    restart: Restart,
+    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
     minor: int,
     saves: str,
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
     lines = "x = 1\ny = 2\nz = 3"
     texts = {each: each for each in "axcdefgh"} | {"x": lines}
-    write(file, [code(*cell) for cell in texts.items()], minor)
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code(*cell) for cell in texts.items()], minor)
     a, x, c, d, e, f, g, h = person.ids()
     if saves != "by itself":
         person.say(autosave=False)
@@ -112,12 +140,9 @@ async def test_what_was_not_saved_stays_when_another_program_writes_the_file(
 
 
 async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s(
-    room_server: RoomServer, restart: Restart
+    room_server: RoomServer, opened: Opened
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "x = 1\ny = 2"), markdown("b", "# b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "x = 1\ny = 2"), markdown("b", "# b")])
     person.say(autosave=False)
     person.type("a", " WORD")
     person.delete_cell("b")
@@ -140,13 +165,10 @@ async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s
 
 
 async def test_what_is_typed_while_a_room_takes_in_its_file_is_there_and_saved(
-    room_server: RoomServer, restart: Restart
+    room_server: RoomServer, opened: Opened
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
     cells = [code(f"c{number}", f"x = {number}") for number in range(500)]
-    write(file, cells)
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened(cells)
     cells[0].source = cells[1].source = "pulled"
     cells[2] = markdown("c2", "retyped")
     write(file, cells)
@@ -210,13 +232,10 @@ def has_texts(file: Path, texts: Sequence[str]) -> bool:
 
 
 async def test_a_change_of_the_file_is_taken_in_though_who_noticed_it_gave_up(
-    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A save that is put off by the next key, for one."""
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "x = 1"), markdown("b", "# b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "x = 1"), markdown("b", "# b")])
     loading, go_on = asyncio.Event(), asyncio.Event()
     get = room_server.contents.get
 
@@ -303,12 +322,9 @@ async def test_a_file_that_only_others_write_is_followed_and_never_written(
 
 @pytest.mark.parametrize("way", ["an older file", "noticed by somebody else meanwhile"])
 async def test_no_save_of_a_room_takes_the_place_of_a_file_that_it_has_not_taken_in(
-    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch, way: str
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "a"), code("b", "b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "a"), code("b", "b")])
     inside = room_server.room("a.ipynb")
     person.say(autosave=False)
     person.type("b", " WORD")
@@ -345,14 +361,11 @@ async def test_no_save_of_a_room_takes_the_place_of_a_file_that_it_has_not_taken
 
 
 async def test_a_file_that_cannot_be_read_is_left_until_it_can(
-    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As git leaves it in the midst of a merge."""
     monkeypatch.setattr(ydoc, "_PAUSE", 0.1)
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "a"), code("b", "b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "a"), code("b", "b")])
     broken = f"<<<<<<< HEAD\n{file.read_text()}=======\n>>>>>>> theirs\n"
     file.write_text(broken)
     await notice(room_server, person)
@@ -367,32 +380,20 @@ async def test_a_file_that_cannot_be_read_is_left_until_it_can(
 
 
 async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
-    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "x\ny\nz"), code("b", "b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "x\ny\nz"), code("b", "b")])
     inside = room_server.room("a.ipynb")
-    writing, go_on = asyncio.Event(), asyncio.Event()
-    put = inside._file._save_content
-
-    async def slow(*args: Any) -> Any:
-        saved = await put(*args)
-        writing.set()
-        await go_on.wait()
-        return saved
-
-    monkeypatch.setattr(inside._file, "_save_content", slow)
+    writing = Held(monkeypatch, inside._file, "_save_content")
     monkeypatch.setattr(inside, "_save_delay", 0.01)
     person.type("a", " WORD", at=1)
     person.insert_cell(2, "n", "new")
-    await writing.wait()
+    await writing.done.wait()
     monkeypatch.setattr(inside, "_save_delay", 600)
     person.type("a", "2", at=6)
     person.delete_cell("n")
     await person.sync()
-    go_on.set()
+    writing.go_on.set()
     await until(lambda: not ydoc.Room.of(inside)._at_file.locked())
     write(file, [code("a", "x WORD\ny\nz = 3"), code("b", "b"), code("n", "new")])
     await notice(room_server, person)
@@ -403,32 +404,20 @@ async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
 
 
 async def test_a_room_that_is_gone_writes_no_more(
-    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "a"), code("b", "b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "a"), code("b", "b")])
     person.say(autosave=False)
     person.type("b", " OLD")
     await person.sync()
     room = ydoc.Room.of(room_server.room("a.ipynb"))
-    loading, go_on = asyncio.Event(), asyncio.Event()
-    load = room._load
-
-    async def slow() -> Any:
-        model = await load()
-        loading.set()
-        await go_on.wait()
-        return model
-
-    monkeypatch.setattr(room, "_load", slow)
+    loading = Held(monkeypatch, room, "_load")
     write(file, [code("a", "pulled"), code("b", "b")])
     following = asyncio.create_task(room.inside._file.maybe_notify())
-    await loading.wait()
+    await loading.done.wait()
     await person.close()
     await room_server.evict("a.ipynb")
-    go_on.set()
+    loading.go_on.set()
     await asyncio.wait([following])  # whatever it says of a room that goes meanwhile
     back = await Person(room_server, "a.ipynb").open()
     back.type("a", " FRESH")
@@ -467,12 +456,9 @@ async def test_cells_that_the_file_moves_take_the_others_not_with_them(
 
 
 async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
-    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "a"), code("b", "b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "a"), code("b", "b")])
     follow = ydoc.follow
 
     async def meanwhile(*args: Any) -> Any:
@@ -495,12 +481,9 @@ async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
     "jp_server_config", [{"YDocExtension": {"document_load_progressively": True}}], indirect=True
 )
 async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
-    room_server: RoomServer, restart: Restart
+    room_server: RoomServer, opened: Opened
 ) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-    write(file, [code("a", "a"), code("b", "b")])
-    person = await Person(room_server, "a.ipynb").open()
+    file, person = await opened([code("a", "a"), code("b", "b")])
     await room_server.room("a.ipynb")._document_progressively_loaded
     await person.sync()
     person.say(autosave=False)

@@ -6,7 +6,7 @@ import { mergeAdded, mergeText } from '../bridge/merge';
 import { Store } from '../store';
 import type { IMergeCell } from '../tokens';
 
-/** Where the server puts them in the document of a room. (`carriers/ydoc.py`) */
+/** Where the server puts them in the document of a room. (`carriers/room_history.py`) */
 const OFFERS = 'jupyter_agent_unsaved';
 
 /** A cell as the document of a room does not have it. */

@@ -304,8 +304,8 @@ class JupyterAgent(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         settings = serverapp.web_app.settings
         if "file_id_manager" in settings:  # else there are no rooms, which need it
-            rooms = import_module("jupyter_agent.carriers.room_unsaved")
-            rooms.keep_unsaved(settings, self._keep, self.log)
+            rooms = import_module("jupyter_agent.carriers.ydoc")
+            rooms.fill_rooms(settings, self._keep)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:

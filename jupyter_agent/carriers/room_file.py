@@ -23,6 +23,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text, TransactionEvent
 
 from jupyter_agent.carriers.nbformat_file import without_id
+from jupyter_agent.carriers.room_history import with_file
 from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import as_json, nbformat_cell, rewrite, shared_output, snapshot
 from jupyter_agent.document.identities import paired
@@ -35,9 +36,6 @@ from jupyter_agent.document.merge_cells import (
     text_of,
     without_trust,
 )
-
-TAKEN_IN = "jupyter_agent_taken_in"
-"""The key of the document's state that is another after each time that it became its file."""
 
 _BLANK: dict[str, Any] = {
     "cell_type": "code",
@@ -185,14 +183,11 @@ async def _set(copy: YNotebook, former: Content, content: Content, log: logging.
         take_in(copy, {"cells": others})
     except Exception:  # whatever is in a file
         log.exception("What is typed at this moment may be lost")
-    mark = copy.ystate.get(TAKEN_IN)
-    with copy.ydoc.transaction():
+    with copy.ydoc.transaction(), with_file(copy):
         ids = [cell["id"] for cell in copy.ycells]
         for index in _moved(ids, [cell["id"] for cell in content["cells"]]):
             del copy.ycells[index]  # the fewest, which come back as copies; else that may be all
         await copy.aset(dict(content))
-        if mark is not None:
-            copy.ystate[TAKEN_IN] = mark
 
 
 def _moved(now: Sequence[str], wanted: Sequence[str]) -> list[int]:
@@ -228,6 +223,19 @@ def with_ids(document: YNotebook, content: Content) -> Content:
     return {**content, "cells": [{**cell, "id": shared["id"]} for shared, cell in cells]}
 
 
+async def outline_of(document: YNotebook) -> Content:
+    """The outline of what a document holds."""
+    return await asyncio.to_thread(outline, with_ids(document, await document.aget()))
+
+
+async def outline_of_file(content: Content, document: YNotebook) -> Content:
+    """The outline of what a document holds that is filled with the content, in which each cell has
+    the id that it has in this one.
+    """
+    like = with_ids(document, await document.aget())
+    return await asyncio.to_thread(outline, await _as_document(content, [], like))
+
+
 def unsaved(
     cells: Iterable[Mapping[str, Any]], saved: Mapping[str, str], there: Mapping[str, str]
 ) -> list[dict[str, Any]]:
@@ -260,14 +268,6 @@ def lost(candidates: Iterable[Mapping[str, Any]], document: YNotebook) -> list[M
             offer["base"] or "", offer["cell"]["source"], there.get(offer["cell"]["id"], "")
         )
     ]
-
-
-def is_newer(offer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
-    """Whether both are of the same cell of a file: what it says by now counts."""
-    return (
-        offer.get("cause") == older.get("cause") == "file"
-        and offer["cell"]["id"] == older["cell"]["id"]
-    )
 
 
 def _from_file(offer: dict[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial, partialmethod
 from importlib import import_module
-from typing import Any, TypeAlias
-from uuid import uuid4
+from typing import Any
 
 from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
@@ -19,7 +18,6 @@ from pycrdt import (
     Awareness,
     Decoder,
     Doc,
-    Map,
     YMessageType,
     YSyncMessageType,
     create_sync_message,
@@ -33,19 +31,25 @@ from jupyter_agent.carriers.exchange import OVERTAKEN
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
-    TAKEN_IN,
     Following,
     crossing,
     follow,
-    is_newer,
     lost,
-    take_in,
+    outline_of,
     with_ids,
 )
-from jupyter_agent.carriers.room_history import OFFERS, Stored, replayed
+from jupyter_agent.carriers.room_filling import Filling, Keep
+from jupyter_agent.carriers.room_history import (
+    Stored,
+    begin_save,
+    end_save,
+    equals_file,
+    exceeds_file,
+    offer,
+    replayed,
+)
 from jupyter_agent.carriers.room_shadow import Shadow
-from jupyter_agent.document.crdt import as_shared
-from jupyter_agent.document.merge_cells import Content, outline
+from jupyter_agent.document.merge_cells import Content, by_id, outline
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
 from jupyter_agent.tasks import surely
@@ -108,6 +112,17 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     return Collaboration(extension, settings["file_id_manager"])
 
 
+def fill_rooms(settings: Mapping[str, Any], keep: Keep) -> None:
+    """From now on, each room of a notebook of a server, by the settings of its web application, is
+    filled with what its store has and with its file, without disturbing who types. What would be
+    gone then goes to `keep` before.
+    """
+    with suppress(Busy):  # rooms that we cannot work in
+        rooms = collaboration(settings)
+        if rooms is not None:
+            rooms.fill_rooms(keep)
+
+
 class Collaboration:
     """The rooms of one server."""
 
@@ -144,18 +159,14 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room) for room in rooms if isinstance(room, kind) and room.ready]
 
-    def around_filling(self, look: Look) -> None:
-        """Has each room of a notebook filled from its store and its file within what `look` gives
-        for it, without disturbing who types.
-        """
+    def fill_rooms(self, keep: Keep) -> None:
+        """See `fill_rooms`."""
         server = self._extension.ywebsocket_server
         add = server.add_room
 
         def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
             if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
-                room, document = Room.of(inside), inside._document
-                inside.initialize = partial(room.fill, inside.initialize, look)
-                document.aset = partial(room.take_in, document.aset)
+                inside.initialize = partial(Room.of(inside).fill, inside.initialize, keep)
             add(name, inside)
 
         server.add_room = add_room
@@ -279,9 +290,6 @@ class NotSaved(RuntimeError):
     """The room did not write its file and raised no error: it is read-only, or another program has
     written it.
     """
-
-
-Look: TypeAlias = "Callable[[Room], AbstractAsyncContextManager[None]]"
 
 
 class Pin:
@@ -454,10 +462,15 @@ class Room:
         """Where the file is now."""
         return str(self.inside._file.path)
 
-    async def stored(self) -> Stored | None:
-        """What the store of the room has; None if it has no document."""
-        if self.inside.ystore is None:
+    async def _stored(self) -> Stored | None:
+        """What the store of the room has; None if it has no document, or cannot be read."""
+        try:
+            return None if self.inside.ystore is None else await self._replayed()
+        except Exception:  # whatever a store raises must keep out neither people nor a file
+            self.inside.log.exception("What was not saved in %s is not known", self.path)
             return None
+
+    async def _replayed(self) -> Stored | None:
         not_found = import_module("pycrdt.store").YDocNotFound
         async with self._store() as store:
             with suppress(not_found):  # it says so of anything that goes wrong
@@ -465,33 +478,8 @@ class Room:
             now = YNotebook()
             with suppress(not_found):
                 await store.apply_updates(now.ydoc)
-                return Stored(now, None)
+                return Stored(now, None, is_sure=False)
         return None
-
-    def offer(self, offers: Sequence[Mapping[str, Any]]) -> None:
-        """Have the pages of a room that is about to be filled offer these, too, until somebody
-        there has decided. If its file is another than its store, that is stored with the file.
-        """
-        pages: Map[Any] = self.inside.ydoc.get(OFFERS, type=Map)
-        with self.inside.ydoc.transaction():
-            for key, older in (pages.to_py() or {}).items():
-                if any(is_newer(offer, older) for offer in offers):
-                    del pages[key]
-            pages.update({uuid4().hex: as_shared(offer) for offer in offers})
-
-    async def store_since(self, stored: Stored) -> None:
-        """Store what happened since in a room that has been filled. It does not by itself what it
-        did before, its path: all that its server does later would be stored with a gap, and never
-        read.
-        """
-        update = self.inside.ydoc.get_update(stored.now.ydoc.get_state())
-        async with self._store() as store:
-            await store.write(update)
-
-    async def file(self) -> Content:
-        """The content of its file."""
-        content: Content = (await self._load())["content"]
-        return content
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[Any]:
@@ -508,34 +496,46 @@ class Room:
                 return
         yield store
 
-    async def fill(self, fill: Callable[[], Awaitable[None]], look: Look) -> None:
-        """Fill the room within what `look` gives for it; from then on it knows which file it has
-        seen.
-        """
-        inside = self.inside
-        if inside.ready:
-            return
-        async with look(self):
+    async def fill(self, fill: Callable[[], Awaitable[None]], keep: Keep) -> None:
+        """Fill the room with its store and its file; it knows then which file it has seen."""
+        inside, document = self.inside, self.document
+        async with self._at_file:
+            if inside.ready:
+                return
+            if getattr(inside.ystore, "_decompress", bytes) is None:
+                inside.ystore._decompress = bytes  # else it loses what it squashes (upstream.md)
+            stored = await self._stored()
+            known = None if stored is None else stored.now.ydoc.get_state()
+            filling = Filling(document, stored, self._load, partial(keep, self.path), inside.log)
             before = (await self._get(content=False)).get("hash")
-            await fill()
-            if inside._document_load_progressively:
-                inside._document_progressively_loaded.add_done_callback(self._mark_taken_in)
+            inside._document.aset = filling.take_in
+            try:
+                await fill()
+            finally:
+                del inside._document.aset
             self._modified = inside._file.last_modified
             self._behind = before != (await self._get(content=False)).get("hash")
             self._seen = "" if self._behind else before or ""
+            if stored is None and inside._document_load_progressively:
+                inside._document_progressively_loaded.add_done_callback(self._on_loaded)
+                return
+            known = known or document.ydoc.get_state()
+            self._base = filling.base
+            if filling.base is None:
+                async with inside._update_lock:  # else this would be taken for a change
+                    equals_file(document, self._seen or None)
+            else:  # once pages have said whether they want that
+                later = asyncio.get_running_loop().call_later
+                later(self.pause, inside._on_document_change, "cells", None)
+            if inside.ystore is not None:
+                # What the room did before it was ready, as naming its path, it does not store by
+                # itself: all that comes later would be stored with a gap, and never read.
+                async with self._store() as store:
+                    await store.write(document.ydoc.get_update(known))
 
-    async def take_in(self, take: Callable[[Any], Awaitable[None]], content: Any) -> None:
-        """Have the document that is being filled become its file, by small operations."""
-        try:
-            content = take_in(self.document, content)
-        except Exception:  # whatever is in a file must not keep people out
-            self.inside.log.exception("What is typed in %s now may be lost", self.path)
-        await take(content)
-        self._mark_taken_in()
-
-    def _mark_taken_in(self, _: object = None) -> None:
-        """Have the store know that nothing but the file is in the document."""
-        self.document.ystate[TAKEN_IN] = uuid4().hex
+    def _on_loaded(self, _: object) -> None:
+        if not self.document.dirty:  # nobody was quicker
+            equals_file(self.document, self._seen or None)
 
     @property
     def _is_behind(self) -> bool:
@@ -583,9 +583,9 @@ class Room:
                     self._base = self._base or await self._first_base()
                     following = await follow(copy, self._base, model["content"], inside.log)
                     async with inside._update_lock:  # else this would be taken for a change
-                        self._apply(following, changed=bool(changes))
                         self._modified = model["last_modified"]
                         self._seen = model.get("hash") or ""
+                        self._apply(following, changed=bool(changes))
             except Exception as error:
                 self._behind = True
                 inside.log.exception("The changed file of the room %s cannot be read", self.path)
@@ -611,13 +611,10 @@ class Room:
 
     async def _first_base(self) -> Content | None:
         """Of a room that was not saved since it was filled: what it was filled with."""
-        try:
-            stored = await self.stored()
-            if stored is not None and stored.saved is not None:
-                return outline(with_ids(stored.saved, await stored.saved.aget()))
-        except Exception:  # whatever a store raises must not keep a file out
-            self.inside.log.exception("What was not saved in %s is not known", self.path)
-        return None
+        stored = await self._stored()
+        if stored is None or stored.saved is None:
+            return None
+        return await outline_of(stored.saved)
 
     def _apply(self, following: Following, *, changed: bool) -> None:
         document = self.document
@@ -629,11 +626,13 @@ class Room:
         missing = lost(candidates, document) if candidates else []
         offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
-            self.offer(list(offers.values()))
+            offer(document, list(offers.values()))
         self._base = following.base
         document.dirty = changed or not following.is_file
-        if not document.dirty:
-            self._mark_taken_in()
+        if document.dirty:
+            exceeds_file(document, self._seen or None, by_id(following.base))
+        else:
+            equals_file(document, self._seen or None)
 
     @contextmanager
     def _changes(self) -> Iterator[list[object]]:
@@ -719,6 +718,8 @@ class Room:
         if self._is_behind:
             return False
         scheduled = room._saving_document
+        async with room._update_lock:  # else this would be taken for a change
+            save = begin_save(room._document)
         with self._changes() as changes:
             # In the midst of reading the room's own, cells come and go.
             copy = type(room._document)(_copy(room.ydoc))
@@ -734,7 +735,7 @@ class Room:
             if base is not None:
                 self._seen = saved.get(WRITTEN, saved["hash"])
                 self._behind = self._seen != saved["hash"]  # somebody wrote it right then
-            async with room._update_lock:  # else this would be taken for a change
+            async with room._update_lock:
                 if room._saving_document is scheduled and not changes:
                     room._document.dirty = False
                     if scheduled not in (None, saver):
@@ -742,6 +743,7 @@ class Room:
                 # Also where somebody changed it: JupyterLab compares it with the file's, and asks
                 # the user about a change of the file where it is another.
                 room._document.hash = saved["hash"]
+                end_save(room._document, save, self._seen or None)
         return True
 
     async def _put(self, content: object) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_unsaved import keep_unsaved
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.carriers.ydoc import fill_rooms
 from tests.notebook import rooms
 
 
@@ -113,7 +112,7 @@ def restart(room_server: rooms.RoomServer) -> Restart:
         async def keep(path: str, text: str) -> None:
             copies.append((path, text))
 
-        keep_unsaved(room_server.app.web_app.settings, keep, logging.getLogger("rooms"))
+        fill_rooms(room_server.app.web_app.settings, keep)
         return copies
 
     return restart

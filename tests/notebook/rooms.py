@@ -31,7 +31,8 @@ from pycrdt import (
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from jupyter_agent.carriers.ydoc import OFFERS, Collaboration, clocks_of, collaboration
+from jupyter_agent.carriers.room_history import OFFERS
+from jupyter_agent.carriers.ydoc import Collaboration, clocks_of, collaboration
 from tests.notebook.page import Page
 
 

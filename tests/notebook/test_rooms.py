@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib import import_module
 from operator import itemgetter
@@ -26,9 +25,8 @@ from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers import room, room_cursors, ydoc
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_unsaved import keep_unsaved
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.carriers.ydoc import collaboration
+from jupyter_agent.carriers.ydoc import collaboration, fill_rooms
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
@@ -246,6 +244,16 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
     await after.close()
 
 
+def in_format(minor: int, texts: Sequence[str]) -> str:
+    """A notebook with these cells, whose ids the file keeps from nbformat 4.5 on."""
+    cells = [code(f"c{number}", text) for number, text in enumerate(texts)]
+    content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
+    if minor < 5:
+        for cell in content["cells"]:
+            del cell["id"]
+    return json.dumps(content)
+
+
 async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPatch) -> Person:
     """Somebody typed a word, and the server ended before their room was saved."""
     person = await Person(room_server, "a.ipynb").open()
@@ -257,88 +265,144 @@ async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPa
     return person
 
 
+@pytest.mark.parametrize("minor", [5, 4])
+@pytest.mark.parametrize("pulled", [False, True])
+async def test_what_was_not_saved_stays_in_a_room_that_is_made_again(
+    room_server: RoomServer,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
+    minor: int,
+    pulled: bool,
+) -> None:
+    copies = restart()
+    file = room_server.root / "a.ipynb"
+    texts = ["twin", "twin", "old words", "gone", "last"]
+    file.write_text(in_format(minor, texts))
+    person = await Person(room_server, "a.ipynb").open()
+    a, b, c, d, e = person.ids()
+    person.say(autosave=False)
+    person.type(b, " WORD")
+    person.erase(c, "old words")
+    person.insert_cell(2, "n", "new")
+    person.insert_cell(3, "m", "newer")
+    person.delete_cell(d)
+    await person.sync()
+    person.cut()
+    await room_server.end("a.ipynb")
+    person.type("n", " AWAY")
+    person.type(b, " AWAY")
+    if pulled:  # while no server runs
+        file.write_text(in_format(minor, [*texts[:4], "last", "pulled"]))
+    before = file.read_bytes()
+    for kill in range(2):
+        await person.connect()
+        person.say(autosave=bool(kill))
+        await person.sync()
+        *ids, p = [*person.ids(), *("" for _ in range(not pulled))]
+        assert ids == [a, b, "n", "m", c, e]
+        assert [person.source(each) for each in ids] == [
+            "twin", "twin WORD AWAY", "new AWAY", "newer", "", "last",
+        ]  # fmt: skip
+        assert not pulled or person.source(p) == "pulled"
+        assert person.offers() == {}
+        if not kill:
+            assert file.read_bytes() == before
+            person.cut()
+            await room_server.end("a.ipynb")
+    await until(lambda: "AWAY" in file.read_text())
+    assert [cell["source"] for cell in cells_of(file)] == [*map(person.source, person.ids())]
+    await person.close()
+    assert copies == []
+
+
+async def test_of_a_cell_that_was_not_saved_and_that_its_file_changed_both_versions_are_there(
+    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restart()
+    person = await typed_and_killed(room_server, monkeypatch)
+    text = person.source("a")
+    file.write_text(notebook_json([code("a", "x = 7"), markdown("b", "pulled")]))
+    for _ in range(2):  # until somebody decides
+        await person.connect()
+        person.say(autosave=False)
+        await person.sync()
+        assert [person.source("a"), person.source("b")] == [text, "pulled"]
+        (offer,) = person.offers().values()
+        assert (offer["cause"], offer["cell"]["source"]) == ("file", "x = 7")
+        person.cut()
+        await room_server.end("a.ipynb")
+
+
+@pytest.mark.parametrize("saver", ["we", "the room"])
+async def test_what_was_saved_and_taken_back_by_another_program_does_not_return(
+    room_server: RoomServer,
+    file: Path,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
+    saver: str,
+) -> None:
+    """The store knows what a save wrote, also one in whose midst a word came."""
+    restart()
+    before = file.read_bytes()
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    person.type("a", " SAVED")
+    await person.sync()
+    inside = room_server.room("a.ipynb")
+    write = inside._file._save_content
+
+    async def typing(*args: Any) -> Any:
+        person.type("b", " TYPED")
+        await person.sync()
+        return await write(*args)
+
+    monkeypatch.setattr(inside._file, "_save_content", typing)
+    await (ydoc.Room.of(inside).save() if saver == "we" else inside._save_to_disc())
+    await person.sync()
+    assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2 SAVED", "# b"]
+    person.cut()
+    await room_server.end("a.ipynb")
+    file.write_bytes(before)
+    await person.connect()
+    await person.sync()
+    assert [person.source(each) for each in person.ids()] == ["x = 1\ny = 2", "# b TYPED"]
+    assert person.offers() == {}
+    await person.close()
+
+
 @pytest.mark.parametrize("pulled", ["", "# B", "no source"])
-async def test_what_was_typed_in_a_room_and_not_saved_is_kept_beside(
+async def test_what_a_store_cannot_tell_from_what_was_saved_is_kept_beside_and_offered(
     room_server: RoomServer,
     file: Path,
     restart: Restart,
     monkeypatch: pytest.MonkeyPatch,
     pulled: str,
 ) -> None:
+    """The server that was killed ran without us."""
+    text = cells_of(file)[0]["source"]
+    person = await typed_and_killed(room_server, monkeypatch)
     copies = restart()
-    for number in range(1, 3):  # kills
-        text = cells_of(file)[0]["source"]
-        person = await typed_and_killed(room_server, monkeypatch)
-        if pulled:  # while no server runs
-            cells = [code("a", f"x = {number}7"), markdown("b", pulled)]
-            content = json.loads(notebook_json(cells))
-            if pulled == "no source":  # as no program of Jupyter's writes it
-                del content["cells"][1]["source"]
-            file.write_text(json.dumps(content))
-        before = file.read_bytes()
+    if pulled:  # while no server runs
+        content = json.loads(notebook_json([code("a", "x = 7"), markdown("b", pulled)]))
+        if pulled == "no source":  # as no program of Jupyter's writes it
+            del content["cells"][1]["source"]
+        file.write_text(json.dumps(content))
+    before = file.read_bytes()
+    for _ in range(2):  # until somebody decides
         await person.connect()
         await person.sync()
         assert file.read_bytes() == before
         assert person.source("a") == cells_of(file)[0]["source"]
-        path, kept = copies[-1]
-        assert path == "a.ipynb"
-        assert json.loads(kept)["cells"][0]["source"] == f"{text} WORD"
         assert [
             (offer["cell"]["id"], offer["base"], offer["cell"]["source"])
             for offer in person.offers().values()
         ] == [("a", text, f"{text} WORD")]  # not what was pulled
-        for key in person.offers():
-            person.decide(key)
-        await person.sync()
-        await person.close()
+        person.cut()
         await room_server.end("a.ipynb")
-        for _ in range(2):  # it is not kept again
-            await (await Person(room_server, "a.ipynb").open()).close()
-            await room_server.end("a.ipynb")
-            file.write_bytes(file.read_bytes().replace(b"x = ", b"x = 1"))
-        assert len(copies) == number
-
-
-@pytest.mark.parametrize("minor", [5, 4])
-async def test_what_was_not_saved_is_offered_in_the_pages_until_somebody_decides(
-    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch, minor: int
-) -> None:
-    restart()
-    file = room_server.root / "a.ipynb"
-    cells = [code("a", "twin"), code("b", "twin"), markdown("c", "old words"), code("d", "gone")]
-    content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
-    if minor == 4:
-        for cell in content["cells"]:
-            del cell["id"]
-    file.write_text(json.dumps(content))
-    person = await Person(room_server, "a.ipynb").open()
-    monkeypatch.setattr(room_server.room("a.ipynb"), "_save_delay", 600)
-    _, b, c, d = person.ids()
-    person.type(b, " WORD")
-    person.erase(c, "old words")
-    if minor == 5:
-        person.insert_cell(2, "n", "new")
-        person.insert_cell(3, "m", "newer")
-        person.delete_cell(d)
-    await person.sync()
-    await person.close()
-    before = file.read_bytes()
-    await room_server.end("a.ipynb")
-    for _ in range(2):  # until somebody decides
-        person = await Person(room_server, "a.ipynb").open()
-        _, b, *_ = person.ids()
-        typed = ("twin WORD", b, "twin")
-        inserted = [("new", "n", None, b), ("newer", "m", None, "n", b)]
-        assert sorted(
-            (cell["source"], cell["id"], base, *([] if base else above))
-            for cell, base, above in map(
-                itemgetter("cell", "base", "above"), person.offers().values()
-            )
-        ) == [*(inserted if minor == 5 else []), typed]
-        assert file.read_bytes() == before
-        await person.close()
-        await room_server.end("a.ipynb")
-    person = await Person(room_server, "a.ipynb").open()
+    ((path, kept),) = copies
+    assert path == "a.ipynb"
+    assert json.loads(kept)["cells"][0]["source"] == f"{text} WORD"
+    await person.connect()
     for key in person.offers():
         person.decide(key)
     await person.sync()
@@ -347,46 +411,26 @@ async def test_what_was_not_saved_is_offered_in_the_pages_until_somebody_decides
     assert (await Person(room_server, "a.ipynb").open()).offers() == {}
 
 
-async def test_what_is_typed_after_a_kill_and_before_the_next_is_offered_as_well(
-    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+async def test_a_cell_that_a_store_cannot_tell_from_saved_ones_is_offered_with_its_place(
+    room_server: RoomServer, restart: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page does not say again that it has something to save: it never learned otherwise."""
-    restart()
-    person = await typed_and_killed(room_server, monkeypatch)
-    person.type("a", " OFFLINE")
-    await person.connect()
-    await person.sync()
-    assert person.dirty
-    person.cut()
-    await room_server.end("a.ipynb")
+    (room_server.root / "a.ipynb").write_text(in_format(5, ["a", "b", "c"]))
     person = await Person(room_server, "a.ipynb").open()
-    text = cells_of(file)[0]["source"]
-    offered = [offer["cell"]["source"] for offer in person.offers().values()]
-    assert sorted(offered) == [f"{text} OFFLINE", f"{text} WORD"]
+    monkeypatch.setattr(room_server.room("a.ipynb"), "_save_delay", 600)
+    _, b, c = person.ids()
+    person.type(b, " WORD")
+    person.erase(c, "c")
+    person.insert_cell(2, "n", "new")
+    person.insert_cell(3, "m", "newer")
+    await person.sync()
     await person.close()
-
-
-async def test_a_word_that_crosses_the_news_of_a_save_is_offered_all_the_same(
-    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The page takes itself for unsaved already, so it does not say so again."""
+    await room_server.end("a.ipynb")
     restart()
     person = await Person(room_server, "a.ipynb").open()
-    inside = room_server.room("a.ipynb")
-    monkeypatch.setattr(inside, "_save_delay", 600)
-    person.type("a", " ONE")
-    await person.sync()
-    person.frozen = True
-    await ydoc.Room.of(inside).save()
-    person.type("a", " TWO")
-    person.thaw()
-    await person.sync()
-    assert not inside._document.dirty
-    person.cut()
-    await room_server.end("a.ipynb")
-    person = await Person(room_server, "a.ipynb").open()
-    text = cells_of(file)[0]["source"]
-    assert [offer["cell"]["source"] for offer in person.offers().values()] == [f"{text} TWO"]
+    assert sorted(
+        (cell["source"], cell["id"], base, *([] if base else above))
+        for cell, base, above in map(itemgetter("cell", "base", "above"), person.offers().values())
+    ) == [("b WORD", b, "b"), ("new", "n", None, b), ("newer", "m", None, "n", b)]
     await person.close()
 
 
@@ -420,7 +464,7 @@ async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
     await person.close()
 
 
-async def test_a_store_that_forgets_its_history_doubles_no_cell(
+async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_word(
     room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`squash_after_inactivity_of`: what is written after a while takes the place of all before."""
@@ -428,11 +472,29 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell(
     kind = "jupyter_server_ydoc.stores.SQLiteYStore"
     monkeypatch.setattr(f"{kind}.squash_after_inactivity_of", 3)
     person = await typed_and_killed(room_server, monkeypatch)
-    now = time.time
-    monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() + 10)
+    now, later = time.time, 10
+    monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() + later)
+    text = person.source("a")
+    for _ in range(2):
+        await person.connect()
+        person.say(autosave=False)
+        await person.sync()
+        assert person.ids() == ["a", "b"]
+        assert person.source("a") == text
+        person.cut()
+        await room_server.end("a.ipynb")
+    await person.connect()
+    await ydoc.Room.of(room_server.room("a.ipynb")).save()
+    later = 20
+    person.say(autosave=False)
+    person.type("a", " LATE")
+    await person.sync()
+    person.cut()
+    await room_server.end("a.ipynb")
     await person.connect()
     await person.sync()
-    assert person.ids() == ["a", "b"]
+    assert person.source("a") == f"{text} LATE"
+    assert person.offers() == {}
     await person.close()
 
 
@@ -445,14 +507,13 @@ async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     async def full(path: str, text: str) -> None:
         raise OSError("No space left on device")
 
-    keep_unsaved(room_server.app.web_app.settings, full, logging.getLogger("rooms"))
     person = await typed_and_killed(room_server, monkeypatch)
+    fill_rooms(room_server.app.web_app.settings, full)
     await person.connect()
     await person.sync()
     assert person.source("a") == cells_of(file)[0]["source"]
     assert [offer["cell"]["source"] for offer in person.offers().values()] == ["x = 1\ny = 2 WORD"]
-    (said,) = [record for record in caplog.records if record.name == "rooms"]
-    assert "a.ipynb and not saved is not kept" in said.message
+    assert "What was not saved in a.ipynb is not kept beside" in caplog.messages
     await person.close()
 
 

@@ -1,9 +1,9 @@
 """Saves rooms in which people type without a pause.
 
 jupyter-collaboration saves a room some time after the last change, so people who keep typing put
-that off for as long as they do. A server that is killed then loses all of it: when it starts
-again, the file beats what the room had stored. (`DocumentRoom._on_document_change` and
-`initialize` of jupyter-server-ydoc 3.0)
+that off for as long as they do: whoever reads the file, as git does, and a server that cannot tell
+what in its store was saved, have nothing of it. (`DocumentRoom._on_document_change` of
+jupyter-server-ydoc 3.0)
 """
 
 from __future__ import annotations

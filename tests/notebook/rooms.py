@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from jupyter_ydoc import YNotebook
 from pycrdt import (
     Assoc,
     Awareness,
@@ -46,6 +50,22 @@ def config(folder: Path) -> dict[str, Any]:
         "BaseFileIdManager": {"db_path": str(folder / "file_ids.db"), "db_journal_mode": "OFF"},
         "YDocExtension": {"session_store_path": str(folder / "sessions.json")},
     }
+
+
+def forget_saves(store: Path) -> None:
+    """Have the store of a server that is down not know what was saved, as one that has forgotten
+    its history, or was written without us.
+    """
+    with closing(sqlite3.connect(store)) as database, database:
+        for (path,) in database.execute("SELECT DISTINCT path FROM yupdates").fetchall():
+            document = YNotebook()
+            rows = database.execute("SELECT yupdate FROM yupdates WHERE path = ?", (path,))
+            for (update,) in rows.fetchall():
+                document.ydoc.apply_update(update)
+            document.ystate.pop("jupyter_agent_file")
+            database.execute("DELETE FROM yupdates WHERE path = ?", (path,))
+            values = (path, document.ydoc.get_update(), None, time.time())
+            database.execute("INSERT INTO yupdates VALUES (?, ?, ?, ?)", values)
 
 
 @dataclass(frozen=True)

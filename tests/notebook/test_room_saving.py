@@ -22,7 +22,7 @@ from tests.programs import Server, jupyter_server
 from tests.waiting import until
 
 from .conftest import cells_of, code, notebook_json
-from .rooms import Person, RoomServer, Site, config
+from .rooms import Person, RoomServer, Site, config, forget_saves
 
 PACE = 0.1
 """Seconds between two words."""
@@ -51,11 +51,12 @@ async def test_a_server_with_a_room_ends_when_it_is_told_to(
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("store", ["knows", "forgets"])
 @pytest.mark.parametrize("seconds", [3.0, 0.0], ids=["on", "off"])
-async def test_of_what_is_typed_without_a_pause_a_kill_takes_three_seconds_at_most(
-    tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop, seconds: float
+async def test_a_kill_takes_nothing_of_what_is_typed_without_a_pause(
+    tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop, seconds: float, store: str
 ) -> None:
-    """Without us it takes all of it, however long they type. A recovery copy has what it takes."""
+    """The file lacks three seconds of it at most; without us all of it, however long they type."""
     settings = {**config(tmp_path), "JupyterAgent": {"room_save_seconds": seconds}}
     (tmp_path / ".config").mkdir()
     (tmp_path / ".config" / "jupyter_server_config.json").write_text(json.dumps(settings))
@@ -74,24 +75,33 @@ async def test_of_what_is_typed_without_a_pause_a_kill_takes_three_seconds_at_mo
         killed = time.monotonic()
         server.process.wait(60)
         await person.close()
-    with jupyter_server(tmp_path, COMMAND) as server:
-        (cell,) = server.request("GET", "notebooks/a.ipynb")["cells"]
-        (copy, *_) = server.request("GET", "notebooks/a.ipynb/recovery")["copies"]
-        kept = server.request("GET", f"notebooks/a.ipynb/recovery/{copy['id']}")
-        notes = server.request("GET", "status")["notes"]
-        back = await Person(site(server), "a.ipynb").open()
-        (offer,) = back.offers().values()
-        await back.close()
-    lost = [word for word in typed if word not in cell["source"].split()]
-    oldest = killed - typed[lost[0]] if lost else 0.0
-    print(f"{len(lost)} of {len(typed)} words lost, the oldest {oldest:.1f} s old")  # noqa: T201
-    assert kept["cells"][0]["source"].split() == list(typed)
-    assert offer["cell"]["source"].split() == list(typed)
-    assert any("its pages offer to put back what was typed" in note for note in notes)
+    saved = cells_of(file)[0]["source"].split()
+    unsaved = [word for word in typed if word not in saved]
+    oldest = killed - typed[unsaved[0]] if unsaved else 0.0
+    print(f"{len(unsaved)} of {len(typed)} words are not saved, the oldest {oldest:.1f} s old")  # noqa: T201
     if seconds:
         assert oldest < seconds + 1  # it is on disk a moment after its save began
     else:
-        assert lost == list(typed)
+        assert unsaved == list(typed)
+    if store == "forgets":
+        forget_saves(tmp_path / "ystore.db")
+    with jupyter_server(tmp_path, COMMAND) as server:
+        back = await Person(site(server), "a.ipynb").open()
+        texts = [back.source("a"), *(offer["cell"]["source"] for offer in back.offers().values())]
+        copies = [
+            server.request("GET", f"notebooks/a.ipynb/recovery/{copy['id']}")["cells"][0]["source"]
+            for copy in server.request("GET", "notebooks/a.ipynb/recovery")["copies"]
+        ]
+        notes = "\n".join(server.request("GET", "status")["notes"])
+        is_offered = "its pages offer to put back what was typed" in notes
+        await back.close()
+    assert texts[-1].split() == list(typed)
+    if store == "forgets" and unsaved:
+        assert texts[0].split() == saved
+        assert copies == texts[1:]
+        assert is_offered
+    else:
+        assert (texts[1:], copies, is_offered) == ([], [], False)
 
 
 async def test_who_types_while_it_is_saved_knows_the_file_all_the_same(

@@ -17,6 +17,7 @@ from jupyter_ydoc import YNotebook
 from playwright.sync_api import Browser, expect
 
 from jupyter_agent.testing import calls, says
+from tests.notebook.rooms import forget_saves
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
@@ -308,7 +309,9 @@ def is_stored(lab: Lab, text: str) -> bool:
 
 
 @pytest.mark.full
-def test_what_a_kill_takes_out_of_a_room_is_put_back_from_the_panel(open_page: OpenPage) -> None:
+def test_what_was_typed_before_a_kill_stays_or_is_put_back_from_the_panel(
+    open_page: OpenPage,
+) -> None:
     one = open_page(["x = wor", "y = 1"])
     two = open_page(path=one.path)
     is_in_a_room(one)
@@ -323,13 +326,22 @@ def test_what_a_kill_takes_out_of_a_room_is_put_back_from_the_panel(open_page: O
     one.type("d and te")
     eventually(lambda: is_stored(one.lab, "x = word and te"), bool)
     one.lab.kill()
-    one.type("xt")  # whoever types does not notice
+    one.type("x")  # whoever types does not notice
+    one.lab.start()
+    for page in (one, two):
+        eventually(page.sources, {"c0": "x = word and tex", "c1": "y = 1"}.__eq__)
+    assert one.saved()["c0"] == "x = wor"
+    eventually(lambda: is_stored(one.lab, "x = word and tex"), bool)
+    one.edit("c0")
+    one.lab.kill()
+    forget_saves(one.lab.root.parent / ".jupyter_ystore.db")
+    one.type("t")
     one.lab.start()
     cards = [panel.page.get_by_role("group", name="Not saved", exact=True) for panel in panels]
     for card in cards:
         card.get_by_text("What was typed last in Cell 1 was not saved. Bring it back?").wait_for()
     for page in (one, two):
-        eventually(page.sources, {"c0": "x = worxt", "c1": "y = 1"}.__eq__)
+        eventually(page.sources, {"c0": "x = wort", "c1": "y = 1"}.__eq__)
     two.edit("c1")
     two.type("2")
     cards[1].get_by_role("button", name="Bring it back").click()

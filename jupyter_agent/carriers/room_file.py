@@ -16,6 +16,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -30,6 +31,7 @@ from jupyter_agent.document.identities import paired
 from jupyter_agent.document.merge import keeps_edit
 from jupyter_agent.document.merge_cells import (
     Content,
+    base_of,
     by_id,
     merge_cells,
     outline,
@@ -116,10 +118,15 @@ class Following(NamedTuple):
 
 
 async def follow(
-    copy: YNotebook, base: Content | None, content: Content, log: logging.Logger
+    copy: YNotebook,
+    latest: Content | None,
+    content: Content,
+    log: logging.Logger,
+    former: Content | None = None,
 ) -> Following:
-    """Have a copy of a document take in its file, which another program has written. `base` is the
-    outline of what both had in common; where it is not known, only the file counts.
+    """Have a copy of a document take in its file, which another program has written. `latest` is
+    the outline of what the file said before; where it is not known, only the file counts. `former`
+    is of what it said some seconds earlier, which that program may have read.
     """
     updates: list[bytes] = []
 
@@ -129,27 +136,53 @@ async def follow(
     subscription = copy.ydoc.observe(collect)
     try:
         mine = with_ids(copy, await copy.aget())
-        file = await _as_document(content, copy.ycells if base is None else base["cells"], mine)
+        known = [side["cells"] for side in (latest, former) if side is not None] or [copy.ycells]
+        file = await _as_document(content, max(known, key=partial(_common, content)), mine)
         merged = file
         offers: list[dict[str, Any]] = []
-        if base is not None and await asyncio.to_thread(outline, mine) != base:
+        if latest is not None:
             try:
-                merged, conflicts = await asyncio.to_thread(merge_cells, base, mine, file)
-                saved, there = texts_of(base["cells"]), texts_of(merged["cells"])
-                offers = [
-                    _from_file(_offer(cell, saved, above))
-                    for cell, above in _with_above(file["cells"], there)
-                    if cell["id"] in conflicts
-                ]
+                merged, offers = await asyncio.to_thread(_merged, latest, former, mine, file)
             except Exception:  # whatever is in a file
                 log.exception("What was not saved was not merged with a changed file")
-                offers = unsaved(mine["cells"], texts_of(base["cells"]), texts_of(file["cells"]))
+                offers = unsaved(mine["cells"], texts_of(latest["cells"]), texts_of(file["cells"]))
         if merged != mine:
             await _set(copy, mine, merged, log)
     finally:
         copy.ydoc.unobserve(subscription)
     is_file = without_trust(merged) == without_trust(file)
     return Following(updates, offers, await asyncio.to_thread(outline, file), is_file)
+
+
+def _common(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
+    """How many of these cells a file has."""
+    here, there = (
+        Counter((cell["cell_type"], text_of(cell)) for cell in side)
+        for side in (content["cells"], cells)
+    )
+    return (here & there).total()
+
+
+def _merged(
+    latest: Content, former: Content | None, mine: Content, file: Content
+) -> tuple[Content, list[dict[str, Any]]]:
+    """What document and file make together, and what of the file found no place in it."""
+    base = latest if former is None else base_of(file, former, latest)
+    if outline(mine) == base:
+        return file, []
+    merged, conflicts = merge_cells(base, mine, file)
+    read, saved, there = (texts_of(side["cells"]) for side in (base, latest, merged))
+
+    def is_taken_back(cell: Mapping[str, Any]) -> bool:  # unless who wrote it did not know better
+        cell_id, text = cell["id"], text_of(cell)
+        return read.get(cell_id) == text and text not in (saved.get(cell_id), there.get(cell_id))
+
+    offers = [
+        _from_file(_offer(cell, read, above))
+        for cell, above in _with_above(file["cells"], there)
+        if cell["id"] in conflicts or is_taken_back(cell)
+    ]
+    return merged, offers
 
 
 async def _as_document(

@@ -49,6 +49,7 @@ from jupyter_agent.carriers.room_history import (
     replayed,
 )
 from jupyter_agent.carriers.room_shadow import Shadow
+from jupyter_agent.carriers.room_versions import FileVersions
 from jupyter_agent.document.merge_cells import Content, by_id, outline
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
@@ -315,8 +316,8 @@ class Room:
         self._late: Callable[[], object] = bool
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
-        self._base: Content | None = None
-        """The outline of what document and file had in common last; None if the store knows."""
+        self._versions = FileVersions()
+        """What the file said lately, which the document has; without any, the store may know."""
         self._seen = ""
         """The hash of that file; empty if it is not known."""
         self._modified = inside._file.last_modified if inside.ready else None
@@ -333,6 +334,8 @@ class Room:
         inside._maybe_save_document = self._save_later
         inside._on_outofband_change = self.follow
         inside._file.observe(inside.room_id, self.follow, inside._on_filepath_change)
+        self._look: Callable[[], Awaitable[None]] = inside._file.maybe_notify
+        inside._file.maybe_notify = self._look_at_file
 
     @classmethod
     def of(cls, inside: Any) -> Room:
@@ -520,7 +523,7 @@ class Room:
                 inside._document_progressively_loaded.add_done_callback(self._on_loaded)
                 return
             known = known or document.ydoc.get_state()
-            self._base = filling.base
+            self._versions.take_in(filling.base or await outline_of(document))
             if filling.base is None:
                 async with inside._update_lock:  # else this would be taken for a change
                     equals_file(document, self._seen or None)
@@ -556,6 +559,14 @@ class Room:
         following.add_done_callback(self._tasks.discard)
         await asyncio.shield(following)  # it is noticed once only
 
+    async def _look_at_file(self) -> None:
+        """What only looks for newer files misses one that was written elsewhere before our save,
+        and put here after it.
+        """
+        await self._look()
+        if self._is_behind and not self._behind:  # else it is known, and cannot be read
+            await self.follow()
+
     async def _follow(self, follower: asyncio.Task[Any] | None) -> None:
         inside = self.inside
         await self._take_in_file()
@@ -580,12 +591,13 @@ class Room:
                 model = await self._load()
                 with self._changes() as changes:
                     copy = YNotebook(_copy(inside.ydoc))
-                    self._base = self._base or await self._first_base()
-                    following = await follow(copy, self._base, model["content"], inside.log)
+                    latest = self._versions.latest or await self._first_version()
+                    former = self._versions.former
+                    following = await follow(copy, latest, model["content"], inside.log, former)
                     async with inside._update_lock:  # else this would be taken for a change
                         self._modified = model["last_modified"]
                         self._seen = model.get("hash") or ""
-                        self._apply(following, changed=bool(changes))
+                        self._apply(following, latest, changed=bool(changes))
             except Exception as error:
                 self._behind = True
                 inside.log.exception("The changed file of the room %s cannot be read", self.path)
@@ -609,25 +621,25 @@ class Room:
         model: dict[str, Any] = await ensure_async(got)
         return model
 
-    async def _first_base(self) -> Content | None:
+    async def _first_version(self) -> Content | None:
         """Of a room that was not saved since it was filled: what it was filled with."""
         stored = await self._stored()
         if stored is None or stored.saved is None:
             return None
         return await outline_of(stored.saved)
 
-    def _apply(self, following: Following, *, changed: bool) -> None:
+    def _apply(self, following: Following, base: Content | None, *, changed: bool) -> None:
         document = self.document
         candidates: list[dict[str, Any]] = []
-        if changed and self._base is not None:  # be it in a cell that another takes the place of
-            candidates = crossing(document, self._base, following.base)
+        if changed and base is not None:  # be it in a cell that another takes the place of
+            candidates = crossing(document, base, following.base)
         for update in following.updates:
             document.ydoc.apply_update(update)
         missing = lost(candidates, document) if candidates else []
         offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
             offer(document, list(offers.values()))
-        self._base = following.base
+        self._versions.take_in(following.base)
         document.dirty = changed or not following.is_file
         if document.dirty:
             exceeds_file(document, self._seen or None, by_id(following.base))
@@ -701,6 +713,8 @@ class Room:
                 is_written = await surely(self._write(saver))
             if self._behind:
                 await self.follow()
+                if self.inside._document.dirty:
+                    continue  # what was written is no more
             if is_written:
                 return
         raise NotSaved(
@@ -731,8 +745,9 @@ class Room:
             if saved is None:
                 self._behind = True
                 return False
-            self._base, self._modified = base, room._file.last_modified
+            self._modified = room._file.last_modified
             if base is not None:
+                self._versions.save(base)
                 self._seen = saved.get(WRITTEN, saved["hash"])
                 self._behind = self._seen != saved["hash"]  # somebody wrote it right then
             async with room._update_lock:

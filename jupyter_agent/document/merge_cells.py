@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from jupyter_agent.document.line_ends import unify
-from jupyter_agent.document.merge import MergeConflict, merge
+from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
 
 Content: TypeAlias = Mapping[str, Any]
 """What a notebook's file holds: `cells`, `metadata`, `nbformat` and `nbformat_minor`."""
@@ -41,11 +41,31 @@ def text_of(cell: Mapping[str, Any]) -> str:
 
 def outline(content: Content) -> dict[str, Any]:
     """What is kept of a content to be the base of a merge: all but the outputs, of which a hash."""
+    return {**content, "cells": [_outlined(cell) for cell in content["cells"]]}
+
+
+def _outlined(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**cell, "outputs": _hash(cell["outputs"])} if "outputs" in cell else cell
+
+
+def base_of(file: Content, former: Content, latest: Content) -> dict[str, Any]:
+    """The outline of what a program had read before it wrote `file`, as far as that shows: the
+    `latest` that the file said, or in cells that changed since, and in which the file is not aware
+    of that, the `former`.
+    """
+    was, now, there = map(by_id, (former, latest, file))
     cells = [
-        {**cell, "outputs": _hash(cell["outputs"])} if "outputs" in cell else cell
-        for cell in content["cells"]
+        own if _is_unaware(there.get(cell["id"]), own, cell) else cell
+        for cell in latest["cells"]
+        if cell["id"] in was or cell["id"] in there
+        for own in [was.get(cell["id"], cell)]
     ]
-    return {**content, "cells": cells}
+    deleted = [
+        cell
+        for cell in former["cells"]
+        if cell["id"] not in now and cell["id"] in there and _says_the_same(there[cell["id"]], cell)
+    ]
+    return {**latest, "cells": [*cells, *deleted]}
 
 
 def merge_cells(base: Content, mine: Content, theirs: Content) -> Merged:
@@ -77,6 +97,22 @@ def merge_cells(base: Content, mine: Content, theirs: Content) -> Merged:
         "metadata": _objects(base["metadata"], mine["metadata"], theirs["metadata"]),
     }
     return Merged(merged, conflicts)
+
+
+def _is_unaware(
+    other: Mapping[str, Any] | None, former: Mapping[str, Any], latest: Mapping[str, Any]
+) -> bool:
+    """Whether the cell of a file has not all that made `latest` of `former`."""
+    if other is None or former == latest:
+        return True
+    old, new, text = map(text_of, (former, latest, other))
+    if old != new and (text == old or not keeps_edit(old, new, text)):
+        return True
+    before, after, now = map(_untrusted, (former, latest, _outlined(other)))
+    return any(
+        before.get(key) != after.get(key) and now.get(key) == before.get(key)
+        for key in before.keys() | after.keys()
+    )
 
 
 def _merged_cell(

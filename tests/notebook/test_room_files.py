@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import os
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ import nbformat
 import pytest
 from jupyter_ydoc import YNotebook
 
-from jupyter_agent.carriers import ydoc
+from jupyter_agent.carriers import room_versions, ydoc
 from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.document.crdt import as_json
 from tests.waiting import until
@@ -189,7 +190,7 @@ async def test_what_is_typed_while_a_room_takes_in_its_file_is_there_and_saved(
     await person.close()
 
 
-@pytest.mark.parametrize("moment", ["before it is written", "right after that"])
+@pytest.mark.parametrize("moment", ["before it is written", "right after that", "unaware of that"])
 async def test_what_another_program_writes_while_a_room_is_saved_is_in_the_file_as_well(
     room_server: RoomServer, restart: Restart, moment: str
 ) -> None:
@@ -199,7 +200,7 @@ async def test_what_another_program_writes_while_a_room_is_saved_is_in_the_file_
     cells = [code("a", "x = 1"), markdown("b", "# b"), markdown("c", "# c")]
     write(file, cells)
     person = await Person(room_server, "a.ipynb").open()
-    room = ydoc.Room.of(room_server.room("a.ipynb"))
+    inside = room_server.room("a.ipynb")
     pulled: list[Any] = []
 
     def meanwhile(**_: Any) -> None:
@@ -216,12 +217,13 @@ async def test_what_another_program_writes_while_a_room_is_saved_is_in_the_file_
         cells[0].source += f"{number}"
         if moment == "right after that":
             pulled[:] = [cells]  # it has read what was saved
-        await room.save()
+        await inside._save_to_disc()
         texts = [cell.source for cell in cells]
         await until(partial(has_texts, file, texts))
         await person.sync()
         assert [person.source(cell_id) for cell_id in person.ids()] == texts
-    assert person.offers() == {}
+    offers = [offer["cell"]["source"] for offer in person.offers().values()]
+    assert offers == (["x = 10"] if moment == "unaware of that" else [])
     await person.close()
 
 
@@ -294,7 +296,11 @@ async def test_a_file_that_only_others_write_is_followed_and_never_written(
         cells = [code("a", f"{number}"), code("b", "b", outputs), markdown("c", "c")]
         content = json.loads(notebook_json(cells, **kernel))
         oddly(content["cells"], content["metadata"], number)
-        file.write_text(json.dumps(content))
+        beside = file.with_suffix(".new")
+        beside.write_text(json.dumps(content))
+        written = time.time() - number % 2 * 60
+        os.utime(beside, (written, written))
+        beside.rename(file)
 
     write_again(0)
     person = await Person(room_server, "a.ipynb").open()
@@ -400,6 +406,51 @@ async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
     assert person.ids() == ["a", "b"]
     assert person.offers() == {}
     await person.close()
+
+
+@pytest.mark.parametrize(
+    ("had_read", "minor"),
+    [("before", 5), ("before", 4), ("after", 5), ("after", 4), ("long before", 5)],
+)
+async def test_a_program_that_had_not_read_what_was_saved_last_takes_nothing_of_it_away(
+    room_server: RoomServer,
+    opened: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+    had_read: str,
+    minor: int,
+) -> None:
+    """Nobody can tell whether it did not know better, or meant it: the document's stays."""
+    texts = {each: f"{each} = 1" for each in "axdeg"}
+    file, person = await opened([code(*cell) for cell in texts.items()], minor)
+    read = file.read_text()
+    _, x, d, e, _ = person.ids()
+    person.type(x, " WORD")
+    person.insert_cell(1, "n", "new")
+    person.delete_cell(d)
+    person.run(e, "here")
+    await person.sync()
+    await ydoc.Room.of(room_server.room("a.ipynb")).save()
+    if had_read == "after":
+        read = file.read_text()
+    elif had_read == "long before":
+        monkeypatch.setattr(room_versions, "WORK", 0)
+    person.type(x, "S")
+    await person.sync()
+    file.write_text(read.replace("a = 1", "a = 2"))
+    await notice(room_server, person)
+    shown = [person.source(each) for each in person.ids()]
+    offers = [(one["cause"], one["cell"]["source"]) for one in person.offers().values()]
+    await until(partial(has_texts, file, shown))
+    outputs = {cell["source"]: cell["outputs"] for cell in cells_of(file)}["e = 1"]
+    await person.close()
+    if had_read == "long before":
+        assert shown == ["a = 2", "x = 1 WORDS", "d = 1", "e = 1", "g = 1"]
+        assert (offers, outputs) == ([("file", "x = 1")], [])
+    else:
+        assert shown == ["a = 2", "new", "x = 1 WORDS", "e = 1", "g = 1"]
+        taken_back = [("file", "d = 1"), ("file", "x = 1")] if had_read == "before" else []
+        assert sorted(offers) == taken_back
+        assert outputs[0]["text"] == ["here"]
 
 
 async def test_a_room_that_is_gone_writes_no_more(

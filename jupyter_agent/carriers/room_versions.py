@@ -1,0 +1,39 @@
+"""What the file of a room said lately: another program may have read any of it before it writes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from jupyter_agent.document.merge_cells import Content
+
+WORK = 10.0
+"""Seconds that a program takes at most between its reading of the file and its writing."""
+
+
+class FileVersions:
+    """The outlines of a file, as long as some program may still work on them."""
+
+    def __init__(self) -> None:
+        self._versions: deque[tuple[float, Content]] = deque()
+
+    def save(self, outline: Content) -> None:
+        """The room has written this."""
+        self._versions.append((time.monotonic(), outline))
+
+    def take_in(self, outline: Content) -> None:
+        """The room has read this, which others wrote: what they change next they do know."""
+        self._versions.clear()
+        self.save(outline)
+
+    @property
+    def latest(self) -> Content | None:
+        """What it says now; None if that is not known."""
+        return self._versions[-1][1] if self._versions else None
+
+    @property
+    def former(self) -> Content | None:
+        """The oldest that it said in that time; None if that is not known."""
+        while len(self._versions) > 1 and self._versions[1][0] < time.monotonic() - WORK:
+            self._versions.popleft()
+        return self._versions[0][1] if self._versions else None

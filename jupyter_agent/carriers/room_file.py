@@ -137,7 +137,7 @@ async def follow(
     try:
         mine = with_ids(copy, await copy.aget())
         known = [side["cells"] for side in (latest, former) if side is not None] or [copy.ycells]
-        file = await _as_document(content, max(known, key=partial(_common, content)), mine)
+        file = await _as_document(content, max(known, key=partial(_alike, content)), mine)
         merged = file
         offers: list[dict[str, Any]] = []
         if latest is not None:
@@ -154,8 +154,8 @@ async def follow(
     return Following(updates, offers, await asyncio.to_thread(outline, file), is_file)
 
 
-def _common(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
-    """How many of these cells a file has."""
+def _alike(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
+    """How many of these cells are in a file."""
     here, there = (
         Counter((cell["cell_type"], text_of(cell)) for cell in side)
         for side in (content["cells"], cells)
@@ -173,14 +173,15 @@ def _merged(
     merged, conflicts = merge_cells(base, mine, file)
     read, saved, there = (texts_of(side["cells"]) for side in (base, latest, merged))
 
-    def is_taken_back(cell: Mapping[str, Any]) -> bool:  # unless who wrote it did not know better
+    def is_former(cell: Mapping[str, Any]) -> bool:
+        """Whoever wrote it did not know what was saved since, or takes that back."""
         cell_id, text = cell["id"], text_of(cell)
         return read.get(cell_id) == text and text not in (saved.get(cell_id), there.get(cell_id))
 
     offers = [
         _from_file(_offer(cell, read, above))
         for cell, above in _with_above(file["cells"], there)
-        if cell["id"] in conflicts or is_taken_back(cell)
+        if cell["id"] in conflicts or is_former(cell)
     ]
     return merged, offers
 

@@ -92,8 +92,7 @@ class Filling:
     async def _merge(self, copy: YNotebook, base: Content, model: Mapping[str, Any]) -> None:
         document = self._document
         following = await follow(copy, base, model["content"], self._logger)
-        for update in following.updates:
-            document.ydoc.apply_update(update)
+        document.ydoc.apply_update(copy.ydoc.get_update(document.ydoc.get_state()))
         offer(document, following.offers)
         if not following.is_file:
             self.base = following.base

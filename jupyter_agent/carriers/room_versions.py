@@ -20,6 +20,7 @@ class FileVersions:
     def save(self, outline: Content) -> None:
         """The room has written this."""
         self._versions.append((time.monotonic(), outline))
+        self._forget()
 
     def take_in(self, outline: Content) -> None:
         """The room has read this, which others wrote: what they change next they do know."""
@@ -34,6 +35,9 @@ class FileVersions:
     @property
     def former(self) -> Content | None:
         """The oldest that it said in that time; None if that is not known."""
+        self._forget()
+        return self._versions[0][1] if self._versions else None
+
+    def _forget(self) -> None:
         while len(self._versions) > 1 and self._versions[1][0] < time.monotonic() - WORK:
             self._versions.popleft()
-        return self._versions[0][1] if self._versions else None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -193,14 +193,12 @@ async def _as_document(
     what documents do not hold, and has what they hold always. A cell that is in one `like` it is as
     it is there.
     """
-    cells: list[dict[str, Any]] = content["cells"]
+    cells: list[dict[str, Any]] = [{"source": "", **cell} for cell in content["cells"]]
     if not cells and len(former) == 1 and not text_of(former[0]):
         cells = [{"id": former[0]["id"], **_BLANK}]  # what a document has for none
     elif not cells:
         cells = [_BLANK]
-    cells = list(identified(former, cells))
-    for index in without_id(cells):
-        cells[index] = {**cells[index], "id": uuid4().hex}
+    cells = _recognized(identified(former, cells), former, like["cells"])
     there = by_id(like)
     others = [cell for cell in cells if cell != there.get(cell["id"])]
     document = YNotebook()
@@ -208,6 +206,38 @@ async def _as_document(
     held = with_ids(document, await document.aget())
     there |= by_id(held)
     return {**held, "cells": [there[cell["id"]] for cell in cells]}
+
+
+def _recognized(
+    cells: Sequence[dict[str, Any]], *sides: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The cells of a file, each with an id: those that no side has, as each reading gives others to
+    cells without, or there twice, have that of a cell which says the same and is not in the file.
+    """
+    without = {*without_id(cells)}
+    known = {cell["id"] for side in sides for cell in side}
+    strange = {at for at, cell in enumerate(cells) if at in without or cell["id"] not in known}
+    taken = {cell["id"] for at, cell in enumerate(cells) if at not in strange}
+    ids: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for cell in (cell for side in sides for cell in side):
+        ids[cell["cell_type"], text_of(cell)].append(cell["id"])
+    recognized = list(cells)
+    for at in sorted(strange):
+        alike = ids[cells[at]["cell_type"], text_of(cells[at])]
+        cell_id = next((one for one in alike if one not in taken), None)
+        if cell_id is None and at in without:
+            cell_id = uuid4().hex
+        if cell_id is not None:
+            taken.add(cell_id)
+            recognized[at] = {**cells[at], "id": cell_id}
+    return recognized
+
+
+async def is_file(document: YNotebook, content: Content) -> bool:
+    """Whether a document says what its file does."""
+    here = with_ids(document, await document.aget())
+    there = await _as_document(content, here["cells"], here)
+    return without_trust(here) == without_trust(there)
 
 
 async def _set(copy: YNotebook, former: Content, content: Content, log: logging.Logger) -> None:
@@ -260,14 +290,6 @@ def with_ids(document: YNotebook, content: Content) -> Content:
 async def outline_of(document: YNotebook) -> Content:
     """The outline of what a document holds."""
     return await asyncio.to_thread(outline, with_ids(document, await document.aget()))
-
-
-async def outline_of_file(content: Content, document: YNotebook) -> Content:
-    """The outline of what a document holds that is filled with the content, in which each cell has
-    the id that it has in this one.
-    """
-    like = with_ids(document, await document.aget())
-    return await asyncio.to_thread(outline, await _as_document(content, [], like))
 
 
 def unsaved(

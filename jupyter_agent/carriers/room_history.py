@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -13,6 +17,7 @@ from jupyter_ydoc import YNotebook
 from jupyter_ydoc.ybasedoc import YBaseDoc
 from pycrdt import Map
 
+from jupyter_agent.carriers.room_updates import clocks_in
 from jupyter_agent.document.crdt import as_shared
 
 OFFERS = "jupyter_agent_unsaved"
@@ -21,21 +26,20 @@ its own.
 """
 
 _SAVING = "jupyter_agent_saving"
-"""The key of the document's state that is another before each save: what it says then is written.
+"""The key of the document's state that names the save that is about to be made, of what it says
+then: a digest of its state vector, and what no other save has.
 """
 _FILE = "jupyter_agent_file"
-"""The key with the `File` that the document was, or took in, last."""
+"""The key with the `_File` that the document has."""
 
 
-class File(TypedDict):
-    """A file that the document has."""
+class _File(TypedDict):
+    """The file that a document was, or took in, last."""
 
-    hash: str | None
-    """Its own; None if it is not known."""
     save: str | None
-    """The save after which the document was the file; None if it has more from the first."""
-    ids: list[str]
-    """Then, those that the file's cells have in the document."""
+    """The save that wrote it, or the like; None if the document had more from the first."""
+    outline: str | None
+    """Then, its outline."""
     named: str | None
     """The hash that the document named then. A server without us changes it, or takes all of this
     away.
@@ -53,81 +57,102 @@ class Stored:
     """
     is_sure: bool = False
     """Whether it was just so; else it may have had more then than its file."""
-    file: File | None = None
-    """The one that it has, perhaps with more; None if that is not known."""
-
-    @property
-    def offers(self) -> list[Mapping[str, Any]]:
-        """What its pages offer already."""
-        offers: Map[Any] = self.now.ydoc.get(OFFERS, type=Map)
-        return list((offers.to_py() or {}).values())
+    begun: YNotebook | None = None
+    """As it was when a save began after that; it may have been written, or not."""
+    outline: dict[str, Any] | None = None
+    """Of the file that the document took in last, beside what was not saved; None if it was saved
+    since, or that is not known.
+    """
 
 
 def begin_save(document: YBaseDoc) -> str:
     """Have the store know that what the document says now is about to be saved; as which save."""
-    save = uuid4().hex
+    save = f"{_digest(document.ydoc.get_state())} {uuid4().hex}"
     document.ystate[_SAVING] = save
     return save
 
 
-def end_save(document: YBaseDoc, save: str, file: str | None) -> None:
-    """Have the store know that it was, as the file with this hash."""
-    _know(document, File(hash=file, save=save, ids=[], named=None))
+def end_save(document: YBaseDoc, save: str) -> None:
+    """Have the store know that it was."""
+    _know(document, _File(save=save, outline=None, named=None))
 
 
-def equals_file(document: YBaseDoc, file: str | None) -> None:
-    """Have the store know that the document says what the file with this hash does."""
-    with document.ydoc.transaction():
-        end_save(document, begin_save(document), file)
+def equals_file(document: YBaseDoc) -> None:
+    """Have the store know that the document says what its file does."""
+    end_save(document, begin_save(document))
 
 
-def exceeds_file(document: YBaseDoc, file: str | None, ids: Iterable[str]) -> None:
-    """Have the store know that the document has what is in the file, in cells with these ids, and
-    more.
-    """
-    _know(document, File(hash=file, save=None, ids=list(ids), named=None))
+def exceeds_file(document: YBaseDoc, outline: Mapping[str, Any]) -> None:
+    """Have the store know that the document has more than its file, which has this outline."""
+    packed = zlib.compress(json.dumps(outline, default=str).encode())
+    _know(document, _File(save=None, outline=b64encode(packed).decode(), named=None))
 
 
 @contextmanager
 def with_file(document: YBaseDoc) -> Iterator[None]:
     """What is known of the file stays where the content is set in here, which empties the state."""
-    file: File | None = document.ystate.get(_FILE)
+    file: _File | None = document.ystate.get(_FILE)
     yield
     if file is not None:
         _know(document, file)
 
 
-def _know(document: YBaseDoc, file: File) -> None:
-    document.ystate[_FILE] = File(**{**file, "named": document.hash})
+def _know(document: YBaseDoc, file: _File) -> None:
+    document.ystate[_FILE] = {**file, "named": document.hash}
+
+
+def _digest(state: bytes) -> str:
+    clocks = repr(sorted(clocks_in(state).items()))  # encoded in any order
+    return hashlib.sha256(clocks.encode()).hexdigest()[:16]
 
 
 async def replayed(updates: Sequence[bytes]) -> Stored:
-    """From all that was stored, in its order."""
+    """From all that was stored. Of the saves only those count before which just that was stored
+    which they wrote: a store may have squashed its history, have it in another order, after the
+    clock was set back, or have what other servers did.
+    """
     now = YNotebook()
-    begun: dict[Any, int] = {}
-    is_dirty: bool | None = None
-    clean = 0
+    saves: dict[str, int] = {}
+    save, file, is_dirty = None, None, None
+    known = clean = 0
     for number, update in enumerate(updates, 1):
+        state, before = now.ydoc.get_state(), (save, file, is_dirty)
         now.ydoc.apply_update(update)
-        if number > 1:  # the first may be all that was before
-            begun.setdefault(now.ystate.get(_SAVING), number)
-        was_dirty, is_dirty = is_dirty, bool(now.ystate.get("dirty"))
-        if was_dirty != is_dirty and not is_dirty:
+        save, file = map(now.ystate.get, (_SAVING, _FILE))
+        is_dirty = bool(now.ystate.get("dirty"))
+        if save != before[0] and save is not None and save.startswith(_digest(state)):
+            saves[save] = number
+        if file != before[1]:
+            known = number
+        if is_dirty != before[2] and not is_dirty:
             clean = number
         if number % 100 == 0:
             await asyncio.sleep(0)
-    file: File | None = now.ystate.get(_FILE)
-    if file is not None and file["named"] != now.hash:
-        file = None
-    save = None if file is None else file["save"]
-    is_sure = save is not None and save in begun
-    saved = begun[save] if is_sure else clean
-    then: YNotebook | None = None
-    if saved:
-        then = YNotebook()
-        for update in updates[:saved]:
-            then.ydoc.apply_update(update)
-    return Stored(now, then, is_sure, file)
+    if file is None or file["named"] != now.hash:
+        return Stored(now, await _replayed(updates[:clean]))
+    begun = next((at for at in reversed(saves.values()) if at > known), 0)
+    saved = saves.get(file["save"] or "", 0)
+    return Stored(
+        now,
+        await _replayed(updates[:saved]),
+        is_sure=saved > 0,
+        begun=await _replayed(updates[:begun]),
+        outline=None if file["outline"] is None else _unpacked(file["outline"]),
+    )
+
+
+async def _replayed(updates: Sequence[bytes]) -> YNotebook | None:
+    document = YNotebook()
+    for number, update in enumerate(updates):
+        document.ydoc.apply_update(update)
+        if number % 100 == 0:
+            await asyncio.sleep(0)
+    return document if updates else None
+
+
+def _unpacked(outline: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(zlib.decompress(b64decode(outline)))
+    return content
 
 
 def offer(document: YNotebook, offers: Sequence[Mapping[str, Any]]) -> None:
@@ -135,14 +160,14 @@ def offer(document: YNotebook, offers: Sequence[Mapping[str, Any]]) -> None:
     pages: Map[Any] = document.ydoc.get(OFFERS, type=Map)
     with document.ydoc.transaction():
         for key, older in (pages.to_py() or {}).items():
-            if any(_is_newer(offer, older) for offer in offers):
+            if any(_replaces(offer, older) for offer in offers):
                 del pages[key]
         pages.update({uuid4().hex: as_shared(offer) for offer in offers})
 
 
-def _is_newer(offer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
-    """Whether both are of the same cell of a file: what it says by now counts."""
-    return (
-        offer.get("cause") == older.get("cause") == "file"
-        and offer["cell"]["id"] == older["cell"]["id"]
+def _replaces(offer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
+    """Whether both say the same, or are of the same cell of a file: what it says by now counts."""
+    cell, other, cause = offer["cell"], older["cell"], offer.get("cause")
+    return (cause, cell["id"]) == (older.get("cause"), other["id"]) and (
+        cause == "file" or cell["source"] == other["source"]
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from pycrdt import write_var_uint
+from pycrdt import Decoder, write_var_uint
 
 Ranges: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """Ids of items: client -> (first clock, clock after the last); the ranges of one in order, and
@@ -62,6 +62,14 @@ class RoomUpdate:
             for start, end in ranges:
                 numbers += [start, end - start]
         return self.items + b"".join(map(write_var_uint, numbers))
+
+
+def clocks_in(state: bytes) -> dict[int, int]:
+    """What a state vector says: for each client how much of what it did is here."""
+    decoder = Decoder(state)
+    return {
+        decoder.read_var_uint(): decoder.read_var_uint() for _ in range(decoder.read_var_uint())
+    }
 
 
 def deletes_nothing(update: bytes) -> bool:

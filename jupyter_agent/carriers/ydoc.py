@@ -16,7 +16,6 @@ from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Awareness,
-    Decoder,
     Doc,
     YMessageType,
     YSyncMessageType,
@@ -49,8 +48,9 @@ from jupyter_agent.carriers.room_history import (
     replayed,
 )
 from jupyter_agent.carriers.room_shadow import Shadow
+from jupyter_agent.carriers.room_updates import clocks_in
 from jupyter_agent.carriers.room_versions import FileVersions
-from jupyter_agent.document.merge_cells import Content, by_id, outline
+from jupyter_agent.document.merge_cells import Content, outline
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
 from jupyter_agent.tasks import surely
@@ -265,14 +265,6 @@ def _configured(store: type, config: Any) -> type:
     return type(store.__name__, (store,), {"__init__": construct, "configured": True})
 
 
-def clocks_of(document: Doc[Any]) -> dict[int, int]:
-    """The state vector of a document: for each client how much of what it did is here."""
-    decoder = Decoder(document.get_state())
-    return {
-        decoder.read_var_uint(): decoder.read_var_uint() for _ in range(decoder.read_var_uint())
-    }
-
-
 def _copy(document: Doc[Any]) -> Doc[Any]:
     copy: Doc[Any] = Doc()
     copy.apply_update(document.get_update())
@@ -326,6 +318,8 @@ class Room:
         """
         self._behind = False
         """The file is another, whatever it says of when it was written."""
+        self._filling = asyncio.Lock()
+        """Held while it is filled."""
         self._at_file = asyncio.Lock()
         """Held while the document takes in its file, and while it is written."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -401,7 +395,7 @@ class Room:
             async with asyncio.timeout(seconds):
                 while True:
                     async with self.inside._update_lock:
-                        here = clocks_of(document)
+                        here = clocks_in(document.get_state())
                     if all(here.get(client, 0) >= clock for client, clock in clocks.items()):
                         return True
                     await came.wait()
@@ -467,22 +461,25 @@ class Room:
 
     async def _stored(self) -> Stored | None:
         """What the store of the room has; None if it has no document, or cannot be read."""
-        try:
-            return None if self.inside.ystore is None else await self._replayed()
-        except Exception:  # whatever a store raises must keep out neither people nor a file
-            self.inside.log.exception("What was not saved in %s is not known", self.path)
+        if self.inside.ystore is None:
             return None
-
-    async def _replayed(self) -> Stored | None:
         not_found = import_module("pycrdt.store").YDocNotFound
         async with self._store() as store:
-            with suppress(not_found):  # it says so of anything that goes wrong
+            with self._harmless("What was saved in %s is not known"), suppress(not_found):
                 return await replayed([update async for update, *_ in store.read()])
             now = YNotebook()
-            with suppress(not_found):
+            with self._harmless("What was not saved in %s is not known"), suppress(not_found):
                 await store.apply_updates(now.ydoc)
-                return Stored(now, None, is_sure=False)
+                return Stored(now, None)
         return None
+
+    @contextmanager
+    def _harmless(self, problem: str) -> Iterator[None]:
+        """Whatever a store raises must keep out neither people nor a file."""
+        try:
+            yield
+        except Exception:
+            self.inside.log.exception(problem, self.path)
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[Any]:
@@ -502,14 +499,14 @@ class Room:
     async def fill(self, fill: Callable[[], Awaitable[None]], keep: Keep) -> None:
         """Fill the room with its store and its file; it knows then which file it has seen."""
         inside, document = self.inside, self.document
-        async with self._at_file:
+        async with self._filling:
             if inside.ready:
                 return
             if getattr(inside.ystore, "_decompress", bytes) is None:
                 inside.ystore._decompress = bytes  # else it loses what it squashes (upstream.md)
             stored = await self._stored()
-            known = None if stored is None else stored.now.ydoc.get_state()
-            filling = Filling(document, stored, self._load, partial(keep, self.path), inside.log)
+            state = None if stored is None else stored.now.ydoc.get_state()
+            filling = Filling(document, stored, partial(keep, self.path), inside.log)
             before = (await self._get(content=False)).get("hash")
             inside._document.aset = filling.take_in
             try:
@@ -522,23 +519,28 @@ class Room:
             if stored is None and inside._document_load_progressively:
                 inside._document_progressively_loaded.add_done_callback(self._on_loaded)
                 return
-            known = known or document.ydoc.get_state()
             self._versions.take_in(filling.base or await outline_of(document))
-            if filling.base is None:
-                async with inside._update_lock:  # else this would be taken for a change
-                    equals_file(document, self._seen or None)
-            else:  # once pages have said whether they want that
-                later = asyncio.get_running_loop().call_later
-                later(self.pause, inside._on_document_change, "cells", None)
-            if inside.ystore is not None:
+            with self._harmless("What is not saved in %s may not be known later"):
                 # What the room did before it was ready, as naming its path, it does not store by
                 # itself: all that comes later would be stored with a gap, and never read.
-                async with self._store() as store:
-                    await store.write(document.ydoc.get_update(known))
+                await self._store_since(state or document.ydoc.get_state())
+                if filling.base is None:
+                    state = document.ydoc.get_state()
+                    async with inside._update_lock:  # else this would be taken for a change
+                        equals_file(document)
+                    await self._store_since(state)
+            if filling.base is not None:  # once pages have said whether they want that
+                later = asyncio.get_running_loop().call_later
+                later(self.pause, inside._on_document_change, "cells", None)
+
+    async def _store_since(self, state: bytes) -> None:
+        if self.inside.ystore is not None:
+            async with self._store() as store:
+                await store.write(self.document.ydoc.get_update(state))
 
     def _on_loaded(self, _: object) -> None:
         if not self.document.dirty:  # nobody was quicker
-            equals_file(self.document, self._seen or None)
+            equals_file(self.document)
 
     @property
     def _is_behind(self) -> bool:
@@ -548,7 +550,7 @@ class Room:
     @property
     def _is_closed(self) -> bool:
         """Whether the server has removed it: it may have made another one of the same file."""
-        return self.inside.room_id not in self.inside._file._subscriptions
+        return bool(self.inside._file._subscriptions.get(self.inside.room_id) != self.follow)
 
     async def follow(self) -> None:
         """Have the document take in what another program has written into the file, with all that
@@ -642,9 +644,9 @@ class Room:
         self._versions.take_in(following.base)
         document.dirty = changed or not following.is_file
         if document.dirty:
-            exceeds_file(document, self._seen or None, by_id(following.base))
+            exceeds_file(document, following.base)
         else:
-            equals_file(document, self._seen or None)
+            equals_file(document)
 
     @contextmanager
     def _changes(self) -> Iterator[list[object]]:
@@ -684,6 +686,8 @@ class Room:
             if not save_now:
                 await asyncio.sleep(pause)
             while not await self._is_saved():
+                if self._is_closed or not self._is_behind:  # it never will be
+                    return
                 await asyncio.sleep(_PAUSE)
             self._emit("INFO", "save", "Content saved.")
         except asyncio.CancelledError:
@@ -693,12 +697,10 @@ class Room:
             self._emit("ERROR", None, f"Error saving file: {self.path}\n{error!r}")
 
     async def _is_saved(self) -> bool:
-        """Whether it is, or never will be: a file that cannot be read now may be later."""
-        try:
+        with suppress(NotSaved):
             await self.save()
-        except NotSaved:
-            return not self._is_behind
-        return True
+            return True
+        return False
 
     async def save(self) -> None:
         """Write the document as it is now, with what others wrote into the file meanwhile.
@@ -758,7 +760,7 @@ class Room:
                 # Also where somebody changed it: JupyterLab compares it with the file's, and asks
                 # the user about a change of the file where it is another.
                 room._document.hash = saved["hash"]
-                end_save(room._document, save, self._seen or None)
+                end_save(room._document, save)
         return True
 
     async def _put(self, content: object) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ Pure functions on what nbformat files hold, with an id for each cell; a page doe
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -218,5 +219,6 @@ def _order(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> l
     return [*behind[None], *(each for cell_id in lead for each in (cell_id, *behind[cell_id]))]
 
 
-def _hash(outputs: Iterable[Mapping[str, Any]]) -> int:
-    return hash(json.dumps(outputs, sort_keys=True, default=str))
+def _hash(outputs: Iterable[Mapping[str, Any]]) -> str:
+    text = json.dumps(outputs, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from jupyter_ydoc import YNotebook
 from pycrdt import (
     Assoc,
@@ -36,7 +37,8 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from jupyter_agent.carriers.room_history import OFFERS
-from jupyter_agent.carriers.ydoc import Collaboration, clocks_of, collaboration
+from jupyter_agent.carriers.room_updates import clocks_in
+from jupyter_agent.carriers.ydoc import Collaboration, collaboration
 from tests.notebook.page import Page
 
 
@@ -50,6 +52,21 @@ def config(folder: Path) -> dict[str, Any]:
         "BaseFileIdManager": {"db_path": str(folder / "file_ids.db"), "db_journal_mode": "OFF"},
         "YDocExtension": {"session_store_path": str(folder / "sessions.json")},
     }
+
+
+class Held:
+    """A method of an object that keeps its result back until `go_on` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+        self.done, self.go_on = asyncio.Event(), asyncio.Event()
+        self._method = getattr(owner, name)
+        monkeypatch.setattr(owner, name, self._call)
+
+    async def _call(self, *args: Any) -> Any:
+        result = await self._method(*args)
+        self.done.set()
+        await self.go_on.wait()
+        return result
 
 
 def forget_saves(store: Path) -> None:
@@ -137,12 +154,12 @@ class RoomServer(Site):
     async def end(self, path: str) -> None:
         """The server ends, a moment after the room's store has got the last change."""
         inside = self.room(path)
-        here = clocks_of(inside.ydoc)
+        here = clocks_in(inside.ydoc.get_state())
         async with asyncio.timeout(60):
             while True:
                 stored: Doc[Any] = Doc()
                 await inside.ystore.apply_updates(stored)
-                if clocks_of(stored) == here:
+                if clocks_in(stored.get_state()) == here:
                     break
         await self.evict(path)
 
@@ -199,8 +216,8 @@ class Person(Page):
 
     def has(self) -> dict[int, int]:
         """What a page says that it has when it asks for a save."""
-        self.notebook.ystate["jupyter_agent_save"] = len(clocks_of(self.notebook.ydoc))
-        return clocks_of(self.notebook.ydoc)
+        self.notebook.ystate["jupyter_agent_save"] = len(clocks_in(self.notebook.ydoc.get_state()))
+        return clocks_in(self.notebook.ydoc.get_state())
 
     async def sync(self) -> None:
         """Wait until the room has all that was done here and we have all that was done there."""

@@ -22,7 +22,7 @@ from jupyter_agent.document.crdt import as_json
 from tests.waiting import until
 
 from .conftest import Restart, cells_of, code, markdown, notebook_json
-from .rooms import Person, RoomServer
+from .rooms import Held, Person, RoomServer
 
 RICH = {"output_type": "display_data", "metadata": {}}
 
@@ -50,21 +50,6 @@ def opened(room_server: RoomServer, restart: Restart) -> Opened:
         return file, await Person(room_server, "a.ipynb").open()
 
     return opened
-
-
-class Held:
-    """A method of an object that keeps its result back until `go_on` is set."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-        self.done, self.go_on = asyncio.Event(), asyncio.Event()
-        self._method = getattr(owner, name)
-        monkeypatch.setattr(owner, name, self._call)
-
-    async def _call(self, *args: Any) -> Any:
-        result = await self._method(*args)
-        self.done.set()
-        await self.go_on.wait()
-        return result
 
 
 def printed(*lines: str) -> list[Any]:

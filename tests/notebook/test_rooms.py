@@ -20,6 +20,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_ydoc import YNotebook
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
@@ -36,7 +37,7 @@ from tests.waiting import until
 
 from .browser import Tab
 from .conftest import Restart, cells_of, code, markdown, notebook_json
-from .rooms import Person, RoomServer
+from .rooms import Held, Person, RoomServer
 
 Loop = asyncio.AbstractEventLoop
 RICH = {"output_type": "display_data", "data": {"text/html": "<b>1</b>"}, "metadata": {}}
@@ -370,6 +371,143 @@ async def test_what_was_saved_and_taken_back_by_another_program_does_not_return(
     await person.close()
 
 
+@pytest.mark.parametrize("minor", [5, 4])
+@pytest.mark.parametrize("since", ["nothing", "a word", "a deletion"])
+async def test_a_save_that_the_store_does_not_know_to_be_done_counts_if_the_file_has_it(
+    room_server: RoomServer,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
+    minor: int,
+    since: str,
+) -> None:
+    """The server is killed right after it has written the file."""
+    restart()
+    (room_server.root / "a.ipynb").write_text(in_format(minor, ["one", "two"]))
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    a, _ = person.ids()
+    person.type(a, " SAVED")
+    person.insert_cell(1, "n", "new")
+    await person.sync()
+    inside = room_server.room("a.ipynb")
+    writing = Held(monkeypatch, inside._file, "_save_content")
+    saving = asyncio.create_task(ydoc.Room.of(inside).save())
+    await writing.done.wait()
+    if since == "a word":
+        person.type(a, " LATE")
+    elif since == "a deletion":
+        person.delete_cell("n")
+    await person.sync()
+    texts = [person.source(each) for each in person.ids()]
+    person.cut()
+    inside._file._lock = asyncio.Lock()  # another server has another
+    await room_server.end("a.ipynb")
+    await person.connect()
+    await person.sync()
+    assert [person.source(each) for each in person.ids()] == texts
+    assert person.offers() == {}
+    await person.close()
+    saving.cancel()
+
+
+@pytest.mark.parametrize("why", ["of another server", "out of order"])
+async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
+    room_server: RoomServer,
+    file: Path,
+    restart: Restart,
+    monkeypatch: pytest.MonkeyPatch,
+    why: str,
+) -> None:
+    """Two servers have one store, or the clock by which a store is read was set back."""
+    copies = restart()
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    inside = room_server.room("a.ipynb")
+    await until(inside.ydoc_observed.is_set)
+    if why == "of another server":
+        other = YNotebook()
+        await inside.ystore.apply_updates(other.ydoc)
+        before = other.ydoc.get_state()
+        text = other.ycells[1]["source"]
+        text += " WORD"
+        await inside.ystore.write(other.ydoc.get_update(before))
+    person.type("a", " SAVED")
+    await person.sync()
+    if why == "out of order":
+        now = time.time
+        monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() - 60)
+    await ydoc.Room.of(inside).save()
+    if why == "out of order":
+        person.type("b", " WORD")
+    await person.sync()
+    person.cut()
+    await room_server.evict("a.ipynb")
+    await person.connect()
+    await person.sync()
+    texts = [person.source("b"), *(one["cell"]["source"] for one in person.offers().values())]
+    assert "# b WORD" in texts
+    assert not copies or "# b WORD" in copies[0][1]
+    await person.close()
+
+
+async def test_a_file_that_changes_twice_beside_what_is_not_saved_is_merged_twice(
+    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restart()
+    person = await typed_and_killed(room_server, monkeypatch)
+    text, cells = person.source("a"), cells_of(file)
+    for number in range(3):
+        file.write_text(notebook_json([code("a", cells[0]["source"]), code("b", f"# {number}")]))
+        await person.connect()
+        person.say(autosave=False)
+        await person.sync()
+        assert [person.source(each) for each in person.ids()] == [text, f"# {number}"]
+        assert person.offers() == {}
+        person.cut()
+        await room_server.end("a.ipynb")
+
+
+@pytest.mark.filterwarnings("ignore:.*id")
+@pytest.mark.parametrize("ids", [["c0", "", "c2"], ["c0", "c0", "c2"]])
+async def test_a_cell_to_which_each_reading_gives_another_id_is_there_once(
+    room_server: RoomServer, restart: Restart, ids: Sequence[str]
+) -> None:
+    restart()
+    content = json.loads(in_format(5, ["one", "two", "three"]))
+    for cell, cell_id in zip(content["cells"], ids, strict=True):
+        cell["id"] = cell_id
+        if not cell_id:
+            del cell["id"]
+    (room_server.root / "a.ipynb").write_text(json.dumps(content))
+    person = await Person(room_server, "a.ipynb").open()
+    person.say(autosave=False)
+    person.type(person.ids()[1], " WORD")
+    await person.sync()
+    person.cut()
+    await room_server.end("a.ipynb")
+    await person.connect()
+    await person.sync()
+    assert [person.source(each) for each in person.ids()] == ["one", "two WORD", "three"]
+    await person.close()
+
+
+async def test_who_enters_a_room_waits_for_no_save(
+    room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restart()
+    person = await Person(room_server, "a.ipynb").open()
+    inside = room_server.room("a.ipynb")
+    writing = Held(monkeypatch, inside._file, "_save_content")
+    saving = asyncio.create_task(ydoc.Room.of(inside).save())
+    await writing.done.wait()
+    other = await Person(room_server, "a.ipynb").open()
+    assert other.ids() == person.ids()
+    writing.go_on.set()
+    await saving
+    await other.close()
+    await person.close()
+
+
 @pytest.mark.parametrize("pulled", ["", "# B", "no source"])
 async def test_what_a_store_cannot_tell_from_what_was_saved_is_kept_beside_and_offered(
     room_server: RoomServer,
@@ -485,7 +623,7 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_wor
         await room_server.end("a.ipynb")
     await person.connect()
     await ydoc.Room.of(room_server.room("a.ipynb")).save()
-    later = 20
+    later = 3600
     person.say(autosave=False)
     person.type("a", " LATE")
     await person.sync()
@@ -493,8 +631,8 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_wor
     await room_server.end("a.ipynb")
     await person.connect()
     await person.sync()
-    assert person.source("a") == f"{text} LATE"
-    assert person.offers() == {}
+    (offer,) = person.offers().values()
+    assert [person.source("a"), offer["cell"]["source"]] == [text, f"{text} LATE"]
     await person.close()
 
 

@@ -626,9 +626,7 @@ class Room:
     async def _first_version(self) -> Content | None:
         """Of a room that was not saved since it was filled: what it was filled with."""
         stored = await self._stored()
-        if stored is None or stored.saved is None:
-            return None
-        return await outline_of(stored.saved)
+        return None if stored is None or stored.saved is None else await outline_of(stored.saved)
 
     def _apply(self, following: Following, base: Content | None, *, changed: bool) -> None:
         document = self.document

@@ -16,16 +16,22 @@ class FileVersions:
 
     def __init__(self) -> None:
         self._versions: deque[tuple[float, Content]] = deque()
+        self._attended = False
 
-    def save(self, outline: Content) -> None:
-        """The room has written this."""
+    def save(self, outline: Content, *, attended: bool) -> None:
+        """The room has written this. Only if people are there, or were at the save before, has it
+        what they typed, and can they decide; else what others write next counts.
+        """
+        if not (attended or self._attended):
+            self._versions.clear()
+        self._attended = attended
         self._versions.append((time.monotonic(), outline))
         self._forget()
 
     def take_in(self, outline: Content) -> None:
         """The room has read this, which others wrote: what they change next they do know."""
         self._versions.clear()
-        self.save(outline)
+        self._versions.append((time.monotonic(), outline))
 
     @property
     def latest(self) -> Content | None:

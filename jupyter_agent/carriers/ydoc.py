@@ -747,7 +747,7 @@ class Room:
                 return False
             self._modified = room._file.last_modified
             if base is not None:
-                self._versions.save(base)
+                self._versions.save(base, attended=bool(self.clients))
                 self._seen = saved.get(WRITTEN, saved["hash"])
                 self._behind = self._seen != saved["hash"]  # somebody wrote it right then
             async with room._update_lock:

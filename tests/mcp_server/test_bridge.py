@@ -114,7 +114,8 @@ def test_a_client_of_the_earlier_era_is_asked_over_the_same_line(sales: Path) ->
 def test_a_notebook_and_a_mode_are_those_of_the_command(sales: Path) -> None:
     with program(sales.parent, "--mode", "edit", "sales.ipynb") as bridge:
         params = {"name": "edit_cells", "arguments": {"edits": EDITS}, **CODEX}
-        assert bridge.ask("tools/call", params)["result"]["isError"] is False
+        done = bridge.ask("tools/call", params)["result"]
+        assert done["isError"] is False, text(done)
     assert sources(sales)["b2"] == "x = 2"
 
 

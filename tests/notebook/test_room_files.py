@@ -18,6 +18,7 @@ from jupyter_ydoc import YNotebook
 
 from jupyter_agent.carriers import room_versions, ydoc
 from jupyter_agent.carriers.page_saves import PageSaves
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.crdt import as_json
 from tests.waiting import until
 
@@ -436,6 +437,19 @@ async def test_a_program_that_had_not_read_what_was_saved_last_takes_nothing_of_
         taken_back = [("file", "d = 1"), ("file", "x = 1")] if had_read == "before" else []
         assert sorted(offers) == taken_back
         assert outputs[0]["text"] == ["here"]
+
+
+async def test_a_script_that_puts_a_file_back_right_after_an_edit_has_its_way(
+    room_server: RoomServer, room_notebooks: Notebooks, restart: Restart
+) -> None:
+    """Nobody is in the room, to type or to decide."""
+    restart()
+    file = room_server.root / "a.ipynb"
+    for number in range(3):
+        write(file, [code("a", "x = 1")])
+        notebook = await room_notebooks.get("a.ipynb")
+        assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved, number
+    assert cells_of(file)[0]["source"] == "x = 2"
 
 
 async def test_a_room_that_is_gone_writes_no_more(

@@ -42,7 +42,7 @@ class Filling:
         keep: Callable[[str], Awaitable[object]],
         logger: logging.Logger,
     ) -> None:
-        """`stored` is None where the store has nothing; `keep` keeps a recovery copy."""
+        """`stored` is None if the store has nothing; `keep` keeps a recovery copy."""
         self.base: Content | None = None
         """The outline of the file, if the document has more than that now."""
         self._document = document

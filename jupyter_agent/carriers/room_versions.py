@@ -40,9 +40,9 @@ class FileVersions:
 
     @property
     def former(self) -> Content | None:
-        """The oldest that it said in that time; None if that is not known."""
+        """The oldest that it said in that time; None if that is the latest, or not known."""
         self._forget()
-        return self._versions[0][1] if self._versions else None
+        return self._versions[0][1] if len(self._versions) > 1 else None
 
     def _forget(self) -> None:
         while len(self._versions) > 1 and self._versions[1][0] < time.monotonic() - WORK:

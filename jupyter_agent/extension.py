@@ -305,7 +305,7 @@ class JupyterAgent(ExtensionApp):
         settings = serverapp.web_app.settings
         if "file_id_manager" in settings:  # else there are no rooms, which need it
             rooms = import_module("jupyter_agent.carriers.ydoc")
-            rooms.fill_rooms(settings, self._keep)
+            rooms.fill_rooms(settings, self._keep, self._bring_over)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -319,6 +319,9 @@ class JupyterAgent(ExtensionApp):
 
     async def _keep(self, path: str, text: str) -> None:
         await (await self.load()).services.notebooks.keep_unsaved(path, text)
+
+    async def _bring_over(self, path: str) -> None:
+        (await self.load()).services.notebooks.bring_over(path)
 
     async def _ready(self) -> None:
         """Waits until requests can be answered; where loading failed, Jupyter answers that there

@@ -188,6 +188,12 @@ class Notebooks:
             await self._recovery(path, text)
             self._disk.mended.append(_UNSAVED.format(path=path))
 
+    def bring_over(self, path: str) -> None:
+        """Have what was typed into a cell that had been removed brought over, soon."""
+        if path not in self._late:
+            self._late.add(path)
+            self._complete(path, None)
+
     @property
     def mended(self) -> Sequence[str]:
         """What was put right so far, as sentences."""
@@ -256,7 +262,6 @@ class Notebooks:
                 path,
                 rooms,
                 self._disk,
-                self._typed_late,
                 self._tabs.timeouts,
                 server=self._server,
                 note=_missing(current),
@@ -329,12 +334,6 @@ class Notebooks:
         entry = next((one for one in self._open if one.was_in(link) or one.wrote(link.path)), None)
         if entry is not None or self._tabs.kept(link) is not None:
             self._complete(link.path, entry)
-
-    def _typed_late(self, path: str) -> None:
-        """Somebody typed into a cell that an edit of ours had removed: have it kept, now."""
-        if path not in self._late:
-            self._late.add(path)
-            self._complete(path, None)
 
     def _complete(self, path: str, entry: _Entry | None) -> None:
         async def read() -> None:

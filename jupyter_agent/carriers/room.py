@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from jupyter_ydoc import YNotebook
@@ -42,15 +41,13 @@ class RoomCarrier:
         path: str,
         rooms: Collaboration,
         disk: Disk,
-        late: Callable[[str], object],
         timeouts: Timeouts,
         *,
         server: str,
         note: str = "",
     ) -> None:
-        """`late` is called with the path when a page edits a cell that we have already removed;
-        `server` identifies one run of the server, which a room may outlive; `note` is added to the
-        first result.
+        """`server` identifies one run of the server, which a room may outlive; `note` is added to
+        the first result.
         """
         self._server = server
         self.cells = SharedCells(YNotebook())
@@ -58,7 +55,6 @@ class RoomCarrier:
         self._path = path
         self._rooms = rooms
         self._disk = disk
-        self._late = late
         self._timeouts = timeouts
         self._note = note
         self._file_id: str | None = None
@@ -202,7 +198,7 @@ class RoomCarrier:
             self._attach_shadow()
         self._hold()
         assert self._shadow is not None
-        self._shadow.remove(cell_id, index)
+        self._shadow.expect_removal()
         self._removed.add(cell_id)
 
     async def _reapply(self) -> None:
@@ -215,9 +211,8 @@ class RoomCarrier:
 
     def _attach_shadow(self, copy: bytes | None = None) -> None:
         assert self._room is not None
-        assert self._file_id is not None
-        shadow = Shadow(self.cells.document, copy)  # not the room's, that may be taking in a file
-        self._room.attach_shadow(shadow, partial(_tell, self._late, self._rooms, self._file_id))
+        # Not of the room's document, that may be taking in a file.
+        self._room.attach_shadow(Shadow(self.cells.document, copy))
 
     def _hold(self) -> None:
         assert self._room is not None
@@ -268,11 +263,6 @@ class RoomCarrier:
                 f"The shared document of `{self._path}` does not answer; the edit may be in it, or "
                 "not. Read the notebook again."
             ) from None
-
-
-def _tell(late: Callable[[str], object], rooms: Collaboration, file_id: str) -> None:
-    if path := rooms.path_of(file_id):
-        late(path)
 
 
 class _Mirror:

@@ -104,11 +104,19 @@ def identified(
     ]
 
 
+class Change(NamedTuple):
+    """A transaction of a document."""
+
+    update: bytes
+    removed: Mapping[str, str] = {}
+    """What the cells say, by their ids, that it removes, or has copies in the place of."""
+
+
 class Following(NamedTuple):
     """What makes a document follow its file."""
 
-    updates: Sequence[bytes]
-    """In order, each a transaction of its own: in one, pages could not follow."""
+    changes: Sequence[Change]
+    """In order. In one transaction, pages could not follow."""
     offers: Sequence[Mapping[str, Any]]
     """What found no place in the document."""
     base: Content
@@ -128,10 +136,10 @@ async def follow(
     the outline of what the file said before; where it is not known, only the file counts. `former`
     is of what it said some seconds earlier, which that program may have read.
     """
-    updates: list[bytes] = []
+    changes: list[Change] = []
 
     def collect(event: TransactionEvent) -> None:
-        updates.append(event.update)
+        changes.append(Change(event.update))
 
     subscription = copy.ydoc.observe(collect)
     try:
@@ -147,11 +155,12 @@ async def follow(
                 log.exception("What was not saved was not merged with a changed file")
                 offers = unsaved(mine["cells"], texts_of(latest["cells"]), texts_of(file["cells"]))
         if merged != mine:
-            await _set(copy, mine, merged, log)
+            if removed := await _set(copy, mine, merged, log):
+                changes[-1] = changes[-1]._replace(removed=removed)
     finally:
         copy.ydoc.unobserve(subscription)
     is_file = without_trust(merged) == without_trust(file)
-    return Following(updates, offers, await asyncio.to_thread(outline, file), is_file)
+    return Following(changes, offers, await asyncio.to_thread(outline, file), is_file)
 
 
 def _alike(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
@@ -240,22 +249,36 @@ async def is_file(document: YNotebook, content: Content) -> bool:
     return without_trust(here) == without_trust(there)
 
 
-async def _set(copy: YNotebook, former: Content, content: Content, log: logging.Logger) -> None:
-    before = by_id(former)
+async def _set(
+    copy: YNotebook, former: Content, content: Content, log: logging.Logger
+) -> dict[str, str]:
+    """What the cells said that its last transaction removes, which does nothing else."""
+    wanted, before = by_id(content), by_id(former)
     others = [cell for cell in content["cells"] if cell != before.get(cell["id"])]
     try:
         take_in(copy, {"cells": others})
     except Exception:  # whatever is in a file
         log.exception("What is typed at this moment may be lost")
+    replaced = _moved([cell["id"] for cell in copy.ycells], [*wanted])  # aset may move all others
+    for cell_id in before.keys() & wanted.keys():
+        if before[cell_id]["cell_type"] != wanted[cell_id]["cell_type"]:
+            replaced.add(cell_id)
+    gone = replaced | (before.keys() - wanted.keys())
+    if gone:
+        stay = [before[one] if one in gone else wanted[one] for one in before]
+        with copy.ydoc.transaction(), with_file(copy):
+            await copy.aset({**content, "cells": stay})
+    removed = {cell["id"]: str(cell["source"]) for cell in copy.ycells if cell["id"] in gone}
     with copy.ydoc.transaction(), with_file(copy):
-        ids = [cell["id"] for cell in copy.ycells]
-        for index in _moved(ids, [cell["id"] for cell in content["cells"]]):
-            del copy.ycells[index]  # the fewest, which come back as copies; else that may be all
+        for index in reversed(range(len(copy.ycells))):
+            if copy.ycells[index]["id"] in replaced:
+                del copy.ycells[index]
         await copy.aset(dict(content))
+    return removed
 
 
-def _moved(now: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where the fewest cells are, from the end, without which the others that stay are in order."""
+def _moved(now: Sequence[str], wanted: Sequence[str]) -> set[str]:
+    """The fewest cells without which the others that stay are in order."""
     places = {cell_id: place for place, cell_id in enumerate(wanted)}
     stay = [index for index, cell_id in enumerate(now) if cell_id in places]
     ends: list[int] = []
@@ -272,7 +295,7 @@ def _moved(now: Sequence[str], wanted: Sequence[str]) -> list[int]:
     while last is not None:
         in_order.add(last)
         last = before[last]
-    return [index for index in reversed(stay) if index not in in_order]
+    return {now[index] for index in stay if index not in in_order}
 
 
 def with_ids(document: YNotebook, content: Content) -> Content:
@@ -307,19 +330,14 @@ def unsaved(
     ]
 
 
-def crossing(document: YNotebook, base: Content, file: Content) -> list[dict[str, Any]]:
-    """What somebody did since document and file had `base` in common, and what the file says."""
-    saved = texts_of(base["cells"])
-    typed = unsaved(document.ycells, saved, texts_of(file["cells"]))
-    return [*typed, *map(_from_file, unsaved(file["cells"], saved, {}))]
-
-
-def lost(candidates: Iterable[Mapping[str, Any]], document: YNotebook) -> list[Mapping[str, Any]]:
-    """Those with something that was added to a text, and that is not in the document."""
+def lost(document: YNotebook, base: Content, file: Content) -> list[dict[str, Any]]:
+    """What a file has added to texts, since it and the document had `base` in common, and is not in
+    the document.
+    """
     there = texts_of(document.ycells)
     return [
-        offer
-        for offer in candidates
+        _from_file(offer)
+        for offer in unsaved(file["cells"], texts_of(base["cells"]), {})
         if not keeps_edit(
             offer["base"] or "", offer["cell"]["source"], there.get(offer["cell"]["id"], "")
         )

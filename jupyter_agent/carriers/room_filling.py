@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from jupyter_ydoc import YNotebook
 
 from jupyter_agent.carriers.room_file import (
+    Change,
     follow,
     identified,
     is_file,
@@ -39,14 +40,18 @@ class Filling:
         self,
         document: YNotebook,
         stored: Stored | None,
+        make: Callable[[Sequence[Change]], None],
         keep: Callable[[str], Awaitable[object]],
         logger: logging.Logger,
     ) -> None:
-        """`stored` is None if the store has nothing; `keep` keeps a recovery copy."""
+        """`stored` is None if the store has nothing; `make` makes changes in the document, `keep`
+        keeps a recovery copy.
+        """
         self.base: Content | None = None
         """The outline of the file, if the document has more than that now."""
         self._document = document
         self._stored = stored
+        self._make = make
         self._keep = keep
         self._logger = logger
         self._replace: Callable[[Any], Awaitable[None]] = document.aset
@@ -71,7 +76,7 @@ class Filling:
         if base is None:
             await self._offer(stored, content)
         following = await follow(copy, base, content, self._logger)
-        document.ydoc.apply_update(copy.ydoc.get_update(document.ydoc.get_state()))
+        self._make(following.changes)
         offer(document, following.offers)
         if not following.is_file:
             self.base = following.base

@@ -1,9 +1,9 @@
-"""What people type into a cell at the very moment when an edit deletes it or puts a copy in its
-place.
+"""What people type into a cell while an edit of ours, or another program in the file, deletes it or
+puts a copy in its place.
 
-Their keys and our edit cross on the wire: in the live document the letters arrive in a cell that
+Their keys and the removal cross on the wire: in the live document the letters arrive in a cell that
 is gone, and are lost with it. So a shadow of the document takes in everything that the live one
-does, except our removals of cells. What a removed cell gains there was typed by somebody who did
+does, except these removals of cells. What a removed cell gains there was typed by somebody who did
 not know of the removal yet.
 
 Only rooms need this: in a tab, the page itself removes cells (structure.ts).
@@ -11,7 +11,7 @@ Only rooms need this: in a tab, the page itself removes cells (structure.ts).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -33,13 +33,15 @@ from jupyter_agent.document.merge import with_typing
 
 @dataclass(eq=False)
 class Removed:
-    """A cell that an edit took away, or put a copy in the place of."""
+    """A cell that was taken away, or has a copy in its place."""
 
     cell_id: str
     before: str
-    """Its text when it was removed, with the late edits that were committed since."""
+    """Its text that its copy was made of, with the late edits that were committed since."""
     cell: Map[Any]
     """The one in the shadow."""
+    changed: bool = False
+    """Somebody did something in it since."""
     deleted: bool = False
     """They deleted it at the same moment."""
 
@@ -55,7 +57,7 @@ class Removed:
 
 
 class Shadow:
-    """A live document without the removals that our edits made of cells."""
+    """A live document without removals of cells that others may still type in."""
 
     def __init__(self, document: YNotebook, copy: bytes | None = None) -> None:
         """`copy` is an update that makes the document as it was a moment ago: to make it, and to
@@ -63,44 +65,46 @@ class Shadow:
         """
         self.removed: list[Removed] = []
         self._gone: Ranges = {}
-        """Items that our removals deleted, and those that came for them later."""
-        self._removing = False
+        """Items that the removals deleted, and those that came for them later."""
+        self._expected: Mapping[str, str] | None = None
+        """What the cells say, as far as it is known, that the next transaction removes."""
+        self._deleted: list[int] = []
+        """Where the cells were that this transaction of the live document deletes."""
         self._doc: Doc[Any] = Doc()
         if copy is not None:
             self._doc.apply_update(copy)
         self._doc.apply_update(document.ydoc.get_update(self._doc.get_state()))
         self._cells: Array[Any] = self._doc.get("cells", type=Array)
         self._places: list[Removed | None] = [None] * len(self._cells)
-        """For each cell of the shadow whether it is one that we removed."""
+        """For each cell of the shadow whether it is one that was removed."""
         self._cells.observe(self._splice)
-        self._followed: tuple[YNotebook, Subscription] | None = None
+        self._cells.observe_deep(self._note_changes)
+        self._followed: list[tuple[Any, Subscription]] = []
         self.follow(document)
 
     def follow(self, document: YNotebook) -> None:
         """From now on the live document is this one, which says the same."""
         self.close()
-        self._followed = (document, document.ydoc.observe(self._take))
+        self._followed = [  # called in this order
+            (document.ycells, document.ycells.observe(self._note_deletions)),
+            (document.ydoc, document.ydoc.observe(self._take)),
+        ]
 
     def close(self) -> None:
         """Follow no longer."""
-        if self._followed is not None:
-            document, subscription = self._followed
-            document.ydoc.unobserve(subscription)
-            self._followed = None
+        for followed, subscription in self._followed:
+            followed.unobserve(subscription)
+        self._followed.clear()
 
-    def remove(self, cell_id: str, index: int) -> None:
-        """The next transaction of the live document deletes the cell at that index."""
-        alive = (at for at, removed in enumerate(self._places) if removed is None)
-        at = next(place for number, place in enumerate(alive) if number == index)
-        cell: Map[Any] = self._cells[at]
-        removed = Removed(cell_id, str(cell["source"]), cell)
-        self._places[at] = removed
-        self.removed.append(removed)
-        self._removing = True
+    def expect_removal(self, texts: Mapping[str, str] | None = None) -> None:
+        """The next transaction of the live document removes cells, and deletes nothing else.
+        `texts`: what those say, by their ids, of which copies were made some time ago.
+        """
+        self._expected = texts or {}
 
     def apply_client_update(self, update: bytes, *, answer: bool = False) -> None:
         """Take what a page sends, before the live document does. In an `answer` it tells all that
-        it has, our removals among it.
+        it has, the removals among it.
         """
         if answer and brings_nothing(update):
             return  # what it deletes, the live document is about to
@@ -113,7 +117,7 @@ class Shadow:
         """The removed cells with late edits that have not been committed, and the text of each now;
         None if they deleted it.
         """
-        now = {removed: removed.now for removed in self.removed}
+        now = {removed: removed.now for removed in self.removed if removed.changed}
         return {removed: text for removed, text in now.items() if text != removed.before}
 
     async def reapply(self, cells: SharedCells) -> dict[Removed, str | None]:
@@ -142,19 +146,47 @@ class Shadow:
             else:
                 removed.before = text
 
+    def _note_deletions(self, event: Any) -> None:
+        position = 0
+        for step in event.delta:
+            if "delete" in step:
+                self._deleted += range(position, position + step["delete"])
+                position += step["delete"]
+            else:
+                position += step.get("retain", 0)
+
     def _take(self, event: TransactionEvent) -> None:
         """Take in a transaction of the live document. Late letters are deleted there at once, and
         stay here.
         """
-        update = event.update
+        update, expected = event.update, self._expected
+        if expected is not None:
+            alive = [at for at, removed in enumerate(self._places) if removed is None]
+            for index in self._deleted:
+                self._remove(alive[index], expected)
         if not deletes_nothing(update):
             with suppress(ValueError):  # not a notebook update; apply unchanged
                 read = RoomUpdate.read(update)
-                lost = read.deletes if self._removing else read.dead_on_arrival
+                lost = read.dead_on_arrival if expected is None else read.deletes
                 self._gone = union(self._gone, lost)
                 update = read.without(self._gone).encode()
-        self._removing = False
+        self._expected = None
+        self._deleted.clear()
         self._doc.apply_update(update)
+
+    def _remove(self, at: int, texts: Mapping[str, str]) -> None:
+        cell: Map[Any] = self._cells[at]
+        cell_id = str(cell.get("id"))
+        now = str(cell["source"])
+        before = texts.get(cell_id, now)
+        removed = Removed(cell_id, before, cell, changed=before != now)
+        self._places[at] = removed
+        self.removed.append(removed)
+
+    def _note_changes(self, events: Sequence[Any]) -> None:
+        for path in filter(None, (event.path for event in events)):
+            if (removed := self._places[path[0]]) is not None:
+                removed.changed = True
 
     def _splice(self, event: Any) -> None:
         position = 0
@@ -165,7 +197,7 @@ class Shadow:
                 gone = slice(position, position + step["delete"])
                 for removed in self._places[gone]:
                     if removed is not None:
-                        removed.deleted = True
+                        removed.changed = removed.deleted = True
                 del self._places[gone]
             else:
                 self._places[position:position] = [None] * len(step["insert"])

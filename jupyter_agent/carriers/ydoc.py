@@ -6,11 +6,20 @@ jupyter-collaboration 5 installs). Every name of that package that we use stands
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial, partialmethod
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
@@ -30,8 +39,8 @@ from jupyter_agent.carriers.exchange import OVERTAKEN
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
+    Change,
     Following,
-    crossing,
     follow,
     lost,
     outline_of,
@@ -50,6 +59,7 @@ from jupyter_agent.carriers.room_history import (
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.room_updates import clocks_in
 from jupyter_agent.carriers.room_versions import FileVersions
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.merge_cells import Content, outline
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
@@ -80,6 +90,9 @@ _ATTEMPTS = 3
 
 _PAUSE = 10.0
 """Seconds until a room looks again at a file that it could not read."""
+
+Late: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
+"""Has what was typed into a cell that had been removed brought over, in the notebook of a path."""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
@@ -113,15 +126,15 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     return Collaboration(extension, settings["file_id_manager"])
 
 
-def fill_rooms(settings: Mapping[str, Any], keep: Keep) -> None:
+def fill_rooms(settings: Mapping[str, Any], keep: Keep, late: Late) -> None:
     """From now on, each room of a notebook of a server, by the settings of its web application, is
     filled with what its store has and with its file, without disturbing who types. What would be
-    gone then goes to `keep` before.
+    gone then goes to `keep` before; `late` is called when somebody has typed into a removed cell.
     """
     with suppress(Busy):  # rooms that we cannot work in
         rooms = collaboration(settings)
         if rooms is not None:
-            rooms.fill_rooms(keep)
+            rooms.fill_rooms(keep, late)
 
 
 class Collaboration:
@@ -158,16 +171,17 @@ class Collaboration:
         """The rooms that documents are in now, whoever opened them."""
         kind = import_module("jupyter_server_ydoc.rooms").DocumentRoom
         rooms = self._extension.ywebsocket_server.rooms.values()
-        return [Room.of(room) for room in rooms if isinstance(room, kind) and room.ready]
+        return [Room.of(room, self) for room in rooms if isinstance(room, kind) and room.ready]
 
-    def fill_rooms(self, keep: Keep) -> None:
+    def fill_rooms(self, keep: Keep, late: Late) -> None:
         """See `fill_rooms`."""
         server = self._extension.ywebsocket_server
         add = server.add_room
 
         def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
             if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
-                inside.initialize = partial(Room.of(inside).fill, inside.initialize, keep)
+                room = Room.of(inside, self)
+                inside.initialize = partial(room.fill, inside.initialize, keep, late)
             add(name, inside)
 
         server.add_room = add_room
@@ -195,7 +209,7 @@ class Collaboration:
             room.cleaner = None
         async with self.locked(name):
             await room.initialize()  # does nothing but in a room that somebody is just making
-        entered = Room.of(room)
+        entered = Room.of(room, self)
         for page in entered.clients:
             _send_at_once(page)
         return entered
@@ -265,10 +279,10 @@ def _configured(store: type, config: Any) -> type:
     return type(store.__name__, (store,), {"__init__": construct, "configured": True})
 
 
-def _copy(document: Doc[Any]) -> Doc[Any]:
-    copy: Doc[Any] = Doc()
-    copy.apply_update(document.get_update())
-    return copy
+def _document(update: bytes) -> Doc[Any]:
+    document: Doc[Any] = Doc()
+    document.apply_update(update)
+    return document
 
 
 def _send_at_once(page: Any) -> None:
@@ -299,13 +313,14 @@ class Room:
     by itself, it does so from now on.
     """
 
-    def __init__(self, inside: Any) -> None:
+    def __init__(self, inside: Any, rooms: Collaboration) -> None:
         self.inside = inside
+        self._rooms = rooms
         self.shadow: Shadow | None = None
         """The document without our removals of cells."""
         self.held: asyncio.TimerHandle | None = None
         self.pin = Pin()
-        self._late: Callable[[], object] = bool
+        self._late: Late | None = None
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
         self._versions = FileVersions()
@@ -323,7 +338,7 @@ class Room:
         self._at_file = asyncio.Lock()
         """Held while the document takes in its file, and while it is written."""
         self._tasks: set[asyncio.Task[None]] = set()
-        """Those that take it in."""
+        """Those that take it in, or tell of late edits."""
         self._overwrite: Callable[[], Awaitable[None]] = inside._on_outofband_change
         inside._maybe_save_document = self._save_later
         inside._on_outofband_change = self.follow
@@ -332,10 +347,10 @@ class Room:
         inside._file.maybe_notify = self._look_at_file
 
     @classmethod
-    def of(cls, inside: Any) -> Room:
+    def of(cls, inside: Any, rooms: Collaboration) -> Room:
         """The same for each room."""
         known = getattr(inside._maybe_save_document, "__self__", None)
-        return known if isinstance(known, cls) else cls(inside)
+        return known if isinstance(known, cls) else cls(inside, rooms)
 
     @property
     def document(self) -> YNotebook:
@@ -347,10 +362,10 @@ class Room:
         """The pages in the room."""
         return [client for client in self.inside.clients if not isinstance(client, Pin)]
 
-    def attach_shadow(self, shadow: Shadow, late: Callable[[], object]) -> None:
-        """Keep this shadow of the document; `late` is called when it has pending edits."""
+    def attach_shadow(self, shadow: Shadow) -> None:
+        """Keep this shadow of the document."""
         shadow.follow(self.document)
-        self.shadow, self._late = shadow, late
+        self.shadow = shadow
         self.listen(True)
 
     def detach_shadow(self) -> None:
@@ -415,11 +430,16 @@ class Room:
         kind = message[:2]
         if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
             self.shadow.apply_client_update(read_message(message[2:]), answer=kind == _ANSWER)
-            if self.shadow.pending():
-                self._late()
+            self._look_for_late()
         if kind == _ANSWER:
             self._answers.release()
         return False
+
+    def _look_for_late(self) -> None:
+        if self._late is not None and self.shadow is not None and self.shadow.pending():
+            late = asyncio.create_task(self._late(self.path))
+            self._tasks.add(late)
+            late.add_done_callback(self._tasks.discard)
 
     @property
     def awareness(self) -> Awareness:
@@ -496,8 +516,10 @@ class Room:
                 return
         yield store
 
-    async def fill(self, fill: Callable[[], Awaitable[None]], keep: Keep) -> None:
-        """Fill the room with its store and its file; it knows then which file it has seen."""
+    async def fill(self, fill: Callable[[], Awaitable[None]], keep: Keep, late: Late) -> None:
+        """Fill the room with its store and its file; it knows then which file it has seen. For
+        `keep` and `late` see `fill_rooms`.
+        """
         inside, document = self.inside, self.document
         async with self._filling:
             if inside.ready:
@@ -506,7 +528,9 @@ class Room:
                 inside.ystore._decompress = bytes  # else it loses what it squashes (upstream.md)
             stored = await self._stored()
             state = None if stored is None else stored.now.ydoc.get_state()
-            filling = Filling(document, stored, partial(keep, self.path), inside.log)
+            self._late = late
+            keep_copy = partial(keep, self.path)
+            filling = Filling(document, stored, self._make, keep_copy, inside.log)
             before = (await self._get(content=False)).get("hash")
             inside._document.aset = filling.take_in
             try:
@@ -592,14 +616,15 @@ class Room:
             try:
                 model = await self._load()
                 with self._changes() as changes:
-                    copy = YNotebook(_copy(inside.ydoc))
+                    now = inside.ydoc.get_update()
+                    copy = YNotebook(_document(now))
                     latest = self._versions.latest or await self._first_version()
                     former = self._versions.former
                     following = await follow(copy, latest, model["content"], inside.log, former)
                     async with inside._update_lock:  # else this would be taken for a change
                         self._modified = model["last_modified"]
                         self._seen = model.get("hash") or ""
-                        self._apply(following, latest, changed=bool(changes))
+                        self._apply(following, latest, now, changed=bool(changes))
             except Exception as error:
                 self._behind = True
                 inside.log.exception("The changed file of the room %s cannot be read", self.path)
@@ -628,14 +653,12 @@ class Room:
         stored = await self._stored()
         return None if stored is None or stored.saved is None else await outline_of(stored.saved)
 
-    def _apply(self, following: Following, base: Content | None, *, changed: bool) -> None:
+    def _apply(
+        self, following: Following, base: Content | None, former: bytes, *, changed: bool
+    ) -> None:
         document = self.document
-        candidates: list[dict[str, Any]] = []
-        if changed and base is not None:  # be it in a cell that another takes the place of
-            candidates = crossing(document, base, following.base)
-        for update in following.updates:
-            document.ydoc.apply_update(update)
-        missing = lost(candidates, document) if candidates else []
+        self._make(following.changes, former)
+        missing = lost(document, base, following.base) if changed and base is not None else []
         offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
             offer(document, list(offers.values()))
@@ -645,6 +668,20 @@ class Room:
             exceeds_file(document, following.base)
         else:
             equals_file(document)
+
+    def _make(self, changes: Iterable[Change], former: bytes | None = None) -> None:
+        """Make changes that come from the file. Who still types in a cell that they remove loses
+        nothing. `former`: an update that makes the document as it was a moment ago.
+        """
+        for change in changes:
+            if change.removed:
+                shadow = self.shadow or Shadow(self.document, former)
+                if self.shadow is None:
+                    self.attach_shadow(shadow)
+                self._rooms.hold(self, Timeouts.offline)
+                shadow.expect_removal(change.removed)
+            self.document.ydoc.apply_update(change.update)
+        self._look_for_late()
 
     @contextmanager
     def _changes(self) -> Iterator[list[object]]:
@@ -736,7 +773,7 @@ class Room:
             save = begin_save(room._document)
         with self._changes() as changes:
             # In the midst of reading the room's own, cells come and go.
-            copy = type(room._document)(_copy(room.ydoc))
+            copy = type(room._document)(_document(room.ydoc.get_update()))
             content = await copy.aget()
             base = None
             if isinstance(copy, YNotebook):

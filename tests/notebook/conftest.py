@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.carriers.ydoc import fill_rooms
 from tests.notebook import rooms
 
 
@@ -90,32 +90,28 @@ def room_server(
 
 
 @pytest.fixture
-def room_notebooks(
+def unfilled_notebooks(
     room_server: rooms.RoomServer, tabs: Tabs, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> Iterator[Notebooks]:
-    """The notebooks of a server with rooms."""
     opened = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
     yield opened
     jp_asyncio_loop.run_until_complete(opened.close())
+
+
+@pytest.fixture
+def room_notebooks(room_server: rooms.RoomServer, unfilled_notebooks: Notebooks) -> Notebooks:
+    """The notebooks of a server with rooms."""
+    room_server.fill_rooms(unfilled_notebooks)
+    return unfilled_notebooks
 
 
 Restart = Callable[[], list[tuple[str, str]]]
 
 
 @pytest.fixture
-def restart(room_server: rooms.RoomServer) -> Restart:
-    """Begins as a server does that is started again; gets the copies that it keeps."""
-
-    def restart() -> list[tuple[str, str]]:
-        copies: list[tuple[str, str]] = []
-
-        async def keep(path: str, text: str) -> None:
-            copies.append((path, text))
-
-        fill_rooms(room_server.app.web_app.settings, keep)
-        return copies
-
-    return restart
+def restart(room_server: rooms.RoomServer, unfilled_notebooks: Notebooks) -> Restart:
+    """Begins as a server does that is started again with us; gets the copies that it keeps."""
+    return partial(room_server.fill_rooms, unfilled_notebooks)
 
 
 def cells_of(path: Path) -> list[dict[str, Any]]:

@@ -36,9 +36,10 @@ from pycrdt import (
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.room_history import OFFERS
 from jupyter_agent.carriers.room_updates import clocks_in
-from jupyter_agent.carriers.ydoc import Collaboration, collaboration
+from jupyter_agent.carriers.ydoc import Collaboration, Room, collaboration, fill_rooms
 from tests.notebook.page import Page
 
 
@@ -163,6 +164,25 @@ class RoomServer(Site):
                     break
         await self.evict(path)
 
+    def live(self, path: str) -> Room:
+        """The same as we know it."""
+        rooms = self.collaboration()
+        assert rooms is not None
+        return Room.of(self.room(path), rooms)
+
+    def fill_rooms(self, notebooks: Notebooks) -> list[tuple[str, str]]:
+        """Have rooms filled by us, as our extension has; gets the copies that are kept."""
+        copies: list[tuple[str, str]] = []
+
+        async def keep(path: str, text: str) -> None:
+            copies.append((path, text))
+
+        async def bring_over(path: str) -> None:
+            notebooks.bring_over(path)
+
+        fill_rooms(self.app.web_app.settings, keep, bring_over)
+        return copies
+
     def collaboration(self) -> Collaboration | None:
         """What `Notebooks` takes as `rooms`."""
         return collaboration(self.app.web_app.settings)
@@ -235,12 +255,15 @@ class Person(Page):
         ours = [self.notebook.ydoc.client_id]
         self._send(create_awareness_message(self._awareness.encode_awareness_update(ours)))
 
+    def text(self, cell_id: str) -> Any:
+        """The name of the text of a cell, another one for each that is made."""
+        source: Text = self.cell(cell_id)["source"]
+        return source.sticky_index(0, Assoc.BEFORE).to_json()["type"]
+
     def edit_in(self, cell_id: str) -> None:
         """Put the cursor in a cell. Lab tells the others where as Yjs's relative position."""
         self.active_cell = cell_id
-        source: Text = self.cell(cell_id)["source"]
-        text = source.sticky_index(0, Assoc.BEFORE).to_json()["type"]
-        place = {"type": text, "tname": None, "item": None, "assoc": 0}
+        place = {"type": self.text(cell_id), "tname": None, "item": None, "assoc": 0}
         self.say(cursors=[{"anchor": place, "head": place, "primary": True, "empty": True}])
 
     def offers(self) -> dict[str, Any]:

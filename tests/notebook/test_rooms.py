@@ -358,7 +358,7 @@ async def test_what_was_saved_and_taken_back_by_another_program_does_not_return(
         return await write(*args)
 
     monkeypatch.setattr(inside._file, "_save_content", typing)
-    await (ydoc.Room.of(inside).save() if saver == "we" else inside._save_to_disc())
+    await (room_server.live("a.ipynb").save() if saver == "we" else inside._save_to_disc())
     await person.sync()
     assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2 SAVED", "# b"]
     person.cut()
@@ -391,7 +391,7 @@ async def test_a_save_that_the_store_does_not_know_to_be_done_counts_if_the_file
     await person.sync()
     inside = room_server.room("a.ipynb")
     writing = Held(monkeypatch, inside._file, "_save_content")
-    saving = asyncio.create_task(ydoc.Room.of(inside).save())
+    saving = asyncio.create_task(room_server.live("a.ipynb").save())
     await writing.done.wait()
     if since == "a word":
         person.type(a, " LATE")
@@ -436,7 +436,7 @@ async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
     if why == "out of order":
         now = time.time
         monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() - 60)
-    await ydoc.Room.of(inside).save()
+    await room_server.live("a.ipynb").save()
     if why == "out of order":
         person.type("b", " WORD")
     await person.sync()
@@ -498,7 +498,7 @@ async def test_who_enters_a_room_waits_for_no_save(
     person = await Person(room_server, "a.ipynb").open()
     inside = room_server.room("a.ipynb")
     writing = Held(monkeypatch, inside._file, "_save_content")
-    saving = asyncio.create_task(ydoc.Room.of(inside).save())
+    saving = asyncio.create_task(room_server.live("a.ipynb").save())
     await writing.done.wait()
     other = await Person(room_server, "a.ipynb").open()
     assert other.ids() == person.ids()
@@ -595,7 +595,7 @@ async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
         return saved
 
     monkeypatch.setattr(inside._file, "_save_content", typing)
-    await (ydoc.Room.of(inside).save() if saver == "we" else inside._save_to_disc())
+    await (room_server.live("a.ipynb").save() if saver == "we" else inside._save_to_disc())
     await person.sync()
     assert cells_of(file)[0]["source"].endswith(" ONE")
     assert person.dirty
@@ -622,7 +622,7 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_wor
         person.cut()
         await room_server.end("a.ipynb")
     await person.connect()
-    await ydoc.Room.of(room_server.room("a.ipynb")).save()
+    await room_server.live("a.ipynb").save()
     later = 3600
     person.say(autosave=False)
     person.type("a", " LATE")
@@ -642,11 +642,11 @@ async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def full(path: str, text: str) -> None:
+    async def full(path: str, text: str = "") -> None:
         raise OSError("No space left on device")
 
     person = await typed_and_killed(room_server, monkeypatch)
-    fill_rooms(room_server.app.web_app.settings, full)
+    fill_rooms(room_server.app.web_app.settings, full, full)
     await person.connect()
     await person.sync()
     assert person.source("a") == cells_of(file)[0]["source"]
@@ -1022,9 +1022,10 @@ async def test_a_page_that_saves_has_all_in_the_file_that_it_shows_or_is_told(
     assert cells_of(file)[0]["source"] == text
     await person.sync()
     assert not person.dirty
-    file.write_text(notebook_json([code("a", "x = 9"), markdown("b", "# b")]))  # not noticed yet
+    cells = [code("a", text), markdown("b", "# b!"), code("c", "pulled")]
+    file.write_text(notebook_json(cells))  # not noticed yet
     await room_notebooks.save_room("a.ipynb", has)
-    assert cells_of(file)[0]["source"] == "x = 9"
+    assert len(cells_of(file)) == 3
     await person.close()
 
 

@@ -205,15 +205,15 @@ async def test_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
     first, second = [await rooms.Person(room_server, "a.ipynb").open() for _ in range(2)]
     notebook = await room_notebooks.get("a.ipynb")
-    remove = Shadow.remove
+    expect_removal = Shadow.expect_removal
 
-    def typing(shadow: Shadow, cell_id: str, index: int) -> None:
+    def typing(shadow: Shadow) -> None:
         """Both type before they have the edit, and the room has it before what they typed."""
-        remove(shadow, cell_id, index)
-        first.type(cell_id, "# é first\n", 0)
-        second.type(cell_id, "\n# second")
+        expect_removal(shadow)
+        first.type("b", "# é first\n", 0)
+        second.type("b", "\n# second")
 
-    monkeypatch.setattr(Shadow, "remove", typing)
+    monkeypatch.setattr(Shadow, "expect_removal", typing)
     if retyped:
         await notebook.update("b", type="markdown")
     else:
@@ -234,13 +234,13 @@ async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")
     person = await rooms.Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
-    remove = Shadow.remove
+    expect_removal = Shadow.expect_removal
 
-    def typing(shadow: Shadow, cell_id: str, index: int) -> None:
-        remove(shadow, cell_id, index)
-        person.type(cell_id, "\nmine")
+    def typing(shadow: Shadow) -> None:
+        expect_removal(shadow)
+        person.type("b", "\nmine")
 
-    monkeypatch.setattr(Shadow, "remove", typing)
+    monkeypatch.setattr(Shadow, "expect_removal", typing)
     with pytest.raises(Busy, match="began to type in cell `b`"):
         await notebook.delete("b")
     await person.sync()
@@ -371,7 +371,7 @@ def test_what_is_no_update_of_a_notebook_does_no_harm() -> None:
     with document.ydoc.transaction():
         strange.children.append(XmlElement("q"))
         del strange.children[0]
-    shadow.remove("a", 0)
+    shadow.expect_removal()
     del document.ycells[0]
     assert [(removed.cell_id, removed.now) for removed in shadow.removed] == [("a", "x")]
     assert shadow.pending() == {}

@@ -15,7 +15,7 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.room_cursors import People
-from jupyter_agent.carriers.room_shadow import Shadow
+from jupyter_agent.carriers.room_shadow import Shadow, mark_removal
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.begun import end_lost
@@ -193,12 +193,13 @@ class RoomCarrier:
             room.listen(True)
         return room
 
-    def _removing(self, cell_id: str, index: int) -> None:
+    def _removing(self, cell_id: str) -> None:
         if self._shadow is None:
             self._attach_shadow()
         self._hold()
         assert self._shadow is not None
         self._shadow.expect_removal()
+        mark_removal(self.cells.document)
         self._removed.add(cell_id)
 
     async def _reapply(self) -> None:

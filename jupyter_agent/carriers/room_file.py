@@ -25,6 +25,7 @@ from pycrdt import Array, Map, Text, TransactionEvent
 
 from jupyter_agent.carriers.nbformat_file import without_id
 from jupyter_agent.carriers.room_history import with_file
+from jupyter_agent.carriers.room_shadow import mark_removal
 from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import as_json, nbformat_cell, rewrite, shared_output, snapshot
 from jupyter_agent.document.identities import paired
@@ -274,6 +275,8 @@ async def _set(
             if copy.ycells[index]["id"] in replaced:
                 del copy.ycells[index]
         await copy.aset(dict(content))
+        if removed:
+            mark_removal(copy)
     return removed
 
 

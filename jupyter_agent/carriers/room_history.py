@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -17,7 +18,9 @@ from jupyter_ydoc import YNotebook
 from jupyter_ydoc.ybasedoc import YBaseDoc
 from pycrdt import Map
 
+from jupyter_agent.carriers.room_shadow import Shadow, removal_in
 from jupyter_agent.carriers.room_updates import clocks_in
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.crdt import as_shared
 
 OFFERS = "jupyter_agent_unsaved"
@@ -63,6 +66,8 @@ class Stored:
     """Of the file that the document took in last, beside what was not saved; None if it was saved
     since, or that is not known.
     """
+    shadow: Shadow | None = None
+    """Of the document by now, if cells were taken away lately."""
 
 
 def begin_save(document: YBaseDoc) -> str:
@@ -106,30 +111,36 @@ def _digest(state: bytes) -> str:
     return hashlib.sha256(clocks.encode()).hexdigest()[:16]
 
 
-async def replayed(updates: Sequence[bytes]) -> Stored:
-    """From all that was stored. Of the saves only those count before which just that was stored
-    which they wrote: a store may have squashed its history, have it in another order, after the
-    clock was set back, or have what other servers did.
+async def replayed(rows: Sequence[tuple[bytes, bytes, float]]) -> Stored:
+    """From all that was stored: updates, each with metadata and the time in seconds.
+
+    Of the saves only those count before which just that was stored which they wrote: a store may
+    have squashed its history, have it in another order, after the clock was set back, or have what
+    other servers did.
     """
-    now = YNotebook()
+    now, updates = YNotebook(), [update for update, *_ in rows]
+    removals, since = set[int](), time.time() - Timeouts.offline
     saves: dict[str, int] = {}
-    save, file, is_dirty = None, None, None
+    save, file, is_dirty, removal = None, None, None, None
     known = clean = 0
     for number, update in enumerate(updates, 1):
-        state, before = now.ydoc.get_state(), (save, file, is_dirty)
+        state, before = now.ydoc.get_state(), (save, file, is_dirty, removal)
         now.ydoc.apply_update(update)
         save, file = map(now.ystate.get, (_SAVING, _FILE))
-        is_dirty = bool(now.ystate.get("dirty"))
+        is_dirty, removal = bool(now.ystate.get("dirty")), removal_in(now)
         if save != before[0] and save is not None and save.startswith(_digest(state)):
             saves[save] = number
         if file != before[1]:
             known = number
         if is_dirty != before[2] and not is_dirty:
             clean = number
+        if removal not in (None, before[3]) and rows[number - 1][2] > since:
+            removals.add(number)
         if number % 100 == 0:
             await asyncio.sleep(0)
+    shadow = await _shadow(updates, removals) if removals else None
     if file is None or file["named"] != now.hash:
-        return Stored(now, await _replayed(updates[:clean]))
+        return Stored(now, await _replayed(updates[:clean]), shadow=shadow)
     begun = next((at for at in reversed(saves.values()) if at > known), 0)
     saved = saves.get(file["save"] or "", 0)
     return Stored(
@@ -138,7 +149,20 @@ async def replayed(updates: Sequence[bytes]) -> Stored:
         is_sure=saved > 0,
         begun=await _replayed(updates[:begun]),
         outline=None if file["outline"] is None else _unpacked(file["outline"]),
+        shadow=shadow,
     )
+
+
+async def _shadow(updates: Sequence[bytes], removals: Collection[int]) -> Shadow:
+    first = min(removals)
+    document = await _replayed(updates[: first - 1]) or YNotebook()
+    shadow = Shadow(document)
+    for number, update in enumerate(updates[first - 1 :], first):
+        if number in removals:
+            shadow.expect_removal()
+        document.ydoc.apply_update(update)
+    shadow.close()
+    return shadow
 
 
 async def _replayed(updates: Sequence[bytes]) -> YNotebook | None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Subscription, TransactionEvent
@@ -30,6 +31,9 @@ from jupyter_agent.document.cell import CellState
 from jupyter_agent.document.crdt import SharedCells, snapshot
 from jupyter_agent.document.merge import with_typing
 
+_REMOVAL = "jupyter_agent_removal"
+"""The key of a document's state that each transaction sets anew that takes cells away."""
+
 
 @dataclass(eq=False)
 class Removed:
@@ -40,8 +44,8 @@ class Removed:
     """Its text that its copy was made of, with the late edits that were committed since."""
     cell: Map[Any]
     """The one in the shadow."""
-    changed: bool = False
-    """Somebody did something in it since."""
+    changed: bool = True
+    """Somebody may have done something in it since `pending` was asked."""
     deleted: bool = False
     """They deleted it at the same moment."""
 
@@ -54,6 +58,17 @@ class Removed:
     def state(self) -> CellState:
         """All of it, with the text by now."""
         return snapshot(0, self.cell.to_py() or {}).state()
+
+
+def mark_removal(document: YNotebook) -> None:
+    """Have the store of a room know that this transaction takes cells away."""
+    document.ystate[_REMOVAL] = uuid4().hex
+
+
+def removal_in(document: YNotebook) -> str | None:
+    """What changes with each such transaction."""
+    mark: str | None = document.ystate.get(_REMOVAL)
+    return mark
 
 
 class Shadow:
@@ -117,8 +132,13 @@ class Shadow:
         """The removed cells with late edits that have not been committed, and the text of each now;
         None if they deleted it.
         """
-        now = {removed: removed.now for removed in self.removed if removed.changed}
-        return {removed: text for removed, text in now.items() if text != removed.before}
+        pending = {}
+        for removed in self.removed:
+            if removed.changed:
+                removed.changed = removed.now != removed.before
+            if removed.changed:
+                pending[removed] = removed.now
+        return pending
 
     async def reapply(self, cells: SharedCells) -> dict[Removed, str | None]:
         """Apply the late edits to the live document: letters go where the cell is now, or it
@@ -160,28 +180,28 @@ class Shadow:
         stay here.
         """
         update, expected = event.update, self._expected
-        if expected is not None:
-            alive = [at for at, removed in enumerate(self._places) if removed is None]
-            for index in self._deleted:
-                self._remove(alive[index], expected)
+        removed = [] if expected is None else self._remove_deleted()
         if not deletes_nothing(update):
             with suppress(ValueError):  # not a notebook update; apply unchanged
                 read = RoomUpdate.read(update)
                 lost = read.dead_on_arrival if expected is None else read.deletes
                 self._gone = union(self._gone, lost)
                 update = read.without(self._gone).encode()
+        self._doc.apply_update(update)
+        for each in removed:
+            each.before = (expected or {}).get(each.cell_id, str(each.cell["source"]))
         self._expected = None
         self._deleted.clear()
-        self._doc.apply_update(update)
 
-    def _remove(self, at: int, texts: Mapping[str, str]) -> None:
-        cell: Map[Any] = self._cells[at]
-        cell_id = str(cell.get("id"))
-        now = str(cell["source"])
-        before = texts.get(cell_id, now)
-        removed = Removed(cell_id, before, cell, changed=before != now)
-        self._places[at] = removed
-        self.removed.append(removed)
+    def _remove_deleted(self) -> list[Removed]:
+        alive = [at for at, removed in enumerate(self._places) if removed is None]
+        places = [alive[index] for index in self._deleted]
+        cells: list[Map[Any]] = [self._cells[at] for at in places]
+        removed = [Removed(str(cell.get("id")), str(cell["source"]), cell) for cell in cells]
+        for at, each in zip(places, removed, strict=True):
+            self._places[at] = each
+        self.removed += removed
+        return removed
 
     def _note_changes(self, events: Sequence[Any]) -> None:
         for path in filter(None, (event.path for event in events)):

@@ -435,6 +435,11 @@ class Room:
             self._answers.release()
         return False
 
+    def _attach(self, shadow: Shadow) -> None:
+        if self.shadow is None:
+            self.attach_shadow(shadow)
+        self._rooms.hold(self, Timeouts.offline)
+
     def _look_for_late(self) -> None:
         if self._late is not None and self.shadow is not None and self.shadow.pending():
             late = asyncio.create_task(self._late(self.path))
@@ -486,7 +491,7 @@ class Room:
         not_found = import_module("pycrdt.store").YDocNotFound
         async with self._store() as store:
             with self._harmless("What was saved in %s is not known"), suppress(not_found):
-                return await replayed([update async for update, *_ in store.read()])
+                return await replayed([row async for row in store.read()])
             now = YNotebook()
             with self._harmless("What was not saved in %s is not known"), suppress(not_found):
                 await store.apply_updates(now.ydoc)
@@ -531,12 +536,18 @@ class Room:
             self._late = late
             keep_copy = partial(keep, self.path)
             filling = Filling(document, stored, self._make, keep_copy, inside.log)
+
+            async def take_in(content: dict[str, Any]) -> None:
+                self._resume(stored)  # all that is done here is done in the shadow as well
+                await filling.take_in(content)
+
             before = (await self._get(content=False)).get("hash")
-            inside._document.aset = filling.take_in
+            inside._document.aset = take_in
             try:
                 await fill()
             finally:
                 del inside._document.aset
+            self._resume(stored)
             self._modified = inside._file.last_modified
             self._behind = before != (await self._get(content=False)).get("hash")
             self._seen = "" if self._behind else before or ""
@@ -556,6 +567,10 @@ class Room:
             if filling.base is not None:  # once pages have said whether they want that
                 later = asyncio.get_running_loop().call_later
                 later(self.pause, inside._on_document_change, "cells", None)
+
+    def _resume(self, stored: Stored | None) -> None:
+        if stored is not None and stored.shadow is not None:
+            self._attach(stored.shadow)
 
     async def _store_since(self, state: bytes) -> None:
         if self.inside.ystore is not None:
@@ -676,9 +691,7 @@ class Room:
         for change in changes:
             if change.removed:
                 shadow = self.shadow or Shadow(self.document, former)
-                if self.shadow is None:
-                    self.attach_shadow(shadow)
-                self._rooms.hold(self, Timeouts.offline)
+                self._attach(shadow)
                 shadow.expect_removal(change.removed)
             self.document.ydoc.apply_update(change.update)
         self._look_for_late()

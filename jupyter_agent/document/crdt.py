@@ -131,7 +131,7 @@ class SharedCells:
         r"""`keeps_line_ends`: nobody types in the document, so its cells may have `\r\n`."""
         self.document = document
         self._keeps_line_ends = keeps_line_ends
-        self.on_removal: Callable[[str, int], None] | None = None
+        self.on_removal: Callable[[str], None] | None = None
         """Called with (id, index) just before a cell is deleted."""
         self.home: StructuralEdits | None = None
         """Who makes structural edits; None: they are transactions of this document."""
@@ -393,9 +393,9 @@ class SharedCells:
                 self.shared(cell_id)["attachments"] = as_shared(dict(attachments))
 
     def _remove(self, cell_id: str, index: int) -> None:
-        if self.on_removal is not None:
-            self.on_removal(cell_id, index)
         with self.transaction():
+            if self.on_removal is not None:
+                self.on_removal(cell_id)
             del self._cells[index]
 
     def _insert(self, index: int, cell: Map[Any]) -> None:

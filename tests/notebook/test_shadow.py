@@ -259,15 +259,17 @@ def shared(room_server: rooms.RoomServer, tabs: Tabs) -> Path:
 
 
 @takings
-@pytest.mark.parametrize("away", [False, True], ids=["slow", "offline"])
-@pytest.mark.parametrize("let_go", [False, True], ids=["open", "let-go"])
+@pytest.mark.parametrize(
+    ("away", "ended"),
+    [(False, ""), (False, "notebook"), (True, ""), (True, "notebook"), (True, "server")],
+)
 async def test_what_a_page_that_does_not_answer_types_into_a_cell_that_is_gone_is_brought_over(
     room_server: rooms.RoomServer,
     room_notebooks: Notebooks,
     shared: Path,
     how: str,
     away: bool,
-    let_go: bool,
+    ended: str,
 ) -> None:
     person = await rooms.Person(room_server, "a.ipynb").open()
     other = await rooms.Person(room_server, "a.ipynb").open()
@@ -278,8 +280,12 @@ async def test_what_a_page_that_does_not_answer_types_into_a_cell_that_is_gone_i
         person.frozen = True
     await take_away(notebook, how)
     assert ("b" in other.ids()) == (how != "deleted")
-    if let_go:
+    if ended:
         await notebook.close()
+    if ended == "server":
+        other.cut()
+        await room_server.end("a.ipynb")
+        await other.connect()
     person.type("b", "# é😀 first\n", 0)
     person.type("b", "\n# second")
     if away:

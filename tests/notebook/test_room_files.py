@@ -6,8 +6,11 @@ import asyncio
 import copy
 import json
 import os
+import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +18,7 @@ from typing import Any, TypeAlias
 import nbformat
 import pytest
 from jupyter_ydoc import YNotebook
+from tornado.web import HTTPError
 
 from jupyter_agent.carriers import room_versions, ydoc
 from jupyter_agent.carriers.page_saves import PageSaves
@@ -24,6 +28,7 @@ from tests.waiting import until
 
 from .conftest import Restart, cells_of, code, markdown, notebook_json
 from .rooms import Held, Person, RoomServer
+from .test_races import as_git_does, atomically, in_place
 
 RICH = {"output_type": "display_data", "metadata": {}}
 
@@ -629,3 +634,49 @@ async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
     assert person.ids()[1:3] == ["y", "z"]
     assert len(set(person.ids())) == 5
     await person.close()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("times", "seed"), [(30, 1), pytest.param(1000, 12, marks=pytest.mark.long)]
+)
+async def test_of_an_editor_that_writes_the_file_at_any_moment_and_who_types_nothing_is_gone(
+    room_server: RoomServer, opened: Opened, times: int, seed: int
+) -> None:
+    PageSaves(room_server.contents)
+    file, person = await opened([code(str(number), "") for number in range(5)])
+    room, source = room_server.live("a.ipynb"), random.Random(seed)
+    found: Counter[str] = Counter()
+    for number in range(times):
+        mine, theirs = f"mine {number}.", f"theirs {number}."
+        content = json.loads(file.read_text())
+        cell = source.choice(content["cells"])
+        cell["source"] = [*cell["source"], f"\n{theirs}"]
+        person.type(source.choice(person.ids()), f"\n{mine}", source.choice([0, None]))
+        writing = asyncio.create_task(
+            asyncio.to_thread(write_later, file, json.dumps(content), source)
+        )
+        if source.random() < 0.7:
+            with suppress(ydoc.NotSaved, HTTPError, OSError):  # while git has deleted it
+                await room.save()
+        await writing
+        await room.save()
+        await person.sync()
+        texts = [person.source(cell_id) for cell_id in person.ids()]
+        assert [cell["source"] for cell in cells_of(file)] == texts
+        assert sum(text.count(mine) for text in texts) == 1
+        offered = [offer["cell"]["source"] for offer in person.offers().values()]
+        assert sum(text.count(theirs) for text in texts) == 1 or theirs in str(offered)
+        found["both are in it" if theirs in str(texts) else "theirs is offered"] += 1
+        if number % 50 == 49:
+            for cell_id in person.ids():
+                person.erase(cell_id, person.source(cell_id))
+            await person.sync()
+            await room.save()
+    print(f"seed {seed}: {dict(found)}")  # noqa: T201
+    await person.close()
+
+
+def write_later(file: Path, text: str, source: random.Random) -> None:
+    time.sleep(source.random() * 0.04)  # the moment is the test
+    source.choice([in_place, atomically, as_git_does])(file, text)

@@ -435,7 +435,7 @@ class Room:
             self._answers.release()
         return False
 
-    def _attach(self, shadow: Shadow) -> None:
+    def _keep_shadow(self, shadow: Shadow) -> None:
         if self.shadow is None:
             self.attach_shadow(shadow)
         self._rooms.hold(self, Timeouts.offline)
@@ -535,7 +535,7 @@ class Room:
             state = None if stored is None else stored.now.ydoc.get_state()
             self._late = late
             keep_copy = partial(keep, self.path)
-            filling = Filling(document, stored, self._make, keep_copy, inside.log)
+            filling = Filling(document, stored, self._make_changes, keep_copy, inside.log)
 
             async def take_in(content: dict[str, Any]) -> None:
                 self._resume(stored)  # all that is done here is done in the shadow as well
@@ -570,7 +570,7 @@ class Room:
 
     def _resume(self, stored: Stored | None) -> None:
         if stored is not None and stored.shadow is not None:
-            self._attach(stored.shadow)
+            self._keep_shadow(stored.shadow)
 
     async def _store_since(self, state: bytes) -> None:
         if self.inside.ystore is not None:
@@ -672,7 +672,7 @@ class Room:
         self, following: Following, base: Content | None, former: bytes, *, changed: bool
     ) -> None:
         document = self.document
-        self._make(following.changes, former)
+        self._make_changes(following.changes, former)
         missing = lost(document, base, following.base) if changed and base is not None else []
         offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
@@ -684,14 +684,14 @@ class Room:
         else:
             equals_file(document)
 
-    def _make(self, changes: Iterable[Change], former: bytes | None = None) -> None:
+    def _make_changes(self, changes: Iterable[Change], former: bytes | None = None) -> None:
         """Make changes that come from the file. Who still types in a cell that they remove loses
         nothing. `former`: an update that makes the document as it was a moment ago.
         """
         for change in changes:
             if change.removed:
                 shadow = self.shadow or Shadow(self.document, former)
-                self._attach(shadow)
+                self._keep_shadow(shadow)
                 shadow.expect_removal(change.removed)
             self.document.ydoc.apply_update(change.update)
         self._look_for_late()

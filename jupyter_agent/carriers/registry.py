@@ -337,6 +337,7 @@ class Notebooks:
 
     def _complete(self, path: str, entry: _Entry | None) -> None:
         async def read() -> None:
+            self._late.discard(path)  # what comes from now on may be too late for this one
             with suppress(AgentError):  # the next call tells
                 notebook = entry.notebook if entry is not None else await self.get(path)
                 await notebook.read()
@@ -344,7 +345,6 @@ class Notebooks:
         task = asyncio.create_task(read())
         self._completing.add(task)
         task.add_done_callback(self._completing.discard)
-        task.add_done_callback(lambda _: self._late.discard(path))
 
     async def _sweep(self) -> None:
         """Close what was not used for a while, until nothing is open."""

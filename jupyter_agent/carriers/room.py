@@ -104,8 +104,13 @@ class RoomCarrier:
             if self._file_id is None or self._rooms.path_of(self._file_id) is None:
                 await self._disk.load(self.path)  # a file that is no notebook gets no room
                 self._file_id = self._rooms.id_of(self.path)
-            await self._meet(await self._enter(self._file_id))
-        await surely(self._reapply())
+            room = await self._enter(self._file_id)
+            brought = await surely(
+                self._bring_over()
+            )  # a server may end while pages are waited for
+            await self._meet(room)
+        if await surely(self._bring_over()) or brought:
+            await surely(self.save())
         self._removed.clear()
 
     async def confirm(self) -> Saved:
@@ -123,9 +128,8 @@ class RoomCarrier:
                         f"The user began to type in cell `{removed.cell_id}` at this moment; "
                         "nothing was changed. Read it again."
                     )
-            pending = await shadow.reapply(self.cells)
+            await shadow.bring_over(self.cells)
             saved = await self.save()
-            shadow.commit(pending)
         return saved
 
     async def save(self) -> Saved:
@@ -154,12 +158,15 @@ class RoomCarrier:
 
     async def begin(self, *, removes: bool) -> None:
         if removes and self._shadow is None:
-            self._attach_shadow(await copied(self.cells.document.ydoc))
+            copy = await copied(self.cells.document.ydoc)
+            if self._shadow is None:  # the file may have taken cells away meanwhile
+                self._attach_shadow(copy)
             self._hold()
             await give_way()
 
     async def withdraw(self) -> None:
-        await self._reapply()
+        if await self._bring_over():
+            await self.save()
 
     def moved(self, path: str) -> None:
         pass  # the room's file id has the newest path
@@ -202,13 +209,9 @@ class RoomCarrier:
         mark_removal(self.cells.document)
         self._removed.add(cell_id)
 
-    async def _reapply(self) -> None:
-        """Bring over what pages did to cells that we had already removed."""
-        shadow = self._shadow
-        if shadow is not None and shadow.pending():
-            pending = await shadow.reapply(self.cells)
-            await self.save()
-            shadow.commit(pending)
+    async def _bring_over(self) -> bool:
+        """Bring over what pages did to cells that had already been removed."""
+        return self._shadow is not None and await self._shadow.bring_over(self.cells)
 
     def _attach_shadow(self, copy: bytes | None = None) -> None:
         assert self._room is not None

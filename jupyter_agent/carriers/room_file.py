@@ -255,16 +255,16 @@ async def _set(
 ) -> dict[str, str]:
     """What the cells said that its last transaction removes, which does nothing else."""
     wanted, before = by_id(content), by_id(former)
-    others = [cell for cell in content["cells"] if cell != before.get(cell["id"])]
-    try:
-        take_in(copy, {"cells": others})
-    except Exception:  # whatever is in a file
-        log.exception("What is typed at this moment may be lost")
-    replaced = _moved([cell["id"] for cell in copy.ycells], [*wanted])  # aset may move all others
+    replaced = _moved([*before], [*wanted])  # aset may move all others
     for cell_id in before.keys() & wanted.keys():
         if before[cell_id]["cell_type"] != wanted[cell_id]["cell_type"]:
             replaced.add(cell_id)
     gone = replaced | (before.keys() - wanted.keys())
+    others = [cell for cell_id, cell in wanted.items() if cell != before.get(cell_id)]
+    try:
+        take_in(copy, {"cells": [cell for cell in others if cell["id"] not in gone]})
+    except Exception:  # whatever is in a file
+        log.exception("What is typed at this moment may be lost")
     if gone:
         stay = [before[one] if one in gone else wanted[one] for one in before]
         with copy.ydoc.transaction(), with_file(copy):

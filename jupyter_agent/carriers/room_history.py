@@ -162,6 +162,7 @@ async def _shadow(updates: Sequence[bytes], removals: Collection[int]) -> Shadow
             shadow.expect_removal()
         document.ydoc.apply_update(update)
     shadow.close()
+    shadow.commit()
     return shadow
 
 

@@ -41,7 +41,7 @@ class Removed:
 
     cell_id: str
     before: str
-    """Its text that its copy was made of, with the late edits that were committed since."""
+    """Its text that its copy was made of, with the late edits that were brought over since."""
     cell: Map[Any]
     """The one in the shadow."""
     changed: bool = True
@@ -50,9 +50,14 @@ class Removed:
     """They deleted it at the same moment."""
 
     @property
+    def text(self) -> str:
+        """Its text by now."""
+        return str(self.cell.get("source", ""))
+
+    @property
     def now(self) -> str | None:
-        """Its text by now; None if they deleted it."""
-        return None if self.deleted else str(self.cell["source"])
+        """The same; None if they deleted it."""
+        return None if self.deleted else self.text
 
     @property
     def state(self) -> CellState:
@@ -129,8 +134,8 @@ class Shadow:
             self._doc.apply_update(update)
 
     def pending(self) -> dict[Removed, str | None]:
-        """The removed cells with late edits that have not been committed, and the text of each now;
-        None if they deleted it.
+        """The removed cells with late edits that have not been brought over, and the text of each
+        now; None if they deleted it.
         """
         pending = {}
         for removed in self.removed:
@@ -140,31 +145,45 @@ class Shadow:
                 pending[removed] = removed.now
         return pending
 
-    async def reapply(self, cells: SharedCells) -> dict[Removed, str | None]:
+    async def bring_over(self, cells: SharedCells) -> bool:
         """Apply the late edits to the live document: letters go where the cell is now, or it
-        returns with them. Gives what `commit` needs once it is sure to stay.
+        returns with them. Whether there were any.
         """
         pending = self.pending()
         for removed, text in pending.items():
-            there = removed.cell_id in cells.ids()
+            ids = cells.ids()
             if text is None:
-                if there:
+                self.removed.remove(removed)
+                if removed.cell_id in ids:
                     await cells.delete(removed.cell_id)
-            elif there:
+                continue
+            if removed.cell_id in ids:
                 now = cells.get(removed.cell_id).source
                 cells.write_source(removed.cell_id, with_typing(now, removed.before, text))
             else:
-                index = self._places[: self._places.index(removed)].count(None)
-                cells.insert(index, removed.cell_id, removed.state)
-        return pending
+                cells.insert(self._place(removed, ids), removed.cell_id, removed.state)
+            removed.before = text
+        return bool(pending)
 
-    def commit(self, pending: Mapping[Removed, str | None]) -> None:
-        """This has been done in the live document for good."""
-        for removed, text in pending.items():
-            if text is None:
-                self.removed.remove(removed)
-            else:
-                removed.before = text
+    def commit(self) -> None:
+        """What was done in removed cells so far has been brought over."""
+        self.removed = [removed for removed in self.removed if not removed.deleted]
+        for removed in self.removed:
+            removed.before = removed.text
+
+    def _place(self, removed: Removed, ids: Sequence[str]) -> int:
+        """Where the cell returns among these of the live document: below those that it was below,
+        or what has taken their place there.
+        """
+        at = self._places.index(removed)
+        gone = set[str]()
+        while at and (above := self._places[at - 1]) is not None:
+            gone.add(above.cell_id)
+            at -= 1
+        index = 0 if at == 0 else ids.index(str(self._cells[at - 1].get("id"))) + 1
+        while index < len(ids) and ids[index] in gone:
+            index += 1
+        return index
 
     def _note_deletions(self, event: Any) -> None:
         position = 0
@@ -179,8 +198,10 @@ class Shadow:
         """Take in a transaction of the live document. Late letters are deleted there at once, and
         stay here.
         """
-        update, expected = event.update, self._expected
-        removed = [] if expected is None else self._remove_deleted()
+        update = event.update
+        expected, self._expected = self._expected, None
+        deleted, self._deleted = self._deleted, []
+        removed = [] if expected is None else self._remove(deleted)
         if not deletes_nothing(update):
             with suppress(ValueError):  # not a notebook update; apply unchanged
                 read = RoomUpdate.read(update)
@@ -189,15 +210,12 @@ class Shadow:
                 update = read.without(self._gone).encode()
         self._doc.apply_update(update)
         for each in removed:
-            each.before = (expected or {}).get(each.cell_id, str(each.cell["source"]))
-        self._expected = None
-        self._deleted.clear()
+            each.before = (expected or {}).get(each.cell_id, each.text)
 
-    def _remove_deleted(self) -> list[Removed]:
+    def _remove(self, indexes: Sequence[int]) -> list[Removed]:
         alive = [at for at, removed in enumerate(self._places) if removed is None]
-        places = [alive[index] for index in self._deleted]
-        cells: list[Map[Any]] = [self._cells[at] for at in places]
-        removed = [Removed(str(cell.get("id")), str(cell["source"]), cell) for cell in cells]
+        places = [alive[index] for index in indexes]
+        removed = [Removed(str(self._cells[at].get("id")), "", self._cells[at]) for at in places]
         for at, each in zip(places, removed, strict=True):
             self._places[at] = each
         self.removed += removed

@@ -438,7 +438,8 @@ class Room:
     def _keep_shadow(self, shadow: Shadow) -> None:
         if self.shadow is None:
             self.attach_shadow(shadow)
-        self._rooms.hold(self, Timeouts.offline)
+        if self.clients or self.held is None:  # else a file that changes every hour keeps the room
+            self._rooms.hold(self, Timeouts.offline)
 
     def _look_for_late(self) -> None:
         if self._late is not None and self.shadow is not None and self.shadow.pending():
@@ -538,8 +539,15 @@ class Room:
             filling = Filling(document, stored, self._make_changes, keep_copy, inside.log)
 
             async def take_in(content: dict[str, Any]) -> None:
+                nonlocal state
                 self._resume(stored)  # all that is done here is done in the shadow as well
-                await filling.take_in(content)
+                first = document.ydoc.get_update(state)
+                with self._changes() as changes:
+                    await filling.take_in(content)
+                if state is not None:  # one by one: what takes cells away does nothing else
+                    state = document.ydoc.get_state()
+                    with self._harmless("What took cells of %s away may not be known later"):
+                        await self._put_into_store(first, *changes)
 
             before = (await self._get(content=False)).get("hash")
             inside._document.aset = take_in
@@ -558,12 +566,13 @@ class Room:
             with self._harmless("What is not saved in %s may not be known later"):
                 # What the room did before it was ready, as naming its path, it does not store by
                 # itself: all that comes later would be stored with a gap, and never read.
-                await self._store_since(state or document.ydoc.get_state())
+                state = state or document.ydoc.get_state()
+                await self._put_into_store(document.ydoc.get_update(state))
                 if filling.base is None:
                     state = document.ydoc.get_state()
                     async with inside._update_lock:  # else this would be taken for a change
                         equals_file(document)
-                    await self._store_since(state)
+                    await self._put_into_store(document.ydoc.get_update(state))
             if filling.base is not None:  # once pages have said whether they want that
                 later = asyncio.get_running_loop().call_later
                 later(self.pause, inside._on_document_change, "cells", None)
@@ -572,10 +581,11 @@ class Room:
         if stored is not None and stored.shadow is not None:
             self._keep_shadow(stored.shadow)
 
-    async def _store_since(self, state: bytes) -> None:
+    async def _put_into_store(self, *updates: bytes) -> None:
         if self.inside.ystore is not None:
             async with self._store() as store:
-                await store.write(self.document.ydoc.get_update(state))
+                for update in updates:
+                    await store.write(update)
 
     def _on_loaded(self, _: object) -> None:
         if not self.document.dirty:  # nobody was quicker
@@ -697,9 +707,9 @@ class Room:
         self._look_for_late()
 
     @contextmanager
-    def _changes(self) -> Iterator[list[object]]:
-        """What is done in the document from now on."""
-        changes: list[object] = []
+    def _changes(self) -> Iterator[list[bytes]]:
+        """The updates that are made in the document from now on."""
+        changes: list[bytes] = []
         document = self.inside.ydoc
         subscription = document.observe(lambda event: changes.append(event.update))
         try:

@@ -155,12 +155,11 @@ class RoomServer(Site):
     async def end(self, path: str) -> None:
         """The server ends, a moment after the room's store has got the last change."""
         inside = self.room(path)
-        here = clocks_in(inside.ydoc.get_state())
         async with asyncio.timeout(60):
             while True:
                 stored: Doc[Any] = Doc()
                 await inside.ystore.apply_updates(stored)
-                if clocks_in(stored.get_state()) == here:
+                if clocks_in(stored.get_state()) == clocks_in(inside.ydoc.get_state()):
                     break
         await self.evict(path)
 
@@ -200,6 +199,7 @@ class Person(Page):
         self._server = server
         self._route = ""
         self._socket: WebSocketClientConnection | None = None
+        self._connection: object = None
         self._applying = False
         self._barriers: deque[asyncio.Future[None]] = deque()
         self.notebook.ydoc.observe(self._forward)
@@ -218,11 +218,19 @@ class Person(Page):
         not.
         """
         if self._socket is None:
-            self._socket = await self._server.connect(self._route, self._take)
+            socket = object()
+            self._connection = socket
+
+            def hear(message: str | bytes | None) -> None:
+                if self._connection is socket:  # else what comes while it is closed
+                    self._take(message)
+
+            self._socket = await self._server.connect(self._route, hear)
         await self.sync()
 
     def cut(self) -> None:
         """The socket is lost, with all that is under way in it."""
+        self._connection = None
         if self._socket is not None:
             self._socket.close()
         self._socket = None

@@ -20,9 +20,11 @@ import pytest
 from jupyter_ydoc import YNotebook
 from tornado.web import HTTPError
 
+from jupyter_agent.carriers import room as room_module
 from jupyter_agent.carriers import room_versions, ydoc
 from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import as_json
 from tests.waiting import until
 
@@ -490,32 +492,119 @@ async def test_what_a_page_that_is_away_types_in_cells_that_the_file_takes_away_
 ) -> None:
     restart()
     file = room_server.root / "a.ipynb"
-    texts = [f"number = {number}" for number in range(6)]
-    write(file, [code(str(number), text) for number, text in enumerate(texts)], minor)
+    texts = [f"number = {number}" for number in range(7)]
+    write(file, [code(str(at), text, printed("old")) for at, text in enumerate(texts)], minor)
     away = await Person(room_server, "a.ipynb").open()
     away.cut()
     for cell_id in away.ids()[1:]:
-        away.type(cell_id, " # WORD")
+        away.type(cell_id, " WORD", len("number"))
     if made_again:
         await room_server.end("a.ipynb")
-    cells = [code(str(number), texts[number]) for number in (0, 5, 2, 3)]  # 1 and 4 are deleted
-    cells[2:] = [code("2", f"# pulled\n{texts[2]}"), markdown("3", texts[3])]
-    write(file, cells, minor)
+    cells = [code(str(at), texts[at]) for at in (0, 5, 2, 6)]  # 1 and 4 are deleted
+    cells[1]["outputs"] = printed("new")
+    cells[2:] = [code(cell["id"], f"# pulled\n{cell['source']}") for cell in cells[2:]]
+    write(file, [*cells[:3], markdown("3", texts[3]), cells[3]], minor)
     if not made_again:
         await room_server.room("a.ipynb")._file.maybe_notify()
     other = await Person(room_server, "a.ipynb").open()
-    assert len(other.ids()) == 4
+    assert len(other.ids()) == 5
     await away.connect()
-    words = [f"{text} # WORD" for text in texts[1:]]
+    words = [text.replace("number", "number WORD") for text in texts]
     if minor == 5:  # else it is another cell
-        words[1] = f"# pulled\n{words[1]}"
+        words[2], words[6] = (f"# pulled\n{words[at]}" for at in (2, 6))
+
+    async def brought_over() -> list[str]:
+        await other.sync()
+        await away.sync()
+        assert away.ids() == other.ids()
+        return [other.source(cell_id) for cell_id in other.ids()]
+
     async with asyncio.timeout(20):
-        while not {*words} <= {*map(other.source, other.ids())}:
-            await other.sync()
-    await away.sync()
-    assert away.ids() == other.ids()
-    assert len({*away.ids()}) == (6 if minor == 5 else 8)
-    for page in (other, away):
+        while not {*words[1:]} <= {*(await brought_over())}:
+            pass
+    for _ in range(2):
+        now = await brought_over()
+        assert sum(text.count("WORD") for text in now) == 6
+        if minor == 5:
+            assert now == [texts[0], *(words[at] for at in (1, 5, 2, 3, 4, 6))]
+        for page in (other, away):
+            page.cut()
+        await room_server.end("a.ipynb")
+        for page in (other, away):
+            await page.connect()
+
+
+async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_as_well(
+    room_server: RoomServer, opened: Opened, tabs: Tabs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that ends before that takes it with it."""
+    tabs.timeouts.page = 60
+    file, page = await opened([code("a", "a"), code("b", "b")])
+    asleep = await Person(room_server, "a.ipynb").open()
+    asleep.frozen = page.frozen = True
+    write(file, [code("a", "a")])
+    await room_server.room("a.ipynb")._file.maybe_notify()
+    room = room_server.live("a.ipynb")
+    saving = Held(monkeypatch, room, "save")
+    page.type("b", " FIRST")
+    await until(lambda: "FIRST" in str(room.document.source))
+    asleep.thaw()
+    await saving.done.wait()
+    page.type("b", " LAST")
+    await until(lambda: room.shadow is not None and room.shadow.pending())
+    saving.go_on.set()
+    await until(lambda: "FIRST LAST" in str(room.document.source))
+    for each in (asleep, page):
+        await each.close()
+
+
+async def test_words_that_were_deleted_do_not_return_with_a_cell(
+    room_server: RoomServer, opened: Opened
+) -> None:
+    """The store has it all in one update, if that is how it was written."""
+    file, person = await opened([code("a", "a SECRET"), code("b", "b"), code("c", "c")])
+    person.cut()
+    await room_server.end("a.ipynb")
+    write(file, [code("a", "a"), code("c", "c")])
+    await person.connect()
+    person.cut()
+    await room_server.end("a.ipynb")
+    other = await Person(room_server, "a.ipynb").open()
+    person.type("a", " WORD")
+    write(file, [code("c", "c")])
+    await notice(room_server, other)
+    await person.connect()
+    await until(lambda: room_server.live("a.ipynb").document.cell_number == 2)
+    await other.sync()
+    assert [other.source(cell_id) for cell_id in other.ids()] == ["a WORD", "c"]
+    for page in (person, other):
+        await page.close()
+
+
+async def test_a_file_that_takes_a_cell_away_while_an_edit_is_made_ready_takes_no_words(
+    room_server: RoomServer,
+    opened: Opened,
+    unfilled_notebooks: Notebooks,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, away = await opened([code("a", "a"), code("b", "b"), code("c", "c")])
+    other = await Person(room_server, "a.ipynb").open()
+    notebook = await unfilled_notebooks.get("a.ipynb")
+    away.cut()
+    away.type("b", " WORD")
+    copied = room_module.copied
+
+    async def meanwhile(document: Any) -> bytes:
+        copy = await copied(document)
+        write(file, [code("a", "a"), code("c", "c")])
+        await notice(room_server, other)
+        return copy
+
+    monkeypatch.setattr(room_module, "copied", meanwhile)
+    await notebook.delete("c")
+    await away.connect()
+    await until(lambda: "b WORD" in str(room_server.live("a.ipynb").document.source))
+    for page in (away, other):
         await page.close()
 
 

@@ -105,9 +105,7 @@ class RoomCarrier:
                 await self._disk.load(self.path)  # a file that is no notebook gets no room
                 self._file_id = self._rooms.id_of(self.path)
             room = await self._enter(self._file_id)
-            brought = await surely(
-                self._bring_over()
-            )  # a server may end while pages are waited for
+            brought = await surely(self._bring_over())  # before pages are waited for: servers end
             await self._meet(room)
         if await surely(self._bring_over()) or brought:
             await surely(self.save())

@@ -177,10 +177,11 @@ class Shadow:
         """
         at = self._places.index(removed)
         gone = set[str]()
-        while at and (above := self._places[at - 1]) is not None:
-            gone.add(above.cell_id)
+        while at and (other := self._places[at - 1]) is not None:
+            gone.add(other.cell_id)
             at -= 1
-        index = 0 if at == 0 else ids.index(str(self._cells[at - 1].get("id"))) + 1
+        above = str(self._cells[at - 1].get("id")) if at else ""
+        index = ids.index(above) + 1 if above in ids else 0
         while index < len(ids) and ids[index] in gone:
             index += 1
         return index

@@ -538,24 +538,22 @@ async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_
     room_server: RoomServer, opened: Opened, tabs: Tabs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that ends before that takes it with it."""
-    tabs.timeouts.page = 60
+    tabs.timeouts.page = 0.1
     file, page = await opened([code("a", "a"), code("b", "b")])
-    asleep = await Person(room_server, "a.ipynb").open()
-    asleep.frozen = page.frozen = True
+    page.frozen = True
     write(file, [code("a", "a")])
     await room_server.room("a.ipynb")._file.maybe_notify()
     room = room_server.live("a.ipynb")
-    saving = Held(monkeypatch, room, "save")
+    meeting, saving = (Held(monkeypatch, room, name) for name in ("meet", "save"))
     page.type("b", " FIRST")
-    await until(lambda: "FIRST" in str(room.document.source))
-    asleep.thaw()
+    await until(lambda: "FIRST" in str(room.document.source))  # while pages are waited for
+    meeting.go_on.set()
     await saving.done.wait()
     page.type("b", " LAST")
     await until(lambda: room.shadow is not None and room.shadow.pending())
     saving.go_on.set()
     await until(lambda: "FIRST LAST" in str(room.document.source))
-    for each in (asleep, page):
-        await each.close()
+    await page.close()
 
 
 async def test_words_that_were_deleted_do_not_return_with_a_cell(

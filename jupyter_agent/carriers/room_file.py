@@ -265,14 +265,16 @@ async def _set(
         take_in(copy, {"cells": [cell for cell in others if cell["id"] not in gone]})
     except Exception:  # whatever is in a file
         log.exception("What is typed at this moment may be lost")
+    cells: list[tuple[str, Map[Any]]] = []
     if gone:
         stay = [before[one] if one in gone else wanted[one] for one in before]
         with copy.ydoc.transaction(), with_file(copy):
             await copy.aset({**content, "cells": stay})
-    removed = {cell["id"]: str(cell["source"]) for cell in copy.ycells if cell["id"] in gone}
+        cells = [(cell["id"], cell) for cell in copy.ycells]  # slow where there are thousands
+    removed = {cell_id: str(cell["source"]) for cell_id, cell in cells if cell_id in gone}
     with copy.ydoc.transaction(), with_file(copy):
-        for index in reversed(range(len(copy.ycells))):
-            if copy.ycells[index]["id"] in replaced:
+        for index, (cell_id, _) in reversed([*enumerate(cells)]):
+            if cell_id in replaced:
                 del copy.ycells[index]
         await copy.aset(dict(content))
         if removed:

@@ -32,7 +32,7 @@ from jupyter_agent.document.crdt import SharedCells, snapshot
 from jupyter_agent.document.merge import with_typing
 
 _REMOVAL = "jupyter_agent_removal"
-"""The key of a document's state that each transaction sets anew that takes cells away."""
+"""The key of a document's state that changes with each transaction that takes cells away."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Work that must not be left half done."""
+"""Work beside the caller's, and work that must not be left half done."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def begin(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[T]]) -> asyncio.Task[T]:
+    """Begin `work`, and keep its task in `tasks` until it has ended: an event loop does not keep
+    those that nobody else refers to.
+    """
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 async def surely(work: Coroutine[Any, Any, T]) -> T:

@@ -30,6 +30,7 @@ from jupyter_agent.document.edits import text_for_cell
 from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
+from jupyter_agent.tasks import begin
 
 _UNSAVED = (
     "What was typed in `{path}` last had not been saved when its room was closed. The notebook is "
@@ -342,9 +343,7 @@ class Notebooks:
                 notebook = entry.notebook if entry is not None else await self.get(path)
                 await notebook.read()
 
-        task = asyncio.create_task(read())
-        self._completing.add(task)
-        task.add_done_callback(self._completing.discard)
+        begin(read(), self._completing)
 
     async def _sweep(self) -> None:
         """Close what was not used for a while, until nothing is open."""

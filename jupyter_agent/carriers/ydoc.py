@@ -63,7 +63,7 @@ from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.merge_cells import Content, outline
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
-from jupyter_agent.tasks import surely
+from jupyter_agent.tasks import begin, surely
 
 EXTENSION = "jupyter_server_ydoc"
 """Its name among the server's extensions."""
@@ -317,7 +317,7 @@ class Room:
         self.inside = inside
         self._rooms = rooms
         self.shadow: Shadow | None = None
-        """The document without our removals of cells."""
+        """The document without removals of cells."""
         self.held: asyncio.TimerHandle | None = None
         self.pin = Pin()
         self._late: Late | None = None
@@ -443,9 +443,7 @@ class Room:
 
     def _look_for_late(self) -> None:
         if self._late is not None and self.shadow is not None and self.shadow.pending():
-            late = asyncio.create_task(self._late(self.path))
-            self._tasks.add(late)
-            late.add_done_callback(self._tasks.discard)
+            begin(self._late(self.path), self._tasks)
 
     @property
     def awareness(self) -> Awareness:
@@ -605,9 +603,7 @@ class Room:
         """Have the document take in what another program has written into the file, with all that
         was done in it since both were the same.
         """
-        following = asyncio.create_task(self._follow(asyncio.current_task()))
-        self._tasks.add(following)
-        following.add_done_callback(self._tasks.discard)
+        following = begin(self._follow(asyncio.current_task()), self._tasks)
         await asyncio.shield(following)  # it is noticed once only
 
     async def _look_at_file(self) -> None:

@@ -35,7 +35,7 @@ from jupyter_agent.events import (
     Usage,
     UsageUpdated,
 )
-from jupyter_agent.tasks import surely
+from jupyter_agent.tasks import begin, surely
 
 STREAM_LAG_S = 0.25
 """How long the file may lag behind what followers were told of what a model or a cell writes."""
@@ -257,9 +257,7 @@ class LiveTurn:
 
     def _start_flush(self) -> None:
         self._flush = None
-        task = asyncio.create_task(self._flush_now())
-        self._flushing.add(task)
-        task.add_done_callback(self._flushing.discard)
+        begin(self._flush_now(), self._flushing)
 
     async def _flush_now(self) -> None:
         async with self._lock:

@@ -47,6 +47,7 @@ from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.registry import Models
+from jupyter_agent.tasks import begin
 from jupyter_agent.text.fence import Fence
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
@@ -471,8 +472,7 @@ class TurnRunner:
         """What the turn's runs changed is in the journal, also where no call reported it."""
         for run in self._services.runs.of_turn(live.record.id):
             if run.ended is None:
-                self._outliving.add(task := asyncio.create_task(self._journal(live, run)))
-                task.add_done_callback(self._outliving.discard)
+                begin(self._journal(live, run), self._outliving)
             else:
                 await self._journal(live, run)
 

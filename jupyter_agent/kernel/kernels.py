@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.kernel import START_FAILURES, Kernel
 from jupyter_agent.legible import with_names_quoted
+from jupyter_agent.tasks import begin
 
 _KERNEL_FAILURES = (OSError, RuntimeError, ValueError, KeyError, HTTPError)
 """What kernel provisioners and gateways raise where a kernel does not start or is gone already."""
@@ -282,9 +283,7 @@ class FreshKernels:
             kernel = Kernel(kernel_id, self._manager, context, start_timeout=self._start_timeout)
             yield kernel
         finally:
-            ending = asyncio.create_task(self._end(starting, kernel, context))
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
+            ending = begin(self._end(starting, kernel, context), self._ending)
             if kernel is not None:  # one that still starts is not waited for, but it will end
                 await asyncio.shield(ending)
 

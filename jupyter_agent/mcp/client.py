@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from jupyter_agent.mcp.messages import (
     request,
     result_of,
 )
+from jupyter_agent.tasks import begin
 
 _MOST_PAGES = 20
 _MOST_TOOLS = 1_000
@@ -252,7 +253,7 @@ class Client:
         if method != "tools/call" or (self._stateless and self._cancels_by_closing):
             return
         told = {"requestId": id, "reason": "Nobody waits for it any more."}
-        self._start(self._send(notification("notifications/cancelled", told)))
+        begin(self._send(notification("notifications/cancelled", told)), self._answering)
 
     async def _send(self, message: RpcMessage) -> None:
         with suppress(McpError, TimeoutError):
@@ -295,12 +296,7 @@ class Client:
             reply["result"] = _DECLINED
         else:
             reply["error"] = {"code": METHOD_NOT_FOUND, "message": "Not supported by this client."}
-        self._start(self._send(reply))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
+        begin(self._send(reply), self._answering)
 
 
 def _declining(result: Mapping[str, Any]) -> dict[str, Any]:

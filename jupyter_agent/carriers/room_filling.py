@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from jupyter_ydoc import YNotebook
 
 from jupyter_agent.carriers.room_file import (
-    Change,
+    Following,
     follow,
     identified,
     is_file,
@@ -26,7 +26,7 @@ from jupyter_agent.carriers.room_file import (
     texts_of,
     unsaved,
 )
-from jupyter_agent.carriers.room_history import Stored, exceeds_file, offer
+from jupyter_agent.carriers.room_history import Stored, offer
 from jupyter_agent.document.merge_cells import Content
 
 Keep: TypeAlias = Callable[[str, str], Awaitable[object]]
@@ -40,18 +40,16 @@ class Filling:
         self,
         document: YNotebook,
         stored: Stored | None,
-        make: Callable[[Sequence[Change]], None],
+        apply: Callable[[Following], None],
         keep: Callable[[str], Awaitable[object]],
         logger: logging.Logger,
     ) -> None:
-        """`stored` is None if the store has nothing; `make` makes changes in the document, `keep`
-        keeps a recovery copy.
+        """`stored` is None if the store has nothing; `apply` has the document follow the file,
+        `keep` keeps a recovery copy.
         """
-        self.base: Content | None = None
-        """The outline of the file, if the document has more than that now."""
         self._document = document
         self._stored = stored
-        self._make = make
+        self._apply = apply
         self._keep = keep
         self._logger = logger
         self._replace: Callable[[Any], Awaitable[None]] = document.aset
@@ -71,17 +69,10 @@ class Filling:
         await self._replace(content)
 
     async def _follow(self, stored: Stored, content: Content) -> None:
-        document, copy = self._document, stored.now
         base = await self._common(stored, content)
         if base is None:
             await self._offer(stored, content)
-        following = await follow(copy, base, content, self._logger)
-        self._make(following.changes)
-        offer(document, following.offers)
-        if not following.is_file:
-            self.base = following.base
-            document.dirty = True
-            exceeds_file(document, following.base)
+        self._apply(await follow(stored.now, base, content, self._logger))
 
     async def _common(self, stored: Stored, content: Content) -> Content | None:
         """The outline of what document and file had in common last; None if it is not known."""

@@ -11,7 +11,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -39,7 +38,6 @@ from jupyter_agent.carriers.exchange import OVERTAKEN
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
-    Change,
     Following,
     follow,
     lost,
@@ -534,7 +532,7 @@ class Room:
             state = None if stored is None else stored.now.ydoc.get_state()
             self._late = late
             keep_copy = partial(keep, self.path)
-            filling = Filling(document, stored, self._make_changes, keep_copy, inside.log)
+            filling = Filling(document, stored, self._apply, keep_copy, inside.log)
 
             async def take_in(content: dict[str, Any]) -> None:
                 nonlocal state
@@ -560,18 +558,20 @@ class Room:
             if stored is None and inside._document_load_progressively:
                 inside._document_progressively_loaded.add_done_callback(self._on_loaded)
                 return
-            self._versions.take_in(filling.base or await outline_of(document))
+            is_known = self._versions.latest is not None
+            if not is_known:
+                self._versions.take_in(await outline_of(document))
             with self._harmless("What is not saved in %s may not be known later"):
                 # What the room did before it was ready, as naming its path, it does not store by
                 # itself: all that comes later would be stored with a gap, and never read.
                 state = state or document.ydoc.get_state()
                 await self._put_into_store(document.ydoc.get_update(state))
-                if filling.base is None:
+                if not is_known:
                     state = document.ydoc.get_state()
                     async with inside._update_lock:  # else this would be taken for a change
                         equals_file(document)
                     await self._put_into_store(document.ydoc.get_update(state))
-            if filling.base is not None:  # once pages have said whether they want that
+            if is_known and document.dirty:  # once pages have said whether they want that
                 later = asyncio.get_running_loop().call_later
                 later(self.pause, inside._on_document_change, "cells", None)
 
@@ -645,7 +645,8 @@ class Room:
                     async with inside._update_lock:  # else this would be taken for a change
                         self._modified = model["last_modified"]
                         self._seen = model.get("hash") or ""
-                        self._apply(following, latest, now, changed=bool(changes))
+                        changed = bool(changes)
+                        self._apply(following, base=latest, former=now, changed=changed)
             except Exception as error:
                 self._behind = True
                 inside.log.exception("The changed file of the room %s cannot be read", self.path)
@@ -675,10 +676,25 @@ class Room:
         return None if stored is None or stored.saved is None else await outline_of(stored.saved)
 
     def _apply(
-        self, following: Following, base: Content | None, former: bytes, *, changed: bool
+        self,
+        following: Following,
+        *,
+        base: Content | None = None,
+        former: bytes | None = None,
+        changed: bool = False,
     ) -> None:
+        """Have the document follow its file. Who still types in a cell that this removes loses
+        nothing. Where it was `changed` since it was copied: `base` is the outline of the file
+        before, and `former` an update that makes that copy.
+        """
         document = self.document
-        self._make_changes(following.changes, former)
+        for change in following.changes:
+            if change.removed:
+                shadow = self.shadow or Shadow(document, former)
+                self._keep_shadow(shadow)
+                shadow.expect_removal(change.removed)
+            document.ydoc.apply_update(change.update)
+        self._look_for_late()
         missing = lost(document, base, following.base) if changed and base is not None else []
         offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
@@ -689,18 +705,6 @@ class Room:
             exceeds_file(document, following.base)
         else:
             equals_file(document)
-
-    def _make_changes(self, changes: Iterable[Change], former: bytes | None = None) -> None:
-        """Make changes that come from the file. Who still types in a cell that they remove loses
-        nothing. `former`: an update that makes the document as it was a moment ago.
-        """
-        for change in changes:
-            if change.removed:
-                shadow = self.shadow or Shadow(self.document, former)
-                self._keep_shadow(shadow)
-                shadow.expect_removal(change.removed)
-            self.document.ydoc.apply_update(change.update)
-        self._look_for_late()
 
     @contextmanager
     def _changes(self) -> Iterator[list[bytes]]:

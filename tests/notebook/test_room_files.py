@@ -513,17 +513,14 @@ async def test_what_a_page_that_is_away_types_in_cells_that_the_file_takes_away_
     if minor == 5:  # else it is another cell
         words[2], words[6] = (f"# pulled\n{words[at]}" for at in (2, 6))
 
-    async def brought_over() -> list[str]:
-        await other.sync()
-        await away.sync()
-        assert away.ids() == other.ids()
-        return [other.source(cell_id) for cell_id in other.ids()]
-
     async with asyncio.timeout(20):
-        while not {*words[1:]} <= {*(await brought_over())}:
-            pass
+        while not {*words[1:]} <= {*map(other.source, other.ids())}:
+            await other.sync()
     for _ in range(2):
-        now = await brought_over()
+        for page in (other, away):
+            await page.sync()
+        assert away.ids() == other.ids()
+        now = [other.source(cell_id) for cell_id in other.ids()]
         assert sum(text.count("WORD") for text in now) == 6
         if minor == 5:
             assert now == [texts[0], *(words[at] for at in (1, 5, 2, 3, 4, 6))]
@@ -532,6 +529,8 @@ async def test_what_a_page_that_is_away_types_in_cells_that_the_file_takes_away_
         await room_server.end("a.ipynb")
         for page in (other, away):
             await page.connect()
+    for page in (other, away):
+        await page.close()
 
 
 async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_as_well(

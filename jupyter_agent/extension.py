@@ -11,6 +11,7 @@ import asyncio
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, get_args
 
 from jupyter_server.extension.application import ExtensionApp
@@ -39,6 +40,8 @@ class JupyterAgent(ExtensionApp):
     """There once it is loaded."""
     _loading: asyncio.Task[Assistant] | None = None
     _starting: asyncio.Task[None] | None = None
+    _rooms: ModuleType | None = None
+    """Where rooms are filled, if the server has any."""
     _asked: asyncio.Event
     """A request to us has come."""
 
@@ -304,8 +307,8 @@ class JupyterAgent(ExtensionApp):
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         settings = serverapp.web_app.settings
         if "file_id_manager" in settings:  # else there are no rooms, which need it
-            rooms = import_module("jupyter_agent.carriers.ydoc")
-            rooms.fill_rooms(settings, self._keep, self._bring_over)
+            self._rooms = import_module("jupyter_agent.carriers.ydoc")
+            self._rooms.fill_rooms(settings, self._keep, self._bring_over)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -341,3 +344,5 @@ class JupyterAgent(ExtensionApp):
             await asyncio.wait([task])
         if self._assistant is not None:
             await self._assistant.stop()
+        if self._rooms is not None and self.serverapp is not None:
+            await self._rooms.close_rooms(self.serverapp.web_app.settings)

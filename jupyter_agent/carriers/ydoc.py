@@ -135,6 +135,17 @@ def fill_rooms(settings: Mapping[str, Any], keep: Keep, late: Late) -> None:
             rooms.fill_rooms(keep, late)
 
 
+async def close_rooms(settings: Mapping[str, Any]) -> None:
+    """End what the rooms of a server do with their files, by the settings of its web application:
+    its process stays for good where a task that has used a thread of anyio does not end before the
+    event loop does. What is not in a file then is in the rooms' store.
+    """
+    with suppress(Busy):  # rooms that we cannot work in
+        rooms = collaboration(settings)
+        if rooms is not None:
+            await asyncio.gather(*(room.close() for room in rooms.open()))
+
+
 class Collaboration:
     """The rooms of one server."""
 
@@ -730,6 +741,17 @@ class Room:
         for lock in (self._at_file, self.inside._update_lock):
             async with lock:
                 pass
+
+    async def close(self) -> None:
+        """End what it does with its file, and begin no more of it."""
+        self.inside._save_delay = None
+        tasks = {*self._tasks, *filter(None, (self.inside._saving_document,))}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        async with self._at_file:
+            pass  # what a page asked for is written by now
 
     async def _save_later(self, former: asyncio.Task[None] | None, save_now: bool = False) -> None:
         """Save it once nothing has been changed for a while, or now; in place of the `former` task

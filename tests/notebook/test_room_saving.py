@@ -33,9 +33,6 @@ def site(server: Server) -> Site:
     return Site(server.port, "/", {"Authorization": f"token {server.token}"})
 
 
-@pytest.mark.quarantine(
-    "1 of 10 since 4271eb7 or before: a thread of anyio whose root task never ends keeps the server"
-)
 async def test_a_server_with_a_room_ends_when_it_is_told_to(
     tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> None:

@@ -34,7 +34,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.legible import legible
 from jupyter_agent.tasks import surely
-from jupyter_agent.tools.base import Action, Progress, Question, Result, Tool, Toolbox
+from jupyter_agent.tools.base import TEXTS, Action, Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
 CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
@@ -130,8 +130,6 @@ NOBODY_TO_ASK = (
 """Where nobody answers."""
 _LARGE = 50_000
 """Characters beyond which cells are looked through in a thread."""
-_TEXTS = ("source", "old_string", "new_string", "query")
-"""Fields of calls that are no names."""
 _STOPPED = "The turn was stopped; what it did until then stays."
 
 
@@ -409,7 +407,7 @@ def _telling(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except ToolError as error:
-        named = {field: value for field, value in input.items() if field not in _TEXTS}
+        named = {field: value for field, value in input.items() if field not in TEXTS}
         raise work.told_error(error, named) from error
 
 

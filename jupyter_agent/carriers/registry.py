@@ -23,6 +23,7 @@ from jupyter_agent.carriers.room import RoomCarrier
 from jupyter_agent.carriers.tab import TabCarrier
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.carriers.ydoc import Collaboration
+from jupyter_agent.choices import MOST_IN_PATH
 from jupyter_agent.document.carrier import Carrier
 from jupyter_agent.document.cell import CellState, CellType
 from jupyter_agent.document.crdt import nbformat_cell, new_id
@@ -122,8 +123,12 @@ class Notebooks:
 
     async def locate(self, path: str) -> str:
         """Where the file or folder is that this path names: normalised, and followed where it was
-        renamed; the root is the empty path.
+        renamed; the root is the empty path. Raises InvalidInput for more than can be a path.
         """
+        if len(path) > MOST_IN_PATH:
+            raise InvalidInput(
+                f"A path has at most {MOST_IN_PATH:,} characters; this one has {len(path):,}."
+            )
         path = posixpath.normpath(path.strip("/"))
         if self._renames.now(path) != path:
             if await self._disk.exists(path):

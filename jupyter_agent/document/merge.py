@@ -26,6 +26,9 @@ LARGEST_MATCH = 40_000
 piece: that takes a minute where many lines are alike.
 """
 
+LARGEST_PAIRING = 500_000
+"""Pairs of lines that are alike above which a merge does the same as above `LARGEST_MATCH`."""
+
 LARGEST_ALIGNMENT = 50_000_000
 """Product of two lengths above which nothing but the beginning and the end is taken to be the same:
 an alignment needs a bit of memory for each."""
@@ -78,13 +81,18 @@ def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
     lines = text.split("\n")
     start, base_end, end = differing(base, lines)
     a, b = base[start:base_end], lines[start:end]
-    # Blank lines are alike everywhere: they tell nothing of what became of which line.
-    matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
-    return [
-        _Hunk(start + i, start + j, b[k:m])
-        for tag, i, j, k, m in matcher.get_opcodes()
-        if tag != "equal"
-    ]
+    there = Counter(b)
+    if sum(there[line] for line in a if line.strip()) > LARGEST_PAIRING:
+        ranges = unlike_ranges(a, b, 0)
+    else:
+        # Blank lines are alike everywhere: they tell nothing of what became of which line.
+        matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
+        ranges = _changed(matcher)
+    return [_Hunk(start + i, start + j, b[k:m]) for i, j, k, m in ranges]
+
+
+def _changed(matcher: SequenceMatcher[str]) -> Iterator[tuple[int, int, int, int]]:
+    return ((i, j, k, m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal")
 
 
 def unlike_ranges(
@@ -98,9 +106,8 @@ def unlike_ranges(
     a, b = before[start:end], after[start:until]
     if len(a) * len(b) <= most:
         matcher = SequenceMatcher(None, a, b, autojunk=False)
-        for tag, i, j, k, m in matcher.get_opcodes():
-            if tag != "equal":
-                yield start + i, start + j, start + k, start + m
+        for i, j, k, m in _changed(matcher):
+            yield start + i, start + j, start + k, start + m
     else:
         small = len(a) * len(b) <= LARGEST_ALIGNMENT
         i, k = start, start

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from jupyter_agent.choices import MOST_IN_PATH
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.legible import quoted_id
@@ -25,7 +26,9 @@ Action: TypeAlias = Literal["read", "edit", "delete", "run", "restart", "interru
 Progress: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 """Is told a call's preliminary output while its cell still runs."""
 
-
+TEXTS = frozenset({"source", "old_string", "new_string", "query", "code", "text"})
+"""Fields of calls that are as long as somebody likes; all others are names, ids or paths."""
+_MOST_IN_PATTERN = 500
 _MOST_STALE = 10
 """Cells that are named to a model after a call."""
 
@@ -122,7 +125,10 @@ class Tool(BaseModel, ABC):
 
     @classmethod
     def parse(cls, input: Mapping[str, Any]) -> Self:
-        """The call. Raises ValidationError where the input does not fit the schema."""
+        """The call. Raises ValidationError where the input does not fit the schema, InvalidInput
+        for a name without end.
+        """
+        _refuse_endless(input)
         return cls.model_validate(dict(input), strict=True)
 
     @property
@@ -265,6 +271,22 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` Did you mean ...?` for a name that is nearly one of the known ones, else nothing."""
     near = get_close_matches(name, list(known), n=1)
     return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def _refuse_endless(value: Any, field: str = "") -> None:
+    """What is done with a name may take much longer than to read it."""
+    if isinstance(value, str):
+        most = _MOST_IN_PATTERN if field == "pattern" else MOST_IN_PATH
+        if len(value) > most and field not in TEXTS:
+            raise InvalidInput(
+                f"`{field}` has {len(value):,} characters; it may have {most:,} at most."
+            )
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            _refuse_endless(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            _refuse_endless(item, field)
 
 
 def _problems(error: ValidationError, tool: type[Tool]) -> str:

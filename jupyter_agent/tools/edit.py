@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.document.cell import Cell, CellType, version_of
+from jupyter_agent.document.merge import LARGEST_MATCH, unlike_ranges
 from jupyter_agent.document.notebook import CellDraft, Edit
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted
 from jupyter_agent.legible import quoted, quoted_id
@@ -523,11 +524,8 @@ def diff(before: str, after: str) -> str:
 
 def count(before: str, after: str) -> tuple[int, int]:
     """How many lines came and went."""
-    lines = list(difflib.ndiff(_lines(before), _lines(after)))
-    return (
-        sum(line.startswith("+ ") for line in lines),
-        sum(line.startswith("- ") for line in lines),
-    )
+    ranges = list(unlike_ranges(_lines(before), _lines(after), LARGEST_MATCH))
+    return sum(m - k for _, _, k, m in ranges), sum(j - i for i, j, _, _ in ranges)
 
 
 def _lines(text: str) -> list[str]:

@@ -460,7 +460,7 @@ async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
     return replace(
         act,
         kernel=None if not tool.executes else kernel.life if kernel else "",
-        leaves_language=any(map(leaves_language, codes)),
+        leaves_language=await asyncio.to_thread(lambda: any(map(leaves_language, codes))),
     )
 
 

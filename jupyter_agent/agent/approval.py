@@ -61,6 +61,8 @@ class Approval:
             described["diff"] = self.question.diff
         if self.question.cell_type is not None:
             described["cell_type"] = self.question.cell_type
+        if self.question.kernelspec:
+            described["kernel"] = self.question.kernelspec
         if self.question.loads:
             described["loads"] = list(self.question.loads)
         if self.question.server is not None:

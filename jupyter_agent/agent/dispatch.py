@@ -314,7 +314,7 @@ class Dispatcher:
             try:
                 await self._refuse_if_other(prepared, nb, policy)
                 if prepared.decision.verdict == "ask":
-                    await self._approve(prepared, nb, policy, approved)
+                    await self._approve(prepared, nb, approved)
                 await nb.refuse_hidden(tool.acts_on)
                 result = await tool.run(nb, progress and _masking(progress, work))
                 if tool.executes and (kernel := await nb.kernel()) is not None:
@@ -358,12 +358,12 @@ class Dispatcher:
         if decision.verdict == "ask" and prepared.decision.verdict == "run":
             raise Conflict("Something else is there by now, so nothing was done. Look again.")
 
-    async def _approve(
-        self, prepared: Prepared, nb: Lease, policy: Policy, approved: Question | None
-    ) -> None:
+    async def _approve(self, prepared: Prepared, nb: Lease, approved: Question | None) -> None:
         current = await self._question(prepared, nb)
         if approved is not None and not approved.kernel:
             current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
+        if approved is not None and not approved.kernelspec:
+            current = replace(current, kernelspec="")  # nor was there a notebook
         as_approved = (
             approved is not None
             and prepared.binding(approved) == prepared.binding(current)
@@ -374,13 +374,17 @@ class Dispatcher:
                 "What was approved has changed since, so it was not done. "
                 "Read the cell again and call again to request approval."
             )
-        policy.granted.add(prepared.act.action)
         nb.approve(current.cells)
 
     async def _question(self, prepared: Prepared, nb: Lease) -> Question:
         await nb.refuse_hidden(prepared.tool.acts_on)
-        question = await prepared.tool.question(nb)
-        return replace(question, loads=await _loads(prepared.tool, nb))
+        tool = prepared.tool
+        question = replace(await tool.question(nb), loads=await _loads(tool, nb))
+        if not tool.in_one_kernel:
+            return question
+        kernel = await nb.kernel()
+        life = kernel.life if kernel else ""
+        return replace(question, kernel=life, kernelspec=await nb.kernelspec())
 
     async def _note_failure(
         self,

@@ -159,8 +159,6 @@ class Policy:
     """Whether the administrator lets edits load from elsewhere, in mode `auto`."""
     grants: list[Grant] = field(default_factory=list)
     """What a person allowed in this conversation."""
-    granted: set[Action] = field(default_factory=set)
-    """Actions that a person approved in this turn."""
     touched: set[str] = field(default_factory=set)
     """Notebooks that this turn changed."""
 
@@ -244,8 +242,6 @@ def decide(act: Act, policy: Policy) -> Decision:
     verdict = _by_mode(act, mode)
     if verdict == "ask" and any(grant.covers(act) for grant in policy.grants):
         return Decision(verdict="run", reason=f"`{act.tool}` was allowed in this conversation.")
-    if verdict == "ask" and mode == "auto" and act.action in policy.granted:
-        return Decision(verdict="run", reason=f"`{act.action}` was approved in this turn.")
     return Decision(verdict=verdict, reason=_REASONS[verdict].format(mode=mode, tool=act.tool))
 
 

@@ -73,6 +73,8 @@ def _shown(approval: Approval, cells: Cells) -> Iterator[Line]:
     for each in approval.get("cells", ()):
         yield f"{exact(cells.name(each['cell_id']))} would run:", "faint"
         yield from _text(each["code"])
+    if approval.get("kernel"):
+        yield f"kernel: {exact(approval['kernel'])}", "faint"
     for system in approval.get("clusters", ()):
         yield f"It may start a job with {exact(system)}.", "warning"
     for address in approval.get("loads", ()):

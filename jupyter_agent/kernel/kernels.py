@@ -135,13 +135,18 @@ class Kernels:
             if session["kernel"]["id"] == kernel.id and session["type"] == "notebook"
         ]
 
+    @property
+    def default_name(self) -> str:
+        """The kernelspec of notebooks that name none."""
+        return str(self._manager.default_kernel_name)
+
     async def kernelspec(self, name: str | None = None) -> dict[str, str]:
         """A notebook's `kernelspec` metadata for that kernel, the server's default without a name.
 
         Raises KernelUnavailable, which names the installed ones.
         """
         installed = await self._installed()
-        chosen = name or self._manager.default_kernel_name
+        chosen = name or self.default_name
         if chosen not in installed:
             raise _unavailable(chosen, "it is not installed", installed)
         spec = installed[chosen]["spec"]
@@ -216,9 +221,7 @@ class Kernels:
             self._ours.add(session["id"])
             await self._others(before)
             return
-        raise _unavailable(
-            name or self._manager.default_kernel_name, why, await self._installed(why)
-        )
+        raise _unavailable(name or self.default_name, why, await self._installed(why))
 
     async def _installed(self, why: str = "") -> Mapping[str, Any]:
         """The kernelspecs by name. Raises KernelUnavailable where a gateway does not tell them."""

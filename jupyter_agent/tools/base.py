@@ -78,7 +78,9 @@ class Question:
     cells: Mapping[str, str] = field(default_factory=dict)
     """Cell id -> version of the cells that are shown."""
     kernel: str = ""
-    """Which kernel, in which of its lives."""
+    """Which kernel, in which of its lives; empty while none runs."""
+    kernelspec: str = ""
+    """The name of that kernel, or of the one that would be started."""
     after: Mapping[str, Cell] = field(default_factory=dict)
     """Cell id -> the cell as it will be when this is done, where that can be foreseen."""
     whole: bool = False
@@ -102,7 +104,8 @@ class Question:
         """A hash of all that an approval is given for; it is compared again just before acting."""
         given = [tool, dict(input), self.notebook, self.cell_id, self.code, self.diff]
         elsewhere = [self.server, self.remote_tool, self.definition] if self.server else []
-        text = json.dumps([*given, dict(self.cells), self.kernel, *elsewhere])
+        kernel = [self.kernel, self.kernelspec]
+        text = json.dumps([*given, dict(self.cells), *kernel, *elsewhere])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -135,6 +138,11 @@ class Tool(BaseModel, ABC):
     def executes(self) -> bool:
         """Whether this call runs code in the notebook's own kernel."""
         return self.in_kernel
+
+    @property
+    def in_one_kernel(self) -> bool:
+        """Whether an approval of this call is for one kernel only."""
+        return self.executes
 
     @property
     def needed(self) -> Sequence[Need]:

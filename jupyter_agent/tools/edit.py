@@ -432,10 +432,8 @@ async def _question(
     after: Sequence[Cell] = (),
 ) -> Question:
     """Of edits of several cells, now these `cells`, and of a run of what they leave."""
-    life, started = "", tuple[str, ...]()
+    started: tuple[str, ...] = ()
     if run:
-        kernel = await nb.kernel()
-        life = kernel.life if kernel else ""
         with suppress(NotebookNotFound):  # it may be made by what is asked before
             await nb.read()
             started = await nb.clusters([cell.source for cell in codes])
@@ -447,7 +445,6 @@ async def _question(
         code="\n\n".join(cell.source for cell in codes) if run else None,
         cells={cell.id: cell.version for cell in cells},
         after={cell.id: cell for cell in after},
-        kernel=life,
         clusters=started,
     )
 

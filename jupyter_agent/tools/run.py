@@ -99,13 +99,7 @@ class RunCode(RunTool):
     async def question(self, nb: Lease) -> Question:
         self._refuse_nothing()
         await nb.read()
-        kernel = await nb.kernel()
-        return Question(
-            notebook=nb.path,
-            code=self.code,
-            kernel=kernel.life if kernel else "",
-            clusters=await nb.clusters([self.code]),
-        )
+        return Question(notebook=nb.path, code=self.code, clusters=await nb.clusters([self.code]))
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         self._refuse_nothing()
@@ -193,14 +187,27 @@ class WaitForRun(Tool):
         return await result_of(run, nb.work)
 
 
-class InterruptKernel(RunTool):
+class KernelTool(RunTool):
+    """A tool that does something with a kernel itself."""
+
+    needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
+
+    @property
+    def in_one_kernel(self) -> bool:
+        return True
+
+    async def question(self, nb: Lease) -> Question:
+        await nb.running_kernel()
+        return await super().question(nb)
+
+
+class InterruptKernel(KernelTool):
     """Interrupt what the kernel runs now, as Ctrl-C does: variables stay. For a run of yours that
     hangs or is not wanted; the person is asked where it is not yours. You get how the runs ended.
     Code that does not react goes on; only restart_kernel ends it."""
 
     name: ClassVar[str] = "interrupt_kernel"
     action: ClassVar[Action] = "interrupt"
-    needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
     async def acts(self, nb: Lease) -> Action:
         """What the turn runs itself it may stop; what somebody else runs is another matter."""
@@ -232,14 +239,13 @@ class InterruptKernel(RunTool):
         )
 
 
-class RestartKernel(RunTool):
+class RestartKernel(KernelTool):
     """Restart the kernel: all variables are lost and cells have to run again. For a kernel that
     hangs, or a package to be loaded afresh; not to tidy up, and not to test from scratch, which
     verify_notebook does. The person is asked. It returns when the new kernel is ready."""
 
     name: ClassVar[str] = "restart_kernel"
     action: ClassVar[Action] = "restart"
-    needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         kernel = await nb.running_kernel()
@@ -253,15 +259,13 @@ def _own(run: Run, work: Workspace) -> bool:
 
 
 async def question_to_run(nb: Lease, cells: Sequence[Cell]) -> Question:
-    """The exact code of these cells, and in which kernel it would run."""
-    kernel = await nb.kernel()
+    """The exact code of these cells."""
     return Question(
         notebook=nb.path,
         cell_id=cells[0].id if len(cells) == 1 else None,
         code="\n\n".join(cell.source for cell in cells),
         codes=_by_cell(cells),
         cells={cell.id: cell.version for cell in cells},
-        kernel=kernel.life if kernel else "",
         clusters=await nb.clusters(cell.source for cell in cells),
     )
 

@@ -744,9 +744,26 @@ class Lease:
         await self.work.need(("write", "kernels"), ("write", "sessions"))
         await self.read()
         await self.release()
-        name = name or metadata_text(self.notebook.known_metadata, "kernelspec", "name")
+        name = name or self._kernel_name
         self._forget()
         return await self.work.services.kernels.get(self.path, name=name)
+
+    async def kernelspec(self) -> str:
+        """The name of the notebook's kernel: of the one that runs, or that would be started; empty
+        where there is no notebook.
+        """
+        kernel = await self.kernel()
+        if kernel is not None:
+            return kernel.name
+        try:
+            await self.read()
+        except NotebookNotFound:
+            return ""
+        return self._kernel_name or self.work.services.kernels.default_name
+
+    @property
+    def _kernel_name(self) -> str | None:
+        return metadata_text(self.notebook.known_metadata, "kernelspec", "name")
 
     async def running_kernel(self) -> Kernel:
         """The notebook's kernel. Raises KernelUnavailable where none runs."""

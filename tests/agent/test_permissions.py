@@ -43,14 +43,6 @@ def test_reading_another_notebook_never_asks() -> None:
     assert decide(act("read", elsewhere=True), Policy(mode="ask")).verdict == "run"
 
 
-def test_mode_auto_asks_once_a_turn_before_a_restart() -> None:
-    policy = Policy(mode="auto")
-    assert decide(act("restart"), policy).verdict == "ask"
-    policy.granted.add("restart")
-    assert decide(act("restart"), policy).verdict == "run"
-    assert decide(act("interrupt"), policy).verdict == "ask"
-
-
 def test_the_ceiling_limits_the_mode_and_what_allow_can_do() -> None:
     assert decide(act("run"), Policy(mode="auto", max_mode="edit")).verdict == "ask"
     forbidden = decide(act("run"), Policy(mode="auto", max_mode="read", allow=frozenset({"tool"})))
@@ -113,6 +105,5 @@ def test_only_a_person_lets_a_model_write_instructions(path: str) -> None:
     rule = Rule(verdict="allow")
     assert [verdict(Policy(mode=mode)) for mode in MODES] == ["deny", "ask", "ask", "ask"]
     assert verdict(Policy(mode="auto", allow=frozenset({"tool"}), rules=[rule])) == "ask"
-    assert verdict(Policy(mode="auto", granted={"edit"})) == "ask"
     assert verdict(Policy(mode="auto", rules=[Rule(verdict="deny")])) == "deny"
     assert verdict(Policy(mode="auto"), "read") == "run"

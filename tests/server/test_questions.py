@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_server.serverapp import ServerApp
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
@@ -565,3 +567,68 @@ async def test_a_cell_that_was_in_no_question_is_not_run_under_its_answer(
     assert seen.execution_count == 1
     assert (unseen.source, unseen.execution_count, unseen.outputs) == ("print('unseen')", None, [])
     assert "Nobody saw cell" in str(fake.requests[-1]["messages"][-1])
+
+
+# -- for which kernel an answer holds
+
+OTHER = f"{PATH.rpartition('/')[0]}/other.ipynb"
+
+
+async def test_each_restart_is_a_question_of_its_own_also_in_mode_auto(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    shutil.copy(notebook, notebook.with_name("other.ipynb"))
+    for path in (PATH, OTHER):
+        await call("POST", "notebooks", path, "kernel", body={"action": "start"})
+    restarts = [calls("restart_kernel"), calls("restart_kernel", notebook=OTHER)]
+    replies += [*([restart] for restart in (*restarts, restarts[0])), [says("Done.")]]
+    turn = (await call("POST", "chat", body=ask("Go.", mode="auto", stream=False))).body
+    wanted = []
+    while turn["state"] == "waiting":
+        (approval,) = turn["approvals"]
+        wanted.append((approval["notebook"], approval["kernel"]))
+        turn = (await answer(call, {"id": approval["id"], "approved": True})).body
+    assert wanted == [(PATH, "python3"), (OTHER, "python3"), (PATH, "python3")]
+
+
+@pytest.mark.parametrize("block", [RUN, calls("restart_kernel"), calls("interrupt_kernel")])
+async def test_an_answer_is_good_for_the_kernel_that_was_there_then(
+    call: Call,
+    replies: list[FakeReply],
+    fake: FakeAnthropic,
+    notebook: Path,
+    jp_serverapp: ServerApp,
+    monkeypatch: pytest.MonkeyPatch,
+    block: dict[str, Any],
+) -> None:
+    """A person may give the notebook another kernel, in which somebody else is at work."""
+    shutil.copy(notebook, notebook.with_name("other.ipynb"))
+    for path in (PATH, OTHER):
+        await call("POST", "notebooks", path, "kernel", body={"action": "start"})
+    replies += [[block], [says("Something changed.")]]
+    (approval,) = await asked(call)
+    sessions: Any = jp_serverapp.session_manager
+    ours, theirs = [await sessions.get_session(path=path) for path in (PATH, OTHER)]
+    touched: list[str] = []
+    for name in ("restart_kernel", "interrupt_kernel"):
+        monkeypatch.setattr(jp_serverapp.kernel_manager, name, touched.append)
+    await sessions.update_session(ours["id"], kernel_id=theirs["kernel"]["id"])
+    done = await answer(call, {"id": approval["id"], "approved": True})
+    assert done.body["state"] == "done"
+    assert "has changed since" in str(fake.requests[-1]["messages"][-1])
+    assert touched == []
+    assert nbformat.read(notebook, as_version=4).cells[1].execution_count is None
+
+
+async def test_an_answer_is_good_for_the_kind_of_kernel_that_would_have_been_started(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [[RUN], [says("Something changed.")]]
+    (approval,) = await asked(call)
+    assert approval["kernel"] == "python3"
+    content = nbformat.read(notebook, as_version=4)
+    content.metadata["kernelspec"] = {"name": "bash", "display_name": "Bash", "language": "bash"}
+    nbformat.write(content, notebook)
+    await answer(call, {"id": approval["id"], "approved": True})
+    assert "has changed since" in str(fake.requests[-1]["messages"][-1])
+    assert nbformat.read(notebook, as_version=4).cells[1].execution_count is None

@@ -82,6 +82,8 @@ export interface IApproval {
   edits?: ICellDiff[];
   /** The type that a cell would have after an edit, or has where it would be deleted. */
   cell_type?: 'code' | 'markdown' | 'raw';
+  /** The name of the kernel for which alone the answer holds. */
+  kernel?: string;
   /** Addresses on other servers that a page asks as soon as it shows the result. */
   loads?: string[];
   /** Systems, such as Dask, on which the code may start a job. */

@@ -6,7 +6,7 @@ import type { Locate } from './cellNames';
 
 /** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them; of code that it starts a cluster job. */
 export function factsOf(
-  { tool, input, cell_type, clusters, server, server_tool }: IApproval,
+  { tool, input, cell_type, clusters, kernel, server, server_tool }: IApproval,
   locate: Locate,
   trans: TranslationBundle
 ): string {
@@ -29,7 +29,7 @@ export function factsOf(
         : trans.__('With the default kernel');
     }
     default:
-      return type;
+      return [type, kernel && legible(trans.__('Kernel “%1”', kernel))].filter(Boolean).join(', ');
   }
 }
 

@@ -28,8 +28,10 @@ describe('factsOf', () => {
     expect(factsOf(asked, () => 2, trans)).toBe('The MCP server “db” gets this for “a.b⟨U+202E⟩”');
   });
 
-  it('says nothing of code that starts none', () => {
+  it('names the kernel for which alone the answer holds, where there is one', () => {
     expect(factsOf(question({}), () => 2, trans)).toBe('');
+    const restart = question({ tool: 'restart_kernel', kernel: 'python3' });
+    expect(factsOf(restart, () => 2, trans)).toBe('Kernel “python3”');
   });
 });
 

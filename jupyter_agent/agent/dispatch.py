@@ -130,6 +130,7 @@ NOBODY_TO_ASK = (
 """Where nobody answers."""
 _LARGE = 50_000
 """Characters beyond which cells are looked through in a thread."""
+_BUG = "Something went wrong inside the assistant; the call may have been done."
 _STOPPED = "The turn was stopped; what it did until then stays."
 
 
@@ -281,6 +282,10 @@ class Dispatcher:
                 if attempt:
                     await self._sleep(_FIRST_PAUSE_S * 2 ** (attempt - 1))
                 result = await self._run(prepared, work, policy, progress, approved, made)
+                redactor = work.services.redactor
+                result = replace(
+                    result, text=redactor.text(result.text), facts=redactor.masked(result.facts)
+                )
                 break
             except ToolError as error:
                 if not self._may_pass(prepared, error, attempt):
@@ -290,12 +295,12 @@ class Dispatcher:
             except asyncio.CancelledError:
                 await self._note_surely(prepared.audit(work, "stopped", _STOPPED, changes=made))
                 raise
+            except Exception as error:  # a bug: what the call did until then is in the audit
+                why = f"{_BUG} ({type(error).__name__})"
+                await self._note_surely(prepared.audit(work, "failed", why, changes=made))
+                raise
         if not prepared.reads and prepared.act.notebook is not None:
             policy.touched.add(prepared.act.notebook)
-        redactor = work.services.redactor
-        result = replace(
-            result, text=redactor.text(result.text), facts=redactor.masked(result.facts)
-        )
         await self._note_surely(prepared.audit(work, "done", result=result))
         return result
 

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from jupyter_agent import foreign
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
@@ -37,6 +38,8 @@ INVALID_INPUT = "INVALID_JSON"
 
 
 _NO_RESULT = "The model's service gave no result."
+_DEEPEST = foreign.DEEPEST + 3
+"""Of an event of a stream, which has the input of a call within its block."""
 _MOST_SHOWN = 12_000
 """Characters of a service's result in the stream."""
 
@@ -146,6 +149,10 @@ class Reply:
 
     def feed(self, event: ModelEvent) -> list[Event]:
         """Take one event of the model. Raises ModelError for one that cannot be."""
+        try:
+            foreign.refuse_deep(event, _DEEPEST)
+        except ValueError as error:
+            _broken(f"what came is no message: {error}")
         match event.get("type"):
             case "message_start":
                 return self._start(_mapping(event, "message"))
@@ -337,17 +344,13 @@ class Reply:
 def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
     """The input of a call from its JSON text, and why it is unusable if it is. Never raises."""
     try:
-        value = json.loads(text or "{}", parse_constant=_no_constant)
+        value = foreign.parse(text or "{}")
         json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate can be stored nowhere
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         return {INVALID_INPUT: text}, f"Invalid JSON in tool input: {error}"
     if not isinstance(value, dict):
         return {INVALID_INPUT: text}, "Invalid JSON in tool input: it is not an object."
     return value, None
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def result_of_service(block: Block) -> Event:

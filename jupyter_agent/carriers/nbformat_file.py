@@ -15,6 +15,7 @@ from typing import Any, cast, get_args
 
 import nbformat
 
+from jupyter_agent import foreign
 from jupyter_agent.document.cell import CellType, version_of
 from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
 from jupyter_agent.document.identities import Naming, paired
@@ -142,30 +143,19 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise NoJson(f"it is nested deeper than {DEEPEST} levels") from None
+        raise NoJson(str(foreign.too_deep(DEEPEST))) from None
     except ValueError as error:
         if _CONFLICT.search(text):
             raise NoJson("it has merge conflict markers (<<<<<<<); resolve them first") from None
         raise NoJson(f"it is no valid JSON ({error!s:.120})") from None
 
 
-def _depth(content: Any) -> int:
-    level, values = 0, [content]
-    while values and level <= DEEPEST:
-        level += 1
-        values = [
-            item
-            for value in values
-            for item in (value.values() if isinstance(value, dict) else value)
-            if isinstance(item, dict | list)
-        ]
-    return level
-
-
 def refuse_unwritable(content: Mapping[str, Any], text: str | None = None) -> None:
     """Raises Unusable for what no copy can be made of, or none be saved. `text` is its JSON."""
-    if _depth(content) > DEEPEST:
-        raise Unusable(f"it is nested deeper than {DEEPEST} levels")
+    try:
+        foreign.refuse_deep(content, DEEPEST)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
     if text is None or _HALF.search(text):
         try:
             json.dumps(content, ensure_ascii=False).encode()

@@ -362,6 +362,9 @@ class TurnRunner:
         except StoreUnavailable as error:  # its followers have its end all the same
             self.log.error("The end of turn %s is not in the store: %s", turn_id, error)
             self._interrupted.add(turn_id)
+        except Exception:  # a bug: what came before cannot be written, but that it is over can
+            self.log.exception("The end of turn %s cannot be written", turn_id)
+            self._interrupted.add(turn_id)
         finally:
             await live.close()
             del self._live[turn_id]

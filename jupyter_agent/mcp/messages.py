@@ -10,11 +10,11 @@ https://modelcontextprotocol.io/specification/2025-11-25
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
+from jupyter_agent import foreign
 from jupyter_agent.legible import clip, legible
 
 STATELESS = "2026-07-28"
@@ -123,14 +123,10 @@ async def parsed(raw: bytes) -> RpcMessage:
 def _load(raw: bytes) -> Any:
     try:
         text = raw.decode()
-        value = json.loads(text, parse_constant=_no_number)
-        return whole(value) if _HALF_CHARACTER.search(text) else value
-    except (ValueError, RecursionError):
-        raise McpError("it sent what is no JSON") from None
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+        value = foreign.parse(text)
+    except ValueError as error:
+        raise McpError(f"it sent what is no JSON: {error}") from None
+    return whole(value) if _HALF_CHARACTER.search(text) else value
 
 
 def whole(value: Any) -> Any:

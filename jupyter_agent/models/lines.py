@@ -7,11 +7,11 @@ and does not tell whether a stream came to its `[DONE]`.
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from typing import Any
 
+from jupyter_agent import foreign
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.faults import unreadable
 
@@ -84,8 +84,8 @@ def _text(line: bytes) -> str:
 
 def _value(text: str) -> Any:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = foreign.parse(text, 2 * foreign.DEEPEST)
+    except ValueError as error:
         raise unreadable(error) from error
     if not isinstance(value, Mapping):
         raise unreadable(TypeError(type(value).__name__))

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from tornado import web
 from tornado.http1connection import HTTP1Connection
 
+from jupyter_agent import foreign
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.reply import printable
 from jupyter_agent.carriers.registry import WhileAway
@@ -47,7 +48,6 @@ _MAYBE_DONE = (500, 504)
 """Statuses after which something may have been done."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
-MAX_DEPTH = 64
 MEBIBYTE = 1 << 20
 LOCAL_OWNER = "local"
 ADMIN = "agent:admin"
@@ -385,13 +385,12 @@ class AgentHandler(APIHandler):
         try:
             text = self._body.decode("utf-8") or "{}"
             self._body.clear()  # a turn outlives its request, and keeps that for the authorizer
-            value = json.loads(text)
+            value = foreign.parse(text)
             if "\\ud" in text.lower():  # half a character, as JSON can spell it, is text nowhere
                 value = json.loads(printable(json.dumps(value, ensure_ascii=False)))
-        except (ValueError, RecursionError):
-            raise RequestError(400, "invalid_body", "The body has to be a JSON object.") from None
-        if _depth(value) > MAX_DEPTH:
-            raise RequestError(400, "invalid_body", f"The body is nested over {MAX_DEPTH} deep.")
+        except ValueError as error:
+            message = f"The body has to be a JSON object: {error}."
+            raise RequestError(400, "invalid_body", message) from None
         return value
 
     def read(self, model: type[BaseModel], query: Mapping[str, QueryValues]) -> BaseModel:
@@ -469,16 +468,3 @@ class AgentHandler(APIHandler):
 
     def _bad_query(self, name: str, wanted: str) -> NoReturn:
         raise RequestError(400, "invalid_query", f"`{name}` has to be {wanted}.")
-
-
-def _depth(value: Any) -> int:
-    level, deepest = [value], 0
-    while level and deepest <= MAX_DEPTH:
-        deepest += 1
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-    return deepest

@@ -5,11 +5,12 @@ Only chunk types that `ai` 6 and 7 both accept are used: a client of either stop
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from jupyter_agent import foreign
 from jupyter_agent.events import Event, Usage, from_json
 
 Chunk = dict[str, Any]
@@ -96,17 +97,25 @@ def message(message_id: str, events: Iterable[Event]) -> dict[str, Any]:
     """The assistant's UIMessage that a client has after these events."""
     parts: list[Chunk] = []
     by_id: dict[str, Chunk] = {}
+    written: dict[str, list[str]] = defaultdict(list)
     metadata: Chunk = {}
     for event in events:
         piece = chunk(event)
         metadata.update(piece.get("messageMetadata", {}))
-        _advance(parts, by_id, piece)
-    for part in by_id.values():
-        part.pop("_input", None)
+        _advance(parts, by_id, written, piece)
+    for part_id, pieces in written.items():
+        part, text = by_id[part_id], "".join(pieces)
+        if "text" in part:
+            part["text"] = text
+        elif part["state"] == "input-streaming":
+            part["input"] = _parsed(text)
     return {"id": message_id, "role": "assistant", "metadata": metadata, "parts": parts}
 
 
-def _advance(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:
+def _advance(
+    parts: list[Chunk], by_id: dict[str, Chunk], written: dict[str, list[str]], piece: Chunk
+) -> None:
+    """`written` has what was streamed of each part, which is put together once."""
     kind = piece["type"]
     match kind:
         case "start-step":
@@ -116,13 +125,15 @@ def _advance(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:
             by_id[piece["id"]] = part
             parts.append(part)
         case "text-delta" | "reasoning-delta":
-            by_id[piece["id"]]["text"] += piece["delta"]
+            written[piece["id"]].append(piece["delta"])
         case "text-end" | "reasoning-end":
             by_id[piece["id"]]["state"] = "done"
         case "data-changes" | "data-notice" | "data-continue":
             parts.append({"type": kind, "data": piece["data"]})
             if piece["data"].get("kind") == "answered":
                 _take_answers(parts, piece["data"]["approvals"])
+        case "tool-input-delta":
+            written[piece["toolCallId"]].append(piece["inputTextDelta"])
         case _ if "toolCallId" in piece:
             _advance_call(parts, by_id, piece)
 
@@ -144,16 +155,12 @@ def _advance_call(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> 
             "toolName": piece["toolName"],
             "toolCallId": call_id,
             "state": "input-streaming",
-            "_input": "",
         }
         if piece.get("providerExecuted"):
             part["providerExecuted"] = True
         by_id[call_id] = part
         parts.append(part)
     match piece["type"]:
-        case "tool-input-delta":
-            part["_input"] += piece["inputTextDelta"]
-            part["input"] = _parsed(part["_input"])
         case "tool-input-available":
             part.update(state="input-available", input=piece["input"])
         case "tool-input-error":
@@ -173,6 +180,6 @@ def _advance_call(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> 
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return foreign.parse(text)
     except ValueError:
         return None

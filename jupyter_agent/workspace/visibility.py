@@ -13,7 +13,6 @@ still read whatever the user can read; under `all` its outputs are shown.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
+from jupyter_agent import foreign
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.carriers.renames import moved
 from jupyter_agent.choices import SHARES, Share
@@ -370,7 +370,7 @@ class View:
     def _copy_of_notebook(self, path: str, text: str) -> str:
         """Its sources, with what it says itself about sharing."""
         try:
-            content = json.loads(text)
+            content = foreign.parse(text)
             cells = [_cell(index, cell) for index, cell in enumerate(content["cells"])]
             share = strictest(self.share, shared_by(content["metadata"]))
         except (ValueError, LookupError, TypeError, AttributeError):

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, says
+from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.tools.run import RunCode
 
 from .conftest import PATH, Call, ask
 
@@ -167,6 +168,67 @@ async def test_an_expression_that_would_take_for_ever_is_refused(
 )
 async def test_json_that_is_too_deep_is_refused(call: Call, bomb: str) -> None:
     assert (await call("POST", "chat", body=bomb)).status == 400
+
+
+def deep(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize("levels", [900, 3_000, 100_000])
+async def test_a_deep_input_of_a_call_ends_neither_turn_nor_conversation(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path, levels: int
+) -> None:
+    block = {**calls("read_cells"), "input": f'{{"cell_ids": {deep(levels)}}}'}
+    replies += [[block], [says("Sorry.")], [says("Go on.")]]
+    turn = (await call("POST", "chat", body=ask("Look.", stream=False))).body
+    assert turn["state"] == "done"
+    assert "deeper than 64 levels" in str(fake.requests[-1]["messages"][-1])
+    assert (await call("POST", "chat", body=ask("And now?", stream=False))).body["state"] == "done"
+    assert (await call("GET", "conversations", "talk")).status == 200
+    for format in ("md", "json"):
+        exported = call("GET", "conversations", "talk", "export", params={"format": format})
+        assert (await exported).status == 200
+
+
+async def test_a_deep_text_is_no_copy_of_a_notebook(call: Call, notebook: Path) -> None:
+    notebook.with_name("deep.txt").write_text('{"cell_type": ' + deep(5_000) + "}")
+    path = f"{PATH.rpartition('/')[0]}/deep.txt"
+    body = {"notebook": PATH, "input": {"path": path}}
+    answer = await call("POST", "tools", "read_file", body=body)
+    assert (answer.status, answer.body["is_error"]) == (200, True)
+    assert "cannot be read as one" in answer.body["text"]
+
+
+async def test_what_a_tool_did_before_a_bug_is_in_the_audit_and_the_turn_ends(
+    call: Call, replies: list[FakeReply], notebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any) -> Any:
+        raise RecursionError("as of something deep")
+
+    monkeypatch.setattr(RunCode, "run", broken)
+    replies += [[calls("run_code", code="1")], [says("Still here.")]]
+    turn = (await call("POST", "chat", body=ask("Go.", mode="auto", stream=False))).body
+    assert turn["state"] == "failed"
+    (entry,) = (await call("GET", "turns", turn["turn_id"])).body["audit"]
+    assert (entry["tool"], entry["outcome"]) == ("run_code", "failed")
+    assert "RecursionError" in entry["why"]
+    assert (await call("POST", "chat", body=ask("And?", stream=False))).body["state"] == "done"
+
+
+async def test_a_turn_whose_end_cannot_be_written_is_over_all_the_same(
+    agent: Assistant, call: Call, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: Any) -> Any:
+        raise RecursionError("as of something deep")
+
+    replies += [[says("Lost.")], [says("Still here.")]]
+    store = agent.runner.stores.conversations
+    with monkeypatch.context() as patched:
+        patched.setattr(type(store), "append", broken)
+        await call("POST", "chat", body=ask("Go.", stream=False))
+    assert (await call("POST", "chat", body=ask("And?", stream=False))).body["state"] == "done"
+    states = [turn["state"] for turn in (await call("GET", "conversations", "talk")).body["turns"]]
+    assert states == ["interrupted", "done"]
 
 
 async def test_a_tab_cannot_send_a_frame_larger_than_a_notebook_can_be(

@@ -491,3 +491,19 @@ async def test_the_next_turn_has_what_the_server_has_by_then(
     await call("POST", "chat", body={**ask("Again.", stream=False), "id": "other"})
     names = {tool["name"] for tool in fake.requests[-1]["tools"]}
     assert names - offered[0] == {"mcp__db__added"}
+
+
+async def test_a_call_whose_answer_is_too_deep_is_in_the_audit(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, db: Fake, notebook: Path
+) -> None:
+    """It was made: no server may decide that what it does is in no log."""
+    value: Any = 1
+    for _ in range(900):
+        value = {"a": value}
+    db.add("deep", text("done", structuredContent=value))
+    replies += [[calls("mcp__db__deep")], [says("Odd.")]]
+    turn = (await call("POST", "chat", body=ask("Go.", mode="auto", stream=False))).body
+    assert turn["state"] == "done"
+    assert "deeper than 64 levels" in told(fake)
+    (entry,) = (await call("GET", "turns", turn["turn_id"])).body["audit"]
+    assert (entry["tool"], entry["outcome"]) == ("mcp__db__deep", "failed")

@@ -1,0 +1,42 @@
+"""JSON that others wrote: models, servers, programs, and whoever made a notebook."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+DEEPEST = 64
+"""Levels of JSON that comes in a message. What recurses over more of them could fail half way."""
+
+
+def parse(text: str, deepest: int = DEEPEST) -> Any:
+    """The value of a JSON text. Raises ValueError for what is none, or is nested too deep."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise too_deep(deepest) from None
+    refuse_deep(value, deepest)
+    return value
+
+
+def refuse_deep(value: Any, deepest: int = DEEPEST) -> None:
+    """Raises ValueError for JSON that is nested too deep."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(deepest):
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, dict | list)
+        ]
+    if level:
+        raise too_deep(deepest)
+
+
+def too_deep(deepest: int = DEEPEST) -> ValueError:
+    """For JSON that is nested too deep."""
+    return ValueError(f"it is nested deeper than {deepest} levels")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

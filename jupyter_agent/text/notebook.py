@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, NewType, cast
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
@@ -28,6 +28,7 @@ __all__ = [
     "BUDGET",
     "MOST",
     "Rendered",
+    "ShownCell",
     "head",
     "hidden",
     "images",
@@ -68,6 +69,10 @@ class Rendered:
     """How many cells have no more than their line, though more could be shown."""
 
 
+ShownCell = NewType("ShownCell", Cell)
+"""A cell as a `View` shows it: what is searched, paged through or cut has no secret in it."""
+
+
 def hidden(cell: Cell) -> bool:
     """Whether the person keeps this cell from models: it is tagged `agent-hidden`."""
     return HIDDEN in cell.tags
@@ -75,7 +80,8 @@ def hidden(cell: Cell) -> bool:
 
 def whole(cell: Cell) -> bool:
     """Whether a cell is shown with every character of its source, so that it can be rewritten."""
-    return not (hidden(cell) or cell.withheld) and readable(cell.source) == cell.source
+    kept_back = hidden(cell) or cell.withheld or cell.masked
+    return not kept_back and readable(cell.source) == cell.source
 
 
 def pictures(cell: Cell) -> list[Picture]:
@@ -90,7 +96,7 @@ def pictures(cell: Cell) -> list[Picture]:
 
 
 def render(
-    cells: Sequence[Cell],
+    cells: Sequence[ShownCell],
     *,
     stale: Collection[str] = (),
     focus: str | None = None,
@@ -141,7 +147,7 @@ def render(
 
 
 def render_cells(
-    cells: Sequence[Cell],
+    cells: Sequence[ShownCell],
     *,
     output_from: int = 0,
     output_chars: int = 12_000,

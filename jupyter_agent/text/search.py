@@ -22,7 +22,7 @@ from typing import Any
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.text.fence import NO_FENCE, Fence
-from jupyter_agent.text.notebook import head, hidden, readable
+from jupyter_agent.text.notebook import ShownCell, head, hidden, readable
 from jupyter_agent.text.outputs import output_text, plain
 
 SECONDS = 1.0
@@ -49,7 +49,7 @@ class _Line:
 
 
 async def search(
-    cells: Sequence[Cell], query: str, *, regex: bool = False, fence: Fence = NO_FENCE
+    cells: Sequence[ShownCell], query: str, *, regex: bool = False, fence: Fence = NO_FENCE
 ) -> str:
     """Lines of sources and outputs that contain the query, case aside, each under its cell's head.
 

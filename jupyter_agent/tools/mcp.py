@@ -76,11 +76,11 @@ class McpTool(Tool):
             result = await self.servers.call(offer, self.arguments)
         except McpError as error:
             raise self._told(error, nb) from error
-        fence = nb.work.fence
+        fence, text = nb.work.fence, nb.work.told(_text(result))
         if result.get("isError") is True:
-            said = clip(_text(result), _MOST_OF_A_REASON, _CUT, head=0.6)
+            said = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
             raise ToolError(f"`{offer.name}` failed:\n{fence.around(said or '(no reason given)')}")
-        text = clip(_text(result), MOST_CHARACTERS, _CUT, head=0.8)
+        text = clip(text, MOST_CHARACTERS, _CUT, head=0.8)
         pictures, which = await asyncio.to_thread(attached, _pictures(result), _MOST_PICTURES)
         told = fence.around(text) if text else "(It answered with nothing.)"
         return Result(

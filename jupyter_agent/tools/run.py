@@ -17,6 +17,7 @@ from jupyter_agent.text.images import attached
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
 MAX_PROGRESS_CHARS = 20_000
@@ -355,7 +356,7 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     text = f"{text}\n{which}" if which else text
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
-        facts=_told(run, MAX_KEPT_CHARS),
+        facts=_told(run, MAX_KEPT_CHARS, view),
         images=pictured,
         changes=run.report(),
     )
@@ -376,8 +377,9 @@ def _length(run: Run) -> int:
     return len(output_text(run.outputs(), limit=LIMIT))
 
 
-def _told(run: Run, most: int) -> dict[str, Any]:
-    return {**run.describe(), "outputs": _newest(run.outputs(), most)}
+def _told(run: Run, most: int, view: View | None = None) -> dict[str, Any]:
+    outputs = run.outputs() if view is None else view.without_secrets(run.outputs())
+    return {**run.describe(), "outputs": _newest(outputs, most)}
 
 
 def _newest(outputs: Sequence[Output], most: int) -> list[Output]:

@@ -116,7 +116,8 @@ def _failed(verdict: CellVerdict, view: View) -> str:
     shared = view.shares_all(verdict.outputs, verdict.cell.id)
     if verdict.status != "error" or not errors or not shared:
         return f"{title} {verdict.status}: {view.fence.inside(_why(verdict, view))}"
-    return f"{title} error: {view.fence.inside(output_text(errors, limit=_ERROR_CHARACTERS))}"
+    shown = output_text(view.outputs(errors), limit=_ERROR_CHARACTERS)
+    return f"{title} error: {view.fence.inside(shown)}"
 
 
 def _skipped(verdicts: Sequence[CellVerdict]) -> str:
@@ -130,7 +131,7 @@ def _not_compared(verdict: CellVerdict, view: View) -> str:
     if hidden(verdict.cell):
         return "(hidden)"
     if view.shares_all(shown, verdict.cell.id) and not view.quotes(verdict.not_compared):
-        return verdict.not_compared
+        return view.redactor.fragments(verdict.not_compared)
     return "(what it shows is not shared with you)"
 
 
@@ -143,5 +144,5 @@ def _why(verdict: CellVerdict, view: View) -> str:
         verdict.status == "error" and not verdict.outputs
     )
     if ours or (view.shares_all(shown, verdict.cell.id) and not view.quotes(verdict.why)):
-        return verdict.why
+        return view.redactor.fragments(verdict.why)
     return "(what it shows is not shared with you)"

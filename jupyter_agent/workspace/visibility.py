@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 from jupyter_agent import foreign
 from jupyter_agent.analysis.names import names_of
@@ -31,7 +31,7 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.legible import legible
 from jupyter_agent.text.fence import NO_FENCE, Fence
-from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
+from jupyter_agent.text.notebook import HIDDEN, ShownCell, hidden, render_cells
 from jupyter_agent.text.outputs import joined, plain
 
 KEPT_BACK: Mapping[Share, str] = {
@@ -51,6 +51,9 @@ _IMPORT = re.compile(r"(?:import|from)\s")
 _FRAME = re.compile(r"(?:Cell In|Input In|In ?)\[(\d+)\]")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """A character as JSON can spell it; of letters, it is the only other spelling."""
+_ESCAPES = re.compile(r"[\x1b\x9b\r\b]")
+_PICTURE = re.compile(r"(?:image|audio|video)/(?!svg)|application/pdf$")
+"""Kinds whose data is base64."""
 _CELLS = re.compile(r'"cell_type\\*"')
 _SOURCES_KEPT = 20
 """Of one hidden cell, the last ones."""
@@ -63,6 +66,8 @@ _CODE = frozenset(
 """Endings of files that are code and nothing else."""
 _NO_TEXT = ("type", "id", "tool_use_id", "name", "role", "signature", "data", "media_type")
 """Fields of messages that hold no text of a notebook."""
+_PART = 12
+"""Characters of a secret that tell something of it."""
 _MASK = "***"
 """Stands for a secret."""
 _KERNELS_OWN = ("In", "Out")
@@ -135,6 +140,16 @@ class Redactor:
             return text
 
         return mask
+
+    def fragments(self, text: str) -> str:
+        """A text in which whatever made it may have cut secrets short, without those parts."""
+        for secret in self.secrets():
+            parts = {secret[i : i + _PART] for i in range(len(secret) - _PART + 1)} or {secret}
+            size = len(next(iter(parts)))
+            places = [i for i in range(len(text) - size + 1) if text[i : i + size] in parts]
+            for start, end in reversed(list(_runs(places, size))):
+                text = f"{text[:start]}{_MASK}{text[end:]}"
+        return text
 
     def error(self, error: ToolError) -> ToolError:
         """The error likewise."""
@@ -257,23 +272,38 @@ class View:
 
     # -- cells
 
-    def cells(self, cells: Sequence[Cell]) -> list[Cell]:
+    def cells(self, cells: Sequence[Cell]) -> list[ShownCell]:
         """The same cells with only what may be seen of each."""
         return [self.cell(cell) for cell in cells]
 
-    def cell(self, cell: Cell) -> Cell:
-        """What may be seen of a cell, itself if all of it; `withheld` where that is not its own
-        source.
+    def cell(self, cell: Cell) -> ShownCell:
+        """What may be seen of a cell, itself if all of it; `withheld` or `masked` where that is not
+        its own source. Secrets go before anybody searches in it, pages through it or cuts it.
         """
         if hidden(cell):
-            return replace(cell, source="", outputs=(), attachments=None, withheld=True)
+            return ShownCell(replace(cell, source="", outputs=(), attachments=None, withheld=True))
         if self._withholds(cell.type):
-            return replace(cell, source=_MARKDOWN, outputs=(), attachments=None, withheld=True)
+            return ShownCell(
+                replace(cell, source=_MARKDOWN, outputs=(), attachments=None, withheld=True)
+            )
+        if self._has_no_secret(cell):
+            outputs = self._allowed(cell.outputs)
+            is_all = outputs == list(cell.outputs)
+            return ShownCell(cell if is_all else replace(cell, outputs=outputs))
+        source = self._mask(cell.source)
+        masked = source != cell.source
         outputs = self.outputs(cell.outputs)
-        return cell if outputs == list(cell.outputs) else replace(cell, outputs=outputs)
+        return ShownCell(replace(cell, source=source, outputs=outputs, masked=masked))
 
     def outputs(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
         """What may be seen of outputs; `of` is the id of their cell, where that may be hidden."""
+        return self.without_secrets(self._allowed(outputs, of))
+
+    def without_secrets(self, outputs: Sequence[Output]) -> list[Output]:
+        """The same with no secret in any of them."""
+        return [self._masked(output) for output in outputs]
+
+    def _allowed(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
         if outputs and of in self.hidden_ids:
             return [_said(_QUOTED)]
         if outputs and not self.outputs_shared:
@@ -285,7 +315,40 @@ class View:
 
     def shares_all(self, outputs: Sequence[Output], of: str) -> bool:
         """Whether all of these outputs of that cell may be seen."""
-        return self.outputs(outputs, of) == list(outputs)
+        return self._allowed(outputs, of) == list(outputs)
+
+    @cached_property
+    def _mask(self) -> Callable[[str], str]:
+        return self.redactor.mask()
+
+    @cached_property
+    def _secrets(self) -> frozenset[str]:
+        return frozenset(self.redactor.secrets())
+
+    def _has_no_secret(self, cell: Cell) -> bool:
+        known = cell.derived.get(Redactor)
+        if known is None or known[0] != self._secrets:
+            clean = self._mask(cell.source) == cell.source
+            clean = clean and all(self._masked(output) is output for output in cell.outputs)
+            known = cell.derived[Redactor] = (self._secrets, clean)
+        return bool(known[1])
+
+    def _masked(self, output: Output) -> Output:
+        """The same without secrets, also where escapes of a terminal stand in one."""
+        whole = _whole(output)
+        data = whole.get("data")
+        read = data if isinstance(data, Mapping) else whole
+        texts = {key: value for key, value in read.items() if not _PICTURE.match(key)}
+        if all(self._shown(text) == text for text in strings_in(texts)):
+            return output
+        return cast(Output, map_strings(whole, self._shown))
+
+    def _shown(self, text: str) -> str:
+        masked = self._mask(text)
+        if masked == text and _ESCAPES.search(text):
+            shown = plain(text)
+            return text if self._mask(shown) == shown else self._mask(shown)
+        return masked
 
     # -- text
 
@@ -354,10 +417,10 @@ class View:
         Raises NotPermitted, ToolError.
         """
         if _has_cells(text):
-            return self._copy_of_notebook(path, text)
+            return self._copy_of_notebook(path, self._mask(text))
         if self.share == "code-only" and PurePosixPath(path).suffix.lower() not in _CODE:
             raise NotPermitted(f"`{path}` is not shared with you: only code is.")
-        return self.redacted(text)
+        return self._mask(self.redacted(text))
 
     def document(self, name: str) -> None:
         """Whether a file whose text we do not read, such as a PDF, may go to a model.
@@ -389,7 +452,7 @@ class View:
         if not self.outputs_shared:
             raise NotPermitted("Variables are not shared with you, as outputs are not.")
         if not self.hidden_sources:
-            return plain(await variables(kernel, names))
+            return self.redactor.fragments(plain(await variables(kernel, names)))
         kept = self.hidden_names
         if kept is None or kernel.language != "python":
             raise NotPermitted(
@@ -401,7 +464,7 @@ class View:
         told = [f"{name}: hidden from you" for name in secret]
         if asked != []:
             told.append(self.redacted(plain(await variables(kernel, asked, without=sorted(kept)))))
-        return "\n".join(told)
+        return self.redactor.fragments("\n".join(told))
 
     @property
     def hidden_names(self) -> frozenset[str] | None:
@@ -464,6 +527,33 @@ def _block(block: Mapping[str, Any], clean: Callable[[str], str]) -> Any:
             return {**block, "input": map_strings(block["input"], clean)}
         case _:
             return map_strings(block, clean, but=_NO_TEXT)
+
+
+def _runs(places: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
+    """What so many characters at each of these places cover, from the first to the last."""
+    start = end = -1
+    for place in places:
+        if place > end and end >= 0:
+            yield start, end
+        start = place if place > end else start
+        end = place + size
+    if end >= 0:
+        yield start, end
+
+
+def _whole(output: Output) -> Output:
+    """The same with texts that a file keeps as lists of lines in one piece."""
+    if output["output_type"] == "stream":
+        return {**output, "text": joined(output["text"])}
+    data = output.get("data")
+    if not isinstance(data, Mapping):
+        return output
+    whole = {kind: joined(value) if _is_lines(value) else value for kind, value in data.items()}
+    return {**output, "data": whole}
+
+
+def _is_lines(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(line, str) for line in value)
 
 
 def _said(text: str) -> Output:

@@ -163,3 +163,70 @@ async def test_the_code_that_is_asked_about_is_the_code_that_runs(
     cell = (await call("GET", "notebooks", "home.ipynb", "cells", "v1")).body
     assert cell["source"] == source
     assert cell["outputs"][0]["text"] == f"{[ord(letter) for letter in HIDDEN + chr(13)]}\n"
+
+
+# -- no paging, search or cut takes a secret apart
+
+
+def fragments(text: str) -> list[str]:
+    """What of the key is in a text, in pieces that tell something."""
+    return [
+        KEY[i : i + 4] for i in range(len(KEY) - 3) if KEY[i : i + 4] in text.replace("***", "")
+    ]
+
+
+@pytest.fixture
+def telling(home: Path, jp_root_dir: Path) -> None:
+    """A key in a cell, in its outputs, in a file, each time where something else may cut it."""
+    stream = new_output("stream", name="stdout", text=["key: sk-ant-canary", KEY[13:], "\n"])
+    coloured = new_output("stream", name="stderr", text="\x1b[31m".join(KEY) + "\n")
+    error = new_output("error", ename="ValueError", evalue=KEY, traceback=[f"no good: {KEY}"])
+    result = new_output("execute_result", data={"text/plain": f"'{KEY}'"}, execution_count=1)
+    outputs = [stream, coloured, result, error]
+    source = f"# {'-' * 60}\nkey = '{KEY}'  # {'=' * 60}"
+    cells = [new_code_cell(source, id="k1", outputs=outputs)]
+    nbformat.write(new_notebook(cells=cells), home)
+    (jp_root_dir / "long.txt").write_text(f"{'x' * 19_985}{KEY}\n")
+    (jp_root_dir / "copy.json").write_text(home.read_text())
+
+
+async def use(call: Call, tool: str, **input: Any) -> str:
+    body = {"notebook": "home.ipynb", "mode": "auto", "input": input}
+    return (await call("POST", "tools", tool, body=body)).text
+
+
+async def test_pages_of_outputs_have_no_part_of_a_key(call: Call, telling: None) -> None:
+    whole = await use(call, "read_cells", cell_ids=["k1"])
+    assert whole.count("***") >= 5
+    for start in range(0, 120, 3):
+        for chars in (10, 17, 40):
+            page = {"output_from": start, "output_chars": chars}
+            told = await use(call, "read_cells", cell_ids=["k1"], **page)
+            assert fragments(told) == []
+
+
+async def test_a_search_is_no_oracle_for_a_key(call: Call, telling: None) -> None:
+    for query, regex in (("sk-ant", False), ("sk-[a-m]", True), ("canary", False), ("cdef.", True)):
+        told = await use(call, "search_notebook", query=query, regex=regex)
+        assert "Nothing in the notebook matches" in told, query
+
+
+async def test_what_is_cut_shows_no_beginning_of_a_key(call: Call, telling: None) -> None:
+    for path in ("long.txt", "copy.json", "home.ipynb"):
+        assert fragments(await use(call, "read_file", path=path)) == [], path
+    code = f"a = '{KEY}'; b = 'x' * 45 + a; c = [b]; d = {{b: a}}"
+    await use(call, "run_code", code=code)
+    told = await use(call, "inspect_variables")
+    assert "*** (74)" in told.replace("'...", "") or "***" in told
+    assert fragments(told) == []
+
+
+async def test_a_cell_with_a_key_is_edited_but_not_rewritten_whole(
+    call: Call, telling: None, home: Path
+) -> None:
+    """Of a rewrite the stars would take the place of the key."""
+    await use(call, "read_cells", cell_ids=["k1"])
+    assert 'is_error": true' in await use(call, "update_cell", cell_id="k1", source="key = '***'")
+    edit = {"cell_id": "k1", "old_string": "key = ", "new_string": "secret = "}
+    assert 'is_error": false' in await use(call, "update_cell", **edit)
+    assert f"secret = '{KEY}'" in nbformat.read(home, as_version=4).cells[0].source

@@ -457,7 +457,7 @@ async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
     """The act with what permission depends on in the notebook itself."""
     if tool.effect == "edit":
         act = replace(act, loads=await _loads(tool, nb))
-    if not policy.grants or not (tool.executes or tool.effect == "run"):
+    if not any(grant.tool == act.tool and grant.is_for(act) for grant in policy.grants):
         return act  # nothing else depends on what runs, and where
     if (definition := await tool.defined(nb)) is not None:
         return replace(act, kernel=definition)

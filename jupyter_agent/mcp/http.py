@@ -285,11 +285,12 @@ async def _events(response: httpx2.Response, stream: _Stream) -> AsyncGenerator[
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if not line:
-            if any(data) and kind in (b"", b"message"):
+            if data and kind in (b"", b"message"):
                 yield b"\n".join(data)
             data, size, kind = [], 0, b""
         elif name == b"data":
-            data.append(value)
+            if value:  # in JSON an empty line says nothing
+                data.append(value)
             size += len(value)
             if size > MOST_OF_A_MESSAGE:
                 raise McpError(f"its answer has more than {MOST_OF_A_MESSAGE >> 20} MiB")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.network import Value, reveal
@@ -14,10 +15,15 @@ from jupyter_agent.models.network import Value, reveal
 SHORTEST_SECRET = 8
 """Characters of a secret: what is shorter is a placeholder, and part of ordinary words."""
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|KEY|PASS|PASSPHRASE)$|API_?KEY$|PASSW(?:OR)?D$|_PWD$|(?:^|_)SECRET",
+    r"(?:^|_)(?:TOKEN|KEY|PASS|PASSPHRASE|PAT|DSN|CONN(?:ECTION)?_STR(?:ING)?|ACCESS_KEY_ID)$"
+    r"|API_?KEY$|PASSW(?:OR)?D$|_PWD$|(?:^|_)SECRET",
     re.IGNORECASE,
 )
 """Names of environment variables that hold a secret: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`."""
+_IN_ADDRESS = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
+"""The password of an address, whatever its variable is called: `postgres://me:it@host/db`."""
+_IN_LIST = re.compile(r"(?:key|password|pwd|secret|token|signature)\s*=\s*([^;\s]+)", re.IGNORECASE)
+"""The same in the string of a connection: `Server=host;Password=it`."""
 _ORDINARY = re.compile(r"(?:[A-Za-z]?[a-z]*(?:_[a-z]+)*|\d+)")
 _ORDINARY_CHARS = 15
 
@@ -93,11 +99,17 @@ def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
     found = {
         part
         for name, value in environment.items()
-        if _SECRET_NAME.search(name)
-        for part in (value, *value.splitlines())
+        for part in _secret_parts(name, value)
         if name.endswith("_API_KEY") or not _is_ordinary(part)
     }
     return frozenset(part for part in found if len(part) >= SHORTEST_SECRET)
+
+
+def _secret_parts(name: str, value: str) -> Iterator[str]:
+    for password in _IN_ADDRESS.findall(value):
+        yield from (password, unquote(password))
+    if _SECRET_NAME.search(name):
+        yield from (value, *value.splitlines(), *_IN_LIST.findall(value))
 
 
 def _is_ordinary(value: str) -> bool:

@@ -40,7 +40,8 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
                     yield DONE
                 return
         if line.startswith("data:"):
-            data.append(line[5:].removeprefix(" "))
+            if said := line[5:].removeprefix(" "):  # in JSON an empty line says nothing
+                data.append(said)
         elif not line and data:
             text = "\n".join(data).strip()
             data = []

@@ -8,8 +8,10 @@ import importlib
 import importlib.util
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+
+from jupyter_agent.legible import quoted
 
 Picture: TypeAlias = tuple[str, str]
 """(media type, base64)"""
@@ -28,6 +30,21 @@ _SVG = re.compile(r"<svg\b[^>]*")
 _LENGTH = {side: re.compile(rf"\s{side}\s*=\s*['\"]([\d.]+)") for side in ("width", "height")}
 _HEADER_BYTES = 65_536
 """Where a picture tells its size, at the latest."""
+
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_SHOWN_CHUNKS = frozenset(
+    (
+        *(b"IHDR", b"PLTE", b"IDAT", b"IEND", b"tRNS", b"cHRM", b"gAMA", b"iCCP", b"sBIT"),
+        *(b"sRGB", b"cICP", b"bKGD", b"pHYs", b"acTL", b"fcTL", b"fdAT"),
+    )
+)
+"""https://www.w3.org/TR/png-3/#4Concepts.FormatTypes, without texts, times and Exif."""
+_SCAN = 0xDA
+_NOTES = frozenset((*range(0xE0, 0xF0), 0xFE))
+"""Application segments and comments of a JPEG (ITU-T T.81, table B.1)."""
+_SHOWN_NOTES = frozenset((0xE0, 0xE2, 0xEE))
+"""JFIF, the colour profile, and how Adobe transforms colours."""
 
 
 def pictures_in(data: Mapping[str, Any]) -> list[Picture]:
@@ -64,7 +81,7 @@ def told(kind: str, value: str) -> str:
     """A picture in text: `<image/png 640x480 35 kB>`."""
     size = pixels(kind, value)
     count = len(value) if kind.startswith("image/svg") else len(value) * 3 // 4
-    words = [kind, f"{size[0]}x{size[1]}" if size else "", bytes_told(count)]
+    words = [quoted(kind), f"{size[0]}x{size[1]}" if size else "", bytes_told(count)]
     note = ", too large to be shown" if kind in KINDS and not _can_fit(kind, value) else ""
     return f"<{' '.join(filter(None, words))}{note}>"
 
@@ -113,7 +130,7 @@ def _can_fit(kind: str, value: str) -> bool:
 
 def _fit(kind: str, value: str) -> Picture | None:
     if not _is_large(kind, value):
-        return kind, value
+        return kind, _without_metadata(value)
     if not _can_fit(kind, value):
         return None
     pillow = importlib.import_module("PIL.Image")
@@ -129,6 +146,40 @@ def _fit(kind: str, value: str) -> Picture | None:
     except (OSError, ValueError, SyntaxError):  # what Pillow raises for a broken file
         return None
     return kind, small
+
+
+def _without_metadata(value: str) -> str:
+    """A PNG or JPEG in base64 with nothing but its picture: no texts, places, names of people."""
+    try:
+        file = base64.b64decode(value)
+    except binascii.Error:
+        return value
+    if file.startswith(_PNG):
+        file = b"".join([_PNG, *_chunks(file)])
+    elif file.startswith(b"\xff\xd8"):
+        file = b"".join([file[:2], *_segments(file)])
+    return base64.b64encode(file).decode()
+
+
+def _chunks(file: bytes) -> Iterator[bytes]:
+    """Of a PNG: those without which it would look otherwise."""
+    place = len(_PNG)
+    while place + 8 <= len(file):
+        end = place + 12 + int.from_bytes(file[place : place + 4])
+        if file[place + 4 : place + 8] in _SHOWN_CHUNKS:
+            yield file[place:end]
+        place = end
+
+
+def _segments(file: bytes) -> Iterator[bytes]:
+    """Of a JPEG: all but comments and what applications noted, up to the picture itself."""
+    place = 2
+    while place + 4 <= len(file) and file[place] == 0xFF and file[place + 1] != _SCAN:
+        marker, end = file[place + 1], place + 2 + int.from_bytes(file[place + 2 : place + 4])
+        if marker not in _NOTES or marker in _SHOWN_NOTES:
+            yield file[place:end]
+        place = end
+    yield file[place:]
 
 
 def _encoded(picture: Any, kind: str) -> str:

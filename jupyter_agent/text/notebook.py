@@ -270,9 +270,7 @@ def _attached(attachments: Mapping[str, Any]) -> Iterator[str]:
     """Name, kind and size of each file: what it holds is never text."""
     for name, data in attachments.items():
         kinds = data.items() if isinstance(data, Mapping) else ()
-        yield " ".join(
-            [quoted(name), *(told(quoted(kind), "".join(value)) for kind, value in kinds)]
-        )
+        yield " ".join([quoted(name), *(told(kind, "".join(value)) for kind, value in kinds)])
 
 
 class Sections:

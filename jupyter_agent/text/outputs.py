@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from jupyter_agent.document.cell import Output
-from jupyter_agent.legible import clip, without_escapes, without_invisible
+from jupyter_agent.legible import clip, quoted, without_escapes, without_invisible
 from jupyter_agent.text.charts import chart_text
 from jupyter_agent.text.images import Picture, bytes_told, pictures_in, told
 from jupyter_agent.text.tables import frame_text
@@ -160,7 +160,7 @@ def _as_text(kind: str, value: Any) -> str:
     if kind.startswith("text/"):
         return plain(joined(value)[:_MOST_CHARS])
     size = len(value if isinstance(value, str) else json.dumps(value))
-    return f"<{kind} {bytes_told(size)}>"
+    return f"<{quoted(kind)} {bytes_told(size)}>"
 
 
 def _without_tags(text: str) -> str:

@@ -59,7 +59,7 @@ class McpTool(Tool):
         return "read" if self.offer.reads and now.reads else "run"
 
     async def defined(self, nb: Lease) -> str | None:
-        return (await self._now(nb)).definition
+        return (await self._now(nb, ask=True)).definition  # by it a grant decides
 
     async def question(self, nb: Lease) -> Question:
         now = await self._now(nb, ask=True)

@@ -211,6 +211,11 @@ class HiddenCells:
             for source in sources
         )
 
+    def everywhere(self) -> frozenset[str]:
+        """The sources that the hidden cells of all notebooks have or had."""
+        every = (sources for cells in self._notebooks.values() for sources in cells.values())
+        return frozenset(source for sources in every for source in sources)
+
     def moved(self, old: str, new: str) -> None:
         """A file or folder has another path now."""
         for path in list(self._notebooks):

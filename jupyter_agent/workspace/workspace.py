@@ -218,6 +218,17 @@ class Workspace:
             known = notebook.cells()
             return self.view(notebook, known) if known else self._least(SHARES[-1])
 
+    async def visibility_of_file(self, path: str, shared_as: str | None) -> View:
+        """As `visibility`, for a file that is no notebook: it may be an export of one, under its
+        name or another, that shows what is hidden there.
+        """
+        notebook = f"{posixpath.splitext(path)[0]}.ipynb"
+        if await self.services.files.exists(notebook):
+            await self.visibility(notebook)  # what it hides is known then
+        view = await self.visibility(shared_as)
+        hidden = view.hidden_sources | self.services.hidden.everywhere()
+        return replace(view, hidden_sources=hidden)
+
     def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
         """What a model may be told of a notebook with these cells."""
         share = strictest(self.share, shared_by(notebook.known_metadata))
@@ -415,7 +426,7 @@ class Lease:
             cells = await self.read()
             return render_cells(self.view.cells(cells))
         text = await self.work.services.files.read(path)
-        return (await self.work.visibility(shared_as)).file(path, text)
+        return (await self.work.visibility_of_file(path, shared_as)).file(path, text)
 
     async def file_data(self) -> str:
         """The bytes of the file that was named, in base64. Raises ToolError."""

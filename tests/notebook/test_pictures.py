@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from jupyter_agent.text.images import attached, fitting, pixels, told
 
@@ -22,6 +23,24 @@ def encoded(width: int, height: int, kind: str = "png", mode: str = "RGB") -> st
 def test_small_pictures_stay_as_they_are() -> None:
     small = ("image/png", encoded(1568, 10))
     assert fitting([small]) == [small]
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg"])
+def test_nothing_but_the_picture_is_sent(kind: str) -> None:
+    picture = Image.frombytes("RGB", (20, 20), random.Random(7).randbytes(1200))
+    noted, exif = PngInfo(), Image.Exif()
+    noted.add_text("Comment", "sk-ant-canary")
+    noted.add_itxt("Author", "sk-ant-canary", zip=False)
+    exif[0x010E] = "sk-ant-canary"
+    more = {"pnginfo": noted} if kind == "png" else {"comment": b"sk-ant-canary"}
+    file = io.BytesIO()
+    picture.save(file, kind, exif=exif, **more)
+    assert file.getvalue().count(b"sk-ant-canary") >= 2
+    ((_, data),) = fitting([(f"image/{kind}", base64.b64encode(file.getvalue()).decode())])
+    sent = base64.b64decode(data)
+    assert b"canary" not in sent
+    with Image.open(io.BytesIO(sent)) as now, Image.open(file) as before:
+        assert now.tobytes() == before.tobytes()
 
 
 @pytest.mark.parametrize(

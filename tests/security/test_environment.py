@@ -18,9 +18,8 @@ from tests.server.conftest import Call
 CORPUS = json.loads((Path(__file__).parent / "environment.json").read_text())
 SECRET: dict[str, str] = CORPUS["secret"]
 ORDINARY: dict[str, str] = CORPUS["ordinary"]
-PIECES = sorted(
-    {line for value in SECRET.values() for line in value.split("\n") if "-----" not in line}
-)
+LINES = {line for value in SECRET.values() for line in value.split("\n") if "-----" not in line}
+PIECES = sorted({*LINES, *CORPUS["secret in its value"]})
 
 
 @pytest.fixture

@@ -147,6 +147,19 @@ async def test_a_copy_of_a_notebook_hides_its_cells_however_it_is_spelled(
     await told(call, "read_file", path=name)
 
 
+@pytest.mark.parametrize("name", ["home.py", "home.md", "report.py"])
+async def test_an_export_of_a_notebook_shows_nothing_of_its_hidden_cells(
+    call: Call, jp_root_dir: Path, name: str
+) -> None:
+    """Under its own name also where nobody has looked at the notebook."""
+    write(jp_root_dir / "home.ipynb", tags=("agent-hidden",))
+    (jp_root_dir / name).write_text(f"# %%\nx = 1\n\n# %%\n{SECRET}\n")
+    nbformat.write(new_notebook(cells=[new_code_cell("1", id="o1")]), jp_root_dir / "other.ipynb")
+    if name == "report.py":
+        await told(call, "get_notebook_state", notebook="home.ipynb")
+    assert "x = 1" in (await told(call, "read_file", path=name))["text"]
+
+
 @pytest.mark.full
 async def test_the_kernels_of_other_notebooks_are_not_asked_for(
     call: Call, other: Path, monkeypatch: pytest.MonkeyPatch

@@ -274,6 +274,13 @@ async def test_always_holds_for_this_tool_as_it_is(
     assert (await call("POST", "chat", body=body)).body["state"] == "done"
     assert len(db.calls()) == 3
     db.tools[0] = {**db.tools[0], "description": "Something else."}
+    replies += [[calls(RUN, sql="e")], [says("Done.")]]
+    unannounced = {**body, "messages": [{**later, "id": "u4"}]}
+    waits = (await call("POST", "chat", body=unannounced)).body
+    assert waits["state"] == "waiting"
+    await answered(call, waits["approvals"][0], remember="conversation")
+    assert len(db.calls()) == 4
+    db.tools[0] = {**db.tools[0], "description": "A third thing."}
     changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
     async def tells(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
@@ -284,7 +291,7 @@ async def test_always_holds_for_this_tool_as_it_is(
     replies += [[calls(READ)], [calls(RUN, sql="d")], [says("Done.")]]
     body["messages"] = [{**later, "id": "u3"}]
     assert (await call("POST", "chat", body=body)).body["state"] == "waiting"
-    assert len(db.calls()) == 4
+    assert len(db.calls()) == 5
 
 
 # -- what a model is told

@@ -11,6 +11,3 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 Share: TypeAlias = Literal["all", "no-outputs", "code-only"]
 SHARES: tuple[Share, ...] = get_args(Share)
 """How much of a notebook models see, from the freest to the strictest."""
-
-MOST_IN_PATH = 4_096
-"""Characters of a path: more than Linux, macOS or Windows open."""

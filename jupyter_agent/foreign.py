@@ -1,10 +1,12 @@
-"""JSON that others wrote: models, servers, programs, and whoever made a notebook."""
+"""What others wrote: models, servers, programs, notebooks. How much of it is taken at once."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, NoReturn
 
+MOST_IN_PATH = 4_096
+"""Characters of a path: more than Linux, macOS or Windows open."""
 DEEPEST = 64
 """Levels of JSON that comes in a message. What recurses over more of them could fail half way."""
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from jupyter_agent.choices import MOST_IN_PATH
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.errors import InvalidInput
+from jupyter_agent.foreign import MOST_IN_PATH
 from jupyter_agent.legible import quoted_id
 from jupyter_agent.workspace.workspace import Lease
 from jupyter_agent.workspace.workspace import Need as Need

@@ -475,6 +475,7 @@ def test_type_place_and_kernel_are_said(open_page: OpenPage, replies: Replies) -
         (calls("move_cell", cell_id="c0"), "To a place at the end of the notebook"),
         (odd, "With the kernel “i⟨U+200B⟩r”"),
         (calls("create_notebook", path="new.ipynb"), "With the default kernel"),
+        (calls("run_code", code="1"), "Kernel “python3”"),
     ):
         replies.append([block])
         replies.append([says("As you like.")])

@@ -1,269 +1,187 @@
 """What a page loads from elsewhere as soon as it shows a cell.
 
-It is no parser. Between a cell and a browser stand several of them (Markdown, a sanitizer, HTML,
-CSS, TeX), which differ, so this looks for whatever any of them could take for something that is
-loaded, and would rather name an address too many. Only links that are certainly links, which load
-nothing before somebody clicks, are left out. Nothing here takes more than linear time.
+Between a cell and a browser stand several parsers (Markdown, a sanitizer, HTML, CSS, TeX), which
+differ. So this does not look for what loads. It takes out what all of them read alike: plain links,
+pictures and tags. In the rest, if anything may load and anything looks like an address, the one may
+belong to the other, and all these addresses are named. Nothing takes more than linear time.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 
 from jupyter_agent.document.cell import Cell
 
 MOST_SHOWN = 300
 """Characters of an address that has to be read by a person."""
-UNKNOWN = "(too much to be checked)"
 
-_QUIET_SCHEMES = {
-    "attachment", "data", "blob", "about", "cid", "mailto", "tel", "javascript", "vbscript",
-}  # fmt: skip
-_ACTIVE = {"iframe", "frame", "embed", "object", "portal", "fencedframe", "base", "meta", "link"}
-"""Elements in which `data:` and scripts are documents of their own, which load what they like."""
-_LINKS = {
-    ("a", "href"), ("area", "href"), ("form", "action"), ("button", "formaction"),
-    ("input", "formaction"), ("blockquote", "cite"), ("q", "cite"), ("ins", "cite"),
-    ("del", "cite"),
-}  # fmt: skip
-_WORDS = {
-    "title", "alt", "class", "id", "name", "target", "rel", "lang", "role", "value", "placeholder",
-    "label", "summary", "property", "itemtype", "itemid", "itemprop", "typeof", "vocab",
-}  # fmt: skip
-_ADDRESSES = {"src", "href", "xlink:href", "poster", "background", "data", "action", "longdesc"}
-"""Attributes whose value is one address."""
-_MOST_PLACES = 200
-"""In a cell, where so much text follows that has to be looked through."""
-_MOST_STEPS = 50_000
-"""Attributes that are looked at: where tags overlap, some are looked at more than once."""
-
-_SPACE = re.compile(
-    r"[\x00-\x20\x7f\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff]+"
-)
-_SCHEME = re.compile(r"([a-z][a-z0-9+.\-]*):")
-_ANYWHERE = re.compile(r"(?:\b(?:https?|ftps?|wss?|file):|[/\\]{2})[^\s\"'`<>();,]*", re.I)
-_DATA = re.compile(r"data:[\w/+.;=,%\-]*", re.I)
-_QUOTED = re.compile(r"^[ \t]*>[ \t>]*", re.M)
-_BLANK = re.compile(r"\n[ \t]*\n")
-
-_CLEAN = r"[^\[\]\\`<>$]*"
-_BRACKETS = re.compile(r"!\[|\[|\]\(|\]:|\]")
-_LINKED = re.compile(rf"(?<![!\\])\[(?:[^\[\]\\`<>$]|!\[{_CLEAN}\]\([^()\s\\`<>$]*\))*\](?=\()")
-_TARGET = re.compile(r"[\s>]*(<[^<>\n]*|[^\s)]*)")
-_DEFINED = re.compile(r"[\s>]*(<[^<>\n]*|\S*)")
-_LABEL = re.compile(rf"({_CLEAN})\](?:[\s>]*(\[)(?:({_CLEAN})\])?)?")
-
-_TAG = re.compile(r"<([a-zA-Z][^\s/<>]*)")
-_ATTRIBUTE = re.compile(r"[\s/]*([^\s/>][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]*)))?")
-_MARKUP = re.compile(r"<[^<>]*>")
+_JOINED = re.compile(r"\n[ \t>]*|[\x00-\x08\x0b-\x1f\x7f\t\xad\u200b-\u200f\u2060-\u2064\ufeff]")
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\f]?|(.))")
-_UNICODE = re.compile(r"\\unicode(?![a-zA-Z])(?!\{)(.{0,300})", re.S)
-_STYLED = re.compile(r"\\(?:mmlToken|style|bbox|cssId|class|data)(?![a-zA-Z])([^$\n]{0,1000})")
-_MERMAID = re.compile(r"((?<!`)`{3,}+|(?<!~)~{3,}+)[ \t]*+mermaid", re.I)
+_ADDRESS = re.compile(r"(?:https?:|[/\\]{2})\S[^\s\"'<>()`]*", re.I)
+_HOST = re.compile(r"(?:https?:)?//([a-z0-9.\-]+(?::\d+)?)[/?#]", re.I)
+_HOST_END = re.compile(r"(?<=[^/\\:])[/\\?#]")
+_CLEAR = re.compile(r"(?:https?:)?//[^\s<>()\\\"'`$&]+(?:&[^\s<>()\\\"'`$&;]+)*+", re.I)
+_DATA = re.compile(r"(?<![\w:/\\])data:image/[\w.+\-]+(?:;[\w=\-]+)*+,[\w+/=%.\-]*", re.I)
+
+_LABEL = r"([^\[\]\\`<>$]*+)"
+_TARGET = (
+    r"<?((?:[^\s<>()\\\"'`$]|\([\w%.,\-]*\))*+)>?"
+    r"(?:[ \t]+(?:\"[^\"\\`<>$=\n]*\"|'[^'\\`<>$=\n]*'))?[ \t]*"
+)
+_PICTURE = re.compile(rf"!\[{_LABEL}\]\([ \t]*{_TARGET}\)")
+_LINK = re.compile(rf"(?<![!\\\]])\[{_LABEL}\]\([ \t]*{_TARGET}\)")
+_REFERENCE = re.compile(rf"!\[{_LABEL}\](?:\[{_LABEL}\])?(?![\[(:])")
+_DEFINITION = re.compile(rf"^[ >]*\[{_LABEL}\]:[ \t]*{_TARGET}$", re.M)
+_AUTOLINK = re.compile(r"<((?:https?:|mailto:)[^\s<>()\"'`\\$]+|[\w.+\-]+@[\w.\-]+)>", re.I)
+
+_VALUE = r"\"[^\"<>$\\`\n]*\"|'[^'<>$\\`\n]*'|[^\s\"'<>$\\`]+"
+_TAG = re.compile(rf"</?([a-zA-Z][\w\-]*)((?:\s+[a-zA-Z][\w:\-]*+(?:=(?:{_VALUE}))?+)*+)[ \t]*/?>")
+_ATTRIBUTE = re.compile(rf"\s+([a-zA-Z][\w:\-]*)(?:=({_VALUE}))?")
+_LINKS = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}
+_WORDS = {"title", "alt", "xmlns", "xmlns:xlink"}
+_MARKUP = re.compile(r"<[^<>]*>")
+_OPEN_TAG = re.compile(r"<(?=[a-zA-Z])")
+_ASSIGNED = re.compile(r"[\s\"'/][a-zA-Z][\w:\-]+\s*=")
+_BROKEN_OUT = re.compile(r"(?:style|src(?:set)?|background|poster)\s*=", re.I)
+_ACTIVE = re.compile(
+    r"<(?:script|iframe|frame|embed|object|applet|portal|fencedframe|base|meta|link)[^>]{0,100}"
+    r"|(?<=[\s\"'/])(?:srcdoc|on[a-z]{3,})\s*=[^>]{0,100}",
+    re.I,
+)
+"""What is a document or a program of its own: it loads what it likes."""
+
+_FORMULA = re.compile(r"\$|\\[(\[]|\\begin|@@")
+_COMMAND = re.compile(r"\\([a-zA-Z]+|[0-9])")
+_QUIET_TEX = re.compile(
+    r"\\(?:unicode\{x?[0-9a-fA-F]+\}|(?:class|cssId|require)\{[\w \-]*\}|bbox\[[\w ,.#\-]*\]"
+    r"|href\{[^\s{}()\\$%<>\"'`]*\})"
+)
+_STRONG_TEX = re.compile(
+    r"\\(?:unicode|U|mmlToken|style|class|cssId|data|html[a-zA-Z]*|href|url|includegraphics|require"
+    r"|bbox|fcolorbox|(?:future)?let|[egx]?def|global|csname|(?:re)?new(?!line)[a-zA-Z]*"
+    r"|New[a-zA-Z]*|provide[a-zA-Z]*|Declare[a-zA-Z]*|definecolor|mathtoolsset|setOptions)"
+    r"(?![a-zA-Z])[^\n$]{0,100}"
+)
+"""It writes styles, attributes or addresses into the page, or defines what may."""
+_STYLED = re.compile(r"(?:url|image|image-set|cross-fade|src|element)\s*\(", re.I)
+_TYPESETS = frozenset(
+    """
+    displaystyle textstyle scriptstyle scriptscriptstyle limits nolimits left right middle begin
+    end big Big bigg Bigg bigl Bigl biggl Biggl bigr Bigr biggr Biggr bigm Bigm frac dfrac tfrac
+    cfrac binom dbinom tbinom sqrt root of over atop choose above text textbf textit textrm textsf
+    texttt textcolor mathbb mathbf mathcal mathfrak mathit mathrm mathscr mathsf mathtt mathnormal
+    mathop mathbin mathrel mathord mathopen mathclose rm bf it sf tt cal frak scr bm boldsymbol pmb
+    mbox hbox operatorname hat widehat bar overline underline tilde widetilde vec dot ddot dddot
+    acute grave check breve mathring overbrace underbrace overset underset overrightarrow
+    overleftarrow stackrel substack boxed fbox cancel bcancel xcancel phantom hphantom vphantom
+    smash color colorbox tag notag nonumber label ref eqref quad qquad hspace hskip mskip kern
+    mkern thinspace newline cr hline hdashline strut rule raise lower tiny small normalsize large
+    Large LARGE huge Huge intertext alpha beta gamma delta epsilon varepsilon zeta eta theta
+    vartheta iota kappa lambda mu nu xi pi varpi rho varrho sigma varsigma tau upsilon phi varphi
+    chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega aleph hbar imath jmath
+    ell wp Re Im partial infty prime emptyset varnothing nabla surd top bot angle triangle square
+    Box forall exists nexists neg lnot flat sharp sum prod coprod int iint iiint oint bigcap bigcup
+    bigsqcup bigvee bigwedge bigodot bigotimes bigoplus pm mp times div cdot ast star circ bullet
+    cap cup sqcap sqcup vee wedge lor land setminus oplus ominus otimes oslash odot dagger ddagger
+    le leq leqslant ge geq geqslant ll gg ne neq lt gt equiv sim simeq approx approxeq cong propto
+    prec preceq succ succeq subset subseteq subsetneq supset supseteq in notin ni not mid nmid
+    parallel perp models vdash asymp doteq triangleq coloneqq to gets leftarrow rightarrow
+    leftrightarrow Leftarrow Rightarrow Leftrightarrow longleftarrow longrightarrow Longleftarrow
+    Longrightarrow longleftrightarrow Longleftrightarrow mapsto longmapsto uparrow downarrow
+    updownarrow Uparrow Downarrow nearrow searrow swarrow nwarrow hookrightarrow rightharpoonup
+    leftharpoonup rightleftharpoons xrightarrow xleftarrow iff implies impliedby therefore because
+    dots ldots cdots vdots ddots dotsb dotsc lvert rvert lVert rVert vert Vert lbrace rbrace lbrack
+    rbrack langle rangle lfloor rfloor lceil rceil colon backslash arccos arcsin arctan arg cos
+    cosh cot coth csc deg det dim exp gcd hom inf ker lg lim liminf limsup ln log max min Pr sec
+    sin sinh sup tan tanh bmod pmod mod ce pu bra ket braket degree checkmark S P copyright
+    """.split()
+)  # fmt: skip
+"""Commands that only typeset."""
+
+_FENCE = re.compile(r"(?:`{3,}|~{3,})([^\n]*)")
+_WORD = re.compile(r"[ \t]*(?![\w\-]*(?:vega|geojson|topojson|plotly))[\w.+#\-]*[ \t]*", re.I)
+_DIAGRAM = re.compile(r"^```mermaid[ \t]*\n([^~\\&@<$!`]*+)^```[ \t]*$", re.M)
+_IN_DIAGRAM = re.compile(
+    r"//|:/|#\w*;|%%\{|^---|img|image|icon|url|src|href|click|call|theme|config|import", re.I | re.M
+)
+_UNSURE = re.compile(
+    r"```|~~~|<(?!/?(?:a|b|br|center|div|font|h\d|i|img|p|span|table|tbody|td|th|tr)\b)", re.I
+)
+_PARAGRAPHS = re.compile(r"\n[ \t>]*\n")
 
 
 def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
     """The addresses that these cells would load once they are as in `after`, each shortened.
 
-    Those of hosts from which the notebook loads something already are not among them.
+    Those of hosts from which the notebook surely loads something already are not among them.
     """
     cells = {cell.id: cell for cell in before}
-    changed = [
-        cell for cell in after if cell.id not in cells or cells[cell.id].version != cell.version
-    ]
-    found = _of(changed)
+    found: dict[str, str] = {}
+    for cell in after:
+        was = cells.get(cell.id)
+        if cell.type != "code" and (was is None or was.version != cell.version):
+            found.update(loads(cell.source))
     if not found:
         return ()
-    known = _of(cells.values())
-    hosts = set(known.values()) - {""}
-    return tuple(
-        address
-        for address, host in found.items()
-        if (host not in hosts if host else address not in known)
-    )
-
-
-def _of(cells: Iterable[Cell]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for cell in cells:
-        if cell.type != "code":
-            found.update(loads(cell.source))
-    return found
+    sources = [cell.source for cell in cells.values() if cell.type == "markdown"]
+    known = {host for source in sources for host in _surely(source)}
+    return tuple(address for address, host in found.items() if host not in known)
 
 
 def loads(source: str) -> Mapping[str, str]:
-    """Address -> its host, lower case, of all that a Markdown or raw cell loads when it is shown.
+    """Address -> its host, lower case, of all that a Markdown or raw cell may load when shown.
 
-    The host is empty where the address names none that could be known again.
+    The host is empty where it is not certain for every reader. What may load without an address
+    of its own stands for itself.
     """
+    rest, found = _without_the_plain(source.replace("\r\n", "\n").replace("\r", "\n"))
+    strong = list(_strong(rest))
+    if strong or _may_load(rest, source):
+        found.update((match[0], _host(match[0])) for match in _addresses(rest))
+    found.update(dict.fromkeys(strong, ""))
+    return {_shortened(address): host for address, host in found.items()}
+
+
+def _surely(source: str) -> Iterator[str]:
+    """The hosts of pictures that no reader takes for anything else than pictures."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
-    texts = dict.fromkeys([text, _QUOTED.sub("", text)])
-    found = {
-        _shortened(address): _host(address)
-        for each in texts
-        for part in (_pictures(each), _elements(each), _tex(each), _mermaid(each))
-        for address in part
-    }
-    return found
+    for paragraph in _PARAGRAPHS.split(_UNSURE.split(text, maxsplit=1)[0]):
+        if re.search(r"[`$\\]|@@|\]:|^(?: {4}| {0,3}\t)", paragraph):
+            continue
+        is_html = "<" in paragraph
+        if is_html and "[" in paragraph:
+            continue
+        rest, found = _without_the_plain(paragraph)
+        if "![" not in rest and "<" not in rest:
+            yield from filter(None, found.values())
 
 
 # -- addresses
 
 
-def _remote(address: str) -> bool:
-    """Whether a browser that reads it, however it is written, asks another server for it."""
-    return any(_leaves(read) for read in _readings(address))
-
-
-def _readings(address: str) -> Iterator[str]:
-    """What it is with entities resolved, and with a backslash as an escape or as a slash."""
-    for read in dict.fromkeys([address, html.unescape(address)]):
-        plain = _SPACE.sub("", read).strip("<>\"'`").lower()
-        yield plain.replace("\\", "/")
-        yield re.sub(r"\\(?=[^\w\s])", "", plain).replace("\\", "/")
-
-
-def _leaves(plain: str) -> bool:
-    scheme = _SCHEME.match(plain)
-    if scheme is not None:
-        return scheme[1] not in _QUIET_SCHEMES
-    return plain.startswith("//")
-
-
 def _host(address: str) -> str:
-    """Of an address of the usual form; of another, none: it is then known as a whole."""
-    plain = next((read for read in _readings(address) if _leaves(read)), "")
-    named = re.fullmatch(r"(?:https?:)?/+([^/?#]+)(?:[/?#].*)?", plain, re.S)
-    host = named[1].rpartition("@")[2] if named else ""
-    return host if re.fullmatch(r"[a-z0-9.\-]+(:\d+)?", host) else ""
+    """Empty unless its end is certain: what cuts an address off for one is userinfo for others."""
+    match = _HOST.match(address)
+    return match[1].lower() if match else ""
 
 
 def _shortened(address: str) -> str:
-    text = " ".join(address.split()).strip("<>\"'`")
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
+    """Its beginning, and the end of its host in any case."""
+    text = " ".join(address.split())
+    if len(text) <= MOST_SHOWN:
+        return text
+    end = _HOST_END.search(text)
+    if end is not None and end.start() < MOST_SHOWN:
+        return f"{text[: MOST_SHOWN - 1]}…"
+    host = text[-255:] if end is None else text[end.start() - 255 : end.start()]
+    return f"{text[: MOST_SHOWN - 257]}…{host}…"
 
 
-def _anywhere(text: str) -> list[str]:
-    """What looks like an address of another server, wherever it stands."""
-    plain = _DATA.sub("", html.unescape(text))
-    return [match[0] for match in _ANYWHERE.finditer(plain)]
-
-
-# -- Markdown
-
-
-def _pictures(text: str) -> Iterator[str]:
-    """The addresses of pictures, in the text or by reference."""
-    if "![" not in text:
-        return
-    defined: dict[str, list[str]] = {}  # by label; "" for what may have any
-    links = {match.end() - 1 for match in _LINKED.finditer(text)}
-    blocks = _BLANK.finditer(text)
-    block = next(blocks, None)
-    opened, is_picture, closed, picture_in_block = 0, False, True, False
-    for match in _BRACKETS.finditer(text):
-        while block is not None and block.start() <= match.start():
-            picture_in_block, block = False, next(blocks, None)
-        sign = match[0]
-        if sign in ("![", "["):
-            opened, is_picture, closed = match.end(), sign == "![", False
-            picture_in_block |= is_picture
-            continue
-        if sign == "](":
-            is_link = match.start() in links
-            if (is_picture and not closed) or (picture_in_block and not is_link):
-                yield from _if_remote(_TARGET, text, match.end())
-        elif sign == "]:":
-            label = "" if closed else _label(text[opened : match.start()])
-            if text[max(opened - 2, 0) : opened - 1] == "\\":
-                label = ""
-            defined.setdefault(label, []).extend(_if_remote(_DEFINED, text, match.end()))
-        closed = True
-    if any(defined.values()):
-        yield from _by_reference(text, defined)
-
-
-def _by_reference(text: str, defined: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    every = [address for addresses in defined.values() for address in addresses]
-    for start in re.finditer(r"!\[", text):
-        match = _LABEL.match(text, start.end())
-        labels = [] if match is None else [_label(match[1])]
-        if match is not None and match[2]:
-            labels.append("" if match[3] is None else _label(match[3]) or labels[0])
-        if "" in labels or not labels:
-            yield from every
-            return
-        for label in (*labels, ""):
-            yield from defined.get(label, ())
-
-
-def _label(text: str) -> str:
-    """The same for labels that any parser takes for the same; empty if that is not certain."""
-    if not text.isascii() or re.search(r"[\[\]\\`<>$&]", text):
-        return ""
-    return re.sub(r"[^a-z0-9]", "", text.lower())
-
-
-def _if_remote(pattern: re.Pattern[str], text: str, start: int) -> list[str]:
-    match = pattern.match(text, start)
-    return [match[1]] if match is not None and _remote(match[1]) else []
-
-
-# -- HTML and CSS
-
-
-def _elements(text: str) -> Iterator[str]:
-    """What elements load; each `<` may be the beginning of one, also within another's attribute."""
-    steps = 0
-    for tag in _TAG.finditer(text):
-        name = tag[1].lower()
-        if name.startswith("script"):
-            yield _script(text, tag.start())
-        position = tag.end()
-        while (match := _ATTRIBUTE.match(text, position)) is not None:
-            steps += 1 + (match.end() - position) // 50
-            if steps > _MOST_STEPS:
-                yield UNKNOWN
-                return
-            position = match.end()
-            value = next((group for group in match.groups()[1:] if group is not None), "")
-            if value:
-                yield from _attribute(name, match[1].lower(), value)
-    for part in re.split(r"</style", text, flags=re.I):
-        start = re.search(r"<style", part, re.I)
-        if start is not None:
-            yield from _css(part[start.end() :])
-
-
-def _script(text: str, start: int) -> str:
-    """A script asks for what it likes; it is known again only as a whole."""
-    return text[start : start + 1_000].partition("</")[0]
-
-
-def _attribute(element: str, name: str, value: str) -> Iterable[str]:
-    if name == "style":
-        return _css(value)
-    if (element, name) in _LINKS or name in _WORDS or name.startswith(("xmlns", "aria-", "data-")):
-        return ()
-    if element.startswith(("http:", "https:")):
-        return ()  # an address in angle brackets, which is a link
-    if name.startswith("on") and name.isalpha():
-        return [f"{name}={value}"]
-    if name == "srcdoc":
-        return loads(html.unescape(value))
-    if element in _ACTIVE and re.match(r"\s*(data|javascript|blob|vbscript)\s*:", value, re.I):
-        return [value]
-    if name in _ADDRESSES:
-        return [value] if _remote(value) else ()
-    if name.endswith("srcset"):
-        return [part for part in re.split(r"[\s,]+", html.unescape(value)) if _remote(part)]
-    return [value] if _remote(value) else _anywhere(value)
-
-
-def _css(text: str) -> Iterator[str]:
-    """Addresses in a style sheet, with escapes resolved; those of `data:` load nothing."""
+def _addresses(text: str) -> Iterator[re.Match[str]]:
+    """What looks like one for anybody who resolves entities, escapes or line ends."""
 
     def character(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -271,44 +189,102 @@ def _css(text: str) -> Iterator[str]:
         code = int(match[1], 16)
         return chr(code) if 0 < code < 0x110000 else "\ufffd"
 
-    for plain in dict.fromkeys([text, html.unescape(text)]):
-        for bare in dict.fromkeys([plain, _without_comments(plain)]):
-            yield from _anywhere(_ESCAPE.sub(character, bare))
-            yield from _anywhere(re.sub(r"[\n\r\t\f\x00]", "", bare))
+    plain = unicodedata.normalize("NFKC", html.unescape(text))
+    joined = _JOINED.sub("", plain)
+    for reading in dict.fromkeys([text, plain, joined, _ESCAPE.sub(character, joined)]):
+        yield from _ADDRESS.finditer(reading)
 
 
-def _without_comments(text: str) -> str:
-    kept, position = [], 0
-    while (start := text.find("/*", position)) >= 0:
-        kept.append(text[position:start])
-        end = text.find("*/", start + 2)
-        position = len(text) if end < 0 else end + 2
-    return "".join([*kept, text[position:]])
+# -- what is plain
 
 
-# -- TeX and diagrams
+def _without_the_plain(text: str) -> tuple[str, dict[str, str]]:
+    """The text without what loads nothing for any reader, and what loads for each."""
+    found: dict[str, str] = {}
+
+    def is_plain(address: str) -> bool:
+        if _CLEAR.fullmatch(address):
+            found[address] = _host(f"{address}/")
+            return True
+        return _is_quiet(address.partition("?")[0])
+
+    def picture(match: re.Match[str]) -> str:
+        return match[1] if is_plain(match[2]) else match[0]
+
+    def tag(match: re.Match[str]) -> str:
+        element, source = match[1].lower(), ""
+        if _ACTIVE.match(match[0]):
+            return match[0]
+        for name, quoted in _ATTRIBUTE.findall(match[2]):
+            name, value = name.lower(), quoted.strip("\"'")
+            if (element, name) == ("img", "src") and not source:
+                source = value
+            elif _is_quiet(value) and name != "srcdoc" and not name.startswith("on"):
+                continue
+            elif (element, name) in _LINKS and _CLEAR.fullmatch(value):
+                continue
+            elif name not in _WORDS or "=" in value:
+                return match[0]
+        return "" if is_plain(source) else match[0]
+
+    text = _QUIET_TEX.sub("", _DATA.sub("x", text))
+    text = _DIAGRAM.sub(lambda match: match[0] if _IN_DIAGRAM.search(match[1]) else "", text)
+    if "<style" not in text.lower():
+        text = _TAG.sub(tag, text)
+    text = _PICTURE.sub(picture, _AUTOLINK.sub(r"\1", text))
+    return _without_definitions(_LINK.sub(r"\1", text)), found
 
 
-def _tex(text: str) -> Iterator[str]:
-    r"""MathJax writes the font of `\unicode[font]` into a style as it is."""
-    if "\\" not in text and "&" not in text:
-        return
+def _without_definitions(text: str) -> str:
+    """Without those addresses that no picture refers to."""
+    pictures = _REFERENCE.findall(text)
+    labels = {_label(each) for labels in pictures for each in labels if each}
+    if "" in labels or text.count("![") > len(pictures):
+        return text
+
+    def definition(match: re.Match[str]) -> str:
+        label = _label(match[1])
+        return match[1] if label and label not in labels else match[0]
+
+    return _DEFINITION.sub(definition, text)
+
+
+def _label(text: str) -> str:
+    """The same for labels that any reader takes for the same; empty if that is not certain."""
+    return re.sub(r"[^a-z0-9]", "", text.lower()) if text.isascii() and "&" not in text else ""
+
+
+def _is_quiet(value: str) -> bool:
+    return next(_addresses(value), None) is None
+
+
+# -- what may load
+
+
+def _strong(text: str) -> Iterator[str]:
+    """What may load without an address that can be seen: it puts one together, or is a document."""
     plain = html.unescape(text)
-    for read in dict.fromkeys([text, plain, _MARKUP.sub("", plain)]):
-        for match in _UNICODE.finditer(read):
-            yield from _anywhere(match[1]) or [match[0]]
-        for count, match in enumerate(_STYLED.finditer(read)):
-            if count == _MOST_PLACES:
-                yield UNKNOWN
-                break
-            yield from _css(match[1])
+    for reading in dict.fromkeys([text, plain, _MARKUP.sub("", plain)]):
+        if _FORMULA.search(reading):
+            yield from (match[0] for match in _STRONG_TEX.finditer(reading))
+    if "<" in text:
+        yield from (match[0] for match in _ACTIVE.finditer(text))
+    for fence in _FENCE.finditer(text):
+        info = unicodedata.normalize("NFKC", fence[1]).lower()
+        if "mermaid" in re.sub(r"[^a-z]", "", info):
+            yield fence[0]
 
 
-def _mermaid(text: str) -> Iterator[str]:
-    """Diagrams may hold pictures and styles."""
-    for count, match in enumerate(_MERMAID.finditer(text)):
-        if count == _MOST_PLACES:
-            yield UNKNOWN
-            break
-        end = re.compile(rf"^[ \t]*{re.escape(match[1])}", re.M).search(text, match.end())
-        yield from _anywhere(text[match.end() : end.start() if end else None])
+def _may_load(text: str, source: str) -> bool:
+    """Whether anything in there could be a picture, a tag or a formula that uses an address."""
+    tag = _OPEN_TAG.search(text)
+    if "![" in text or (tag and _ASSIGNED.search(text, tag.end())) or "<style" in text.lower():
+        return True
+    if any(not _WORD.fullmatch(fence[1]) for fence in _FENCE.finditer(text)):
+        return True
+    plain = html.unescape(text)
+    if not _FORMULA.search(plain):
+        return False
+    if any(name not in _TYPESETS for name in _COMMAND.findall(plain)):
+        return True
+    return bool(_STYLED.search(plain) or ('"' in source and _BROKEN_OUT.search(plain)))

@@ -58,7 +58,7 @@ async def use(call: Call, tool: str, *, mode: str = "auto", **input: Any) -> Any
 
 
 def test_the_corpus_is_large() -> None:
-    assert sum(map(len, LOADS.values())) >= 200
+    assert sum(map(len, LOADS.values())) >= 430
     assert len(QUIET) >= 70
 
 
@@ -145,23 +145,140 @@ async def test_neither_allow_nor_a_rule_of_the_caller_lets_it_pass(call: Call, b
     assert (await call("POST", "tools", "create_cell", body=body)).body["is_error"]
 
 
+KNOWN = {
+    "markdown": [
+        "![a](http://HOST/p)",
+        "Words ![a](https://HOST/p?x=1 'title') and [a link](http://elsewhere.example/).",
+        "[![a](//HOST/p)](page.html)",
+        "<img src='http://HOST/p' width=\"100\">",
+        "<table><tr>\n    <td><a href='x'><img src='//HOST/p'/></a></td>\n</tr></table>",
+        "![a](HTTP://HOST/p)\n\n```\ncode\n```",
+        "`code` and $x$\n\n![a](http://HOST/p)",
+    ],
+}
+NOT_KNOWN = {
+    "code": ["# ![a](http://HOST/p)"],
+    "raw": ["![a](http://HOST/p)", "<img src='http://HOST/p'>"],
+    "markdown": [
+        "[a](http://HOST/p)",
+        "http://HOST/p",
+        "`![a](http://HOST/p)`",
+        "`` ` ![a](http://HOST/p) ``",
+        "```\n![a](http://HOST/p)\n```",
+        "~~~\n\n![a](http://HOST/p)\n\n~~~",
+        "- ```\n\n  ![a](http://HOST/p)",
+        "    ![a](http://HOST/p)",
+        "\t![a](http://HOST/p)",
+        "<!-- ![a](http://HOST/p) -->",
+        "<!--\n\n![a](http://HOST/p)\n\n-->",
+        "<!-- <img src='http://HOST/p'> -->",
+        "<pre>\n\n![a](http://HOST/p)\n\n</pre>",
+        "<textarea><img src='http://HOST/p'></textarea>",
+        "<select><img src='http://HOST/p'></select>",
+        "<div>\n![a](http://HOST/p)\n</div>",
+        "<b title='![a](http://HOST/p)'>",
+        "$![a](http://HOST/p)$",
+        "\\\\(![a](http://HOST/p)\\\\)",
+        "\\begin{a}![a](http://HOST/p)\\end{a}",
+        "\\![a](http://HOST/p)",
+        "![b ![a](http://HOST/p) c](x.png)",
+        "![<img src='http://HOST/p'>](x.png)",
+        "[a](x \"<img src='http://HOST/p'>\")",
+        "[a]: ![a](http://HOST/p)",
+        "![a](http://HOST\\.elsewhere.example/p)",
+        "![a](http://HOST&period;elsewhere.example/p)",
+        "![a](http://HOST@elsewhere.example/p)",
+        "![a](x.png?http://HOST/p)",
+        "![a][b]\n\n[b]: http://HOST/p",
+        "<p style='background:url(http://HOST/p)'>a</p>",
+        "<iframe src='http://HOST/p'></iframe>",
+    ],
+}
+CONFUSED = [
+    "![a](http://HOST\\.evil.example/p)",
+    "![a](http://HOST&period;evil.example/p)",
+    "![a](http://HOST\\@evil.example/p)",
+    "![a](http://HOST@evil.example/p)",
+    "![a](http://HOST%40evil.example/p)",
+    "![a](http://HOST:80@evil.example/p)",
+    "![a](http://HOST:x@evil.example/p)",
+    "![a](http://HOST;@evil.example/p)",
+    "![a](http://HOST,@evil.example/p)",
+    "![a](http://HOST(b)@evil.example/p)",
+    '<img src="http://HOST\'@evil.example/p">',
+    '<img src="http://HOST)@evil.example/p">',
+    '<img src="http://HOST\n.evil.example/p">',
+    '<img src="http://HOST&Tab;.evil.example/p">',
+    '<img src="http://HOST\u00ad.evil.example/p">',
+    '<p style="background:url(http://HOST\\2e evil.example/p)">a</p>',
+    "![a](//evil.example//HOST/p)",
+    "![a](http:\\/\\/evil.example//HOST/p)",
+    "![a](/\\/evil.example//HOST/p)",
+    '<img src="/&sol;evil.example//HOST/p">',
+    '<img src="/\n/evil.example//HOST/p">',
+    "![a](http://HOST\uff0eevil.example/p)",
+    "$\\let\\u\\unicode{}\\u[a;background:url(http://HOST/p)]{x41}$",
+    "![a](http://HOST/p) <script>fetch(x)</script>",
+]
+
+
+def with_hosts(table: dict[str, list[str]]) -> dict[str, Any]:
+    """Host -> a cell that has it, of each text of the table."""
+    types = {
+        "code": new_code_cell, "raw": nbformat.v4.new_raw_cell, "markdown": new_markdown_cell,
+    }  # fmt: skip
+    texts = [(type, text) for type in table for text in table[type]]
+    hosts = [f"h{number}.example" for number in range(len(texts))]
+    return {
+        host: types[type](text.replace("HOST", host), id=host.partition(".")[0])
+        for host, (type, text) in zip(hosts, texts, strict=True)
+    }
+
+
 async def test_a_host_that_the_notebook_asks_already_is_no_question(call: Call, path: Path) -> None:
-    cells = [new_markdown_cell("![logo](https://host.example/logo.png)", id="m")]
-    cells.append(new_markdown_cell("[a link](http://linked.example/)", id="l"))
-    cells.append(new_code_cell("# ![](http://code.example/)", id="c"))
-    nbformat.write(new_notebook(cells=cells), path)
-    again = await use(call, "create_cell", type="markdown", source="<img src=//HOST.example/b>")
-    assert not again["is_error"], again
-    for host in ("linked", "code", "other.host", "host.example@evil"):
-        source = f"![](http://{host}.example/p)"
+    cells = with_hosts(KNOWN)
+    nbformat.write(new_notebook(cells=list(cells.values())), path)
+    for host, cell in cells.items():
+        source = f"<img src=//{host.upper()}/b> ![a](http://{host}/c?d=SECRET)"
         answer = await use(call, "create_cell", type="markdown", source=source)
-        assert answer["reason"] == "needs_approval", host
+        assert not answer["is_error"], cell.source
     for tool, input in (
-        ("update_cell", {"cell_id": "m", "old_string": "logo]", "new_string": "our logo]"}),
-        ("move_cell", {"cell_id": "m", "after": "c"}),
-        ("delete_cell", {"cell_id": "m"}),
+        ("update_cell", {"cell_id": "h0", "old_string": "![a]", "new_string": "![our logo]"}),
+        ("move_cell", {"cell_id": "h0", "after": "h1"}),
+        ("delete_cell", {"cell_id": "h0"}),
     ):
         assert not (await use(call, tool, mode="edit", **input))["is_error"], tool
+
+
+async def test_a_host_is_known_only_by_what_surely_loads(call: Call, path: Path) -> None:
+    cells = with_hosts(NOT_KNOWN)
+    nbformat.write(new_notebook(cells=list(cells.values())), path)
+    done = []
+    for host, cell in cells.items():
+        source = f"![](http://{host}/p)"
+        answer = await use(call, "create_cell", type="markdown", source=source)
+        if answer.get("reason") != "needs_approval":
+            done.append(cell.source)
+    assert done == []
+
+
+async def test_a_host_is_the_same_only_if_each_reader_sees_the_same(call: Call, path: Path) -> None:
+    cells = [new_markdown_cell(PICTURE)]
+    nbformat.write(new_notebook(cells=cells), path)
+    done = []
+    for text in CONFUSED:
+        source = text.replace("HOST", HOST)
+        answer = await use(call, "create_cell", type="markdown", source=source)
+        if answer.get("reason") != "needs_approval":
+            done.append(text)
+    assert done == []
+
+
+async def test_however_long_an_address_is_its_host_is_shown(call: Call, blank: Path) -> None:
+    for before, after in (("http://", "/p?" + "x" * 5_000), ("//" + "x" * 5_000 + "@", "/p")):
+        source = f"![a]({before}{HOST}{after})"
+        answer = await use(call, "create_cell", type="markdown", source=source)
+        assert HOST in answer["text"]
 
 
 async def test_a_person_edits_what_they_like(call: Call, blank: Path) -> None:
@@ -316,9 +433,11 @@ def floods() -> Iterator[str]:
         "```mermaid\n",
         "<style",
     ]
+    pieces += ["![a][b]", "![a](", "[b]: //x\n", "$\\x ", '[a](b "', "<a b='c' ", "http:", "&sol;"]
     pieces += ["<style>/*", "data:", "<b style=data:", "&#", "> ", "\n \n", "<script", "\\style"]
     for piece in pieces:
         yield piece * (300_000 // len(piece))
+    yield "![a][b]" * 20_000 + "\n[b]: //x" * 20_000
 
 
 @pytest.mark.full

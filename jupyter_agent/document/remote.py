@@ -23,13 +23,17 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\f]?|(.))")
 _ADDRESS = re.compile(r"(?:https?:|[/\\]{2})\S[^\s\"'<>()`]*", re.I)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.\-]+(?::\d+)?)[/?#]", re.I)
 _HOST_END = re.compile(r"(?<=[^/\\:])[/\\?#]")
-_CLEAR = re.compile(r"(?:https?:)?//[^\s<>()\\\"'`$&]+(?:&[^\s<>()\\\"'`$&;]+)*+", re.I)
+_NO_NAME = r"(?!/[\w:\-]+=)"  # where it is cut open, an attribute could begin there
+_CLEAR = re.compile(
+    rf"(?:https?:)?//(?:{_NO_NAME}[^\s<>()\[\]|\\\"'`$&]|&(?:amp;)?(?![^&]*;))++", re.I | re.A
+)
 _DATA = re.compile(r"(?<![\w:/\\])data:image/[\w.+\-]+(?:;[\w=\-]+)*+,[\w+/=%.\-]*", re.I)
 
 _LABEL = r"([^\[\]\\`<>$]*+)"
+_CHARACTER = r"[^\s\x00-\x20\x7f-\xa0\ufeff<>()\[\]|\\\"'`$]"
 _TARGET = (
-    r"<?((?:[^\s<>()\\\"'`$]|\([\w%.,\-]*\))*+)>?"
-    r"(?:[ \t]+(?:\"[^\"\\`<>$=\n]*\"|'[^'\\`<>$=\n]*'))?[ \t]*"
+    rf"(<(?:{_NO_NAME}{_CHARACTER})*+>|(?:{_NO_NAME}{_CHARACTER}|\([\w%.,\-]*\))*+)"
+    r"(?:[ \t]+(?:\"[^\"\\`<>$=|\n]*\"|'[^'\\`<>$=|\n]*'))?[ \t]*"
 )
 _PICTURE = re.compile(rf"!\[{_LABEL}\]\([ \t]*{_TARGET}\)")
 _LINK = re.compile(rf"(?<![!\\\]])\[{_LABEL}\]\([ \t]*{_TARGET}\)")
@@ -37,14 +41,15 @@ _REFERENCE = re.compile(rf"!\[{_LABEL}\](?:\[{_LABEL}\])?(?![\[(:])")
 _DEFINITION = re.compile(rf"^[ >]*\[{_LABEL}\]:[ \t]*{_TARGET}$", re.M)
 _AUTOLINK = re.compile(r"<((?:https?:|mailto:)[^\s<>()\"'`\\$]+|[\w.+\-]+@[\w.\-]+)>", re.I)
 
-_VALUE = r"\"[^\"<>$\\`\n]*\"|'[^'<>$\\`\n]*'|[^\s\"'<>$\\`]+"
-_TAG = re.compile(rf"</?([a-zA-Z][\w\-]*)((?:\s+[a-zA-Z][\w:\-]*+(?:=(?:{_VALUE}))?+)*+)[ \t]*/?>")
-_ATTRIBUTE = re.compile(rf"\s+([a-zA-Z][\w:\-]*)(?:=({_VALUE}))?")
+_VALUE = r"\"[^\"<>\[\]|$\\`\n]*\"|'[^'<>\[\]|$\\`\n]*'|[^\s\"'<>\[\]|$\\`]+"
+_NAME = r"(?=\s)[ \t]*\n?[ \t]*([a-zA-Z][\w:\-]*+)"
+_TAG = re.compile(rf"(?<!\\)</?([a-zA-Z][\w\-]*)((?:{_NAME}(?:=(?:{_VALUE}))?+)*+)[ \t]*/?>")
+_ATTRIBUTE = re.compile(rf"{_NAME}(?:=({_VALUE}))?")
 _LINKS = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}
 _WORDS = {"title", "alt", "xmlns", "xmlns:xlink"}
 _MARKUP = re.compile(r"<[^<>]*>")
 _OPEN_TAG = re.compile(r"<(?=[a-zA-Z])")
-_ASSIGNED = re.compile(r"[\s\"'/][a-zA-Z][\w:\-]+\s*=")
+_ASSIGNED = re.compile(r"[\s\"'/][a-zA-Z][\w:\-]+\s*=|=\s*[\"']")
 _BROKEN_OUT = re.compile(r"(?:style|src(?:set)?|background|poster)\s*=", re.I)
 _ACTIVE = re.compile(
     r"<(?:script|iframe|frame|embed|object|applet|portal|fencedframe|base|meta|link)[^>]{0,100}"
@@ -53,17 +58,18 @@ _ACTIVE = re.compile(
 )
 """What is a document or a program of its own: it loads what it likes."""
 
-_FORMULA = re.compile(r"\$|\\[(\[]|\\begin|@@")
+_FORMULA = re.compile(r"\$|\\[()\[\]]|\\(?:begin|end)|@@")
 _COMMAND = re.compile(r"\\([a-zA-Z]+|[0-9])")
 _QUIET_TEX = re.compile(
     r"\\(?:unicode\{x?[0-9a-fA-F]+\}|(?:class|cssId|require)\{[\w \-]*\}|bbox\[[\w ,.#\-]*\]"
-    r"|href\{[^\s{}()\\$%<>\"'`]*\})"
+    r"|href\{(?:(?!/[\w:\-]+=)[^\s{}()\\$%<>|\"'`])*+\})"
 )
 _STRONG_TEX = re.compile(
     r"\\(?:unicode|U|mmlToken|style|class|cssId|data|html[a-zA-Z]*|href|url|includegraphics|require"
     r"|bbox|fcolorbox|(?:future)?let|[egx]?def|global|csname|(?:re)?new(?!line)[a-zA-Z]*"
     r"|New[a-zA-Z]*|provide[a-zA-Z]*|Declare[a-zA-Z]*|definecolor|mathtoolsset|setOptions)"
     r"(?![a-zA-Z])[^\n$]{0,100}"
+    r"|\\[a-zA-Z]*<(?:[!?]|[a-zA-Z/][^<>]*=\s*[\"'])"  # a name that goes on behind
 )
 """It writes styles, attributes or addresses into the page, or defines what may."""
 _STYLED = re.compile(r"(?:url|image|image-set|cross-fade|src|element)\s*\(", re.I)
@@ -105,12 +111,17 @@ _FENCE = re.compile(r"(?:`{3,}|~{3,})([^\n]*)")
 _WORD = re.compile(r"[ \t]*(?![\w\-]*(?:vega|geojson|topojson|plotly))[\w.+#\-]*[ \t]*", re.I)
 _DIAGRAM = re.compile(r"^```mermaid[ \t]*\n([^~\\&@<$!`]*+)^```[ \t]*$", re.M)
 _IN_DIAGRAM = re.compile(
-    r"//|:/|#\w*;|%%\{|^---|img|image|icon|url|src|href|click|call|theme|config|import", re.I | re.M
+    r"//|:/|#\w*;|%%\{|^---|img|image|icon|url|src|href|click|call|theme|config|import|\w\s*=",
+    re.I | re.M,
 )
 _UNSURE = re.compile(
     r"```|~~~|<(?!/?(?:a|b|br|center|div|font|h\d|i|img|p|span|table|tbody|td|th|tr)\b)", re.I
 )
-_PARAGRAPHS = re.compile(r"\n[ \t>]*\n")
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
+_UNSEEN = re.compile(
+    r"[`$\\|]|@@|\]:|\S\[?!\[|\A {0,3}(?:\t| {4})|^ *[>*+\-\d.)][ >*+\-\d.)]*(?:\t| {4})", re.M
+)
+"""In a paragraph: there may be a formula, code, a definition, an address that goes on."""
 
 
 def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
@@ -149,13 +160,10 @@ def _surely(source: str) -> Iterator[str]:
     """The hosts of pictures that no reader takes for anything else than pictures."""
     text = source.replace("\r\n", "\n").replace("\r", "\n")
     for paragraph in _PARAGRAPHS.split(_UNSURE.split(text, maxsplit=1)[0]):
-        if re.search(r"[`$\\]|@@|\]:|^(?: {4}| {0,3}\t)", paragraph):
-            continue
-        is_html = "<" in paragraph
-        if is_html and "[" in paragraph:
-            continue
         rest, found = _without_the_plain(paragraph)
-        if "![" not in rest and "<" not in rest:
+        if "<" in rest or ("<" in paragraph and re.search(r"[\[`$\\]", paragraph)):
+            return  # what follows may be within an attribute
+        if "![" not in rest and not _UNSEEN.search(paragraph):
             yield from filter(None, found.values())
 
 
@@ -203,6 +211,7 @@ def _without_the_plain(text: str) -> tuple[str, dict[str, str]]:
     found: dict[str, str] = {}
 
     def is_plain(address: str) -> bool:
+        address = address.strip("<>")
         if _CLEAR.fullmatch(address):
             found[address] = _host(f"{address}/")
             return True
@@ -221,13 +230,14 @@ def _without_the_plain(text: str) -> tuple[str, dict[str, str]]:
                 source = value
             elif _is_quiet(value) and name != "srcdoc" and not name.startswith("on"):
                 continue
-            elif (element, name) in _LINKS and _CLEAR.fullmatch(value):
+            elif "=" not in value and (name in _WORDS or (element, name) in _LINKS):
                 continue
-            elif name not in _WORDS or "=" in value:
+            elif (element, name) not in _LINKS or not _CLEAR.fullmatch(value):
                 return match[0]
         return "" if is_plain(source) else match[0]
 
-    text = _QUIET_TEX.sub("", _DATA.sub("x", text))
+    text = _DATA.sub(lambda match: match[0] if _BROKEN_OUT.search(match[0]) else "x", text)
+    text = _QUIET_TEX.sub("x", text)
     text = _DIAGRAM.sub(lambda match: match[0] if _IN_DIAGRAM.search(match[1]) else "", text)
     if "<style" not in text.lower():
         text = _TAG.sub(tag, text)
@@ -287,4 +297,13 @@ def _may_load(text: str, source: str) -> bool:
         return False
     if any(name not in _TYPESETS for name in _COMMAND.findall(plain)):
         return True
-    return bool(_STYLED.search(plain) or ('"' in source and _BROKEN_OUT.search(plain)))
+    if _STYLED.search(plain) or re.search("<[!?]", plain):
+        return True
+    return any(map(_breaks_out, _PARAGRAPHS.split(source)))
+
+
+def _breaks_out(paragraph: str) -> bool:
+    """JupyterLab puts formulas back as they are, with their quotes, also into attributes."""
+    signs = list(_FORMULA.finditer(paragraph))
+    within = paragraph[signs[0].end() : signs[-1].start()] if signs else ""
+    return '"' in within and _BROKEN_OUT.search(within) is not None

@@ -27,6 +27,14 @@ FRAGMENTS = (
     "=", "&quot;", "&lt;", "*", "_", "~~", "@@0@@", "{", "}", "\\(", "\\)", "\\begin{a}",
     "\\end{a}", "\\unicode", "[x;background:url(", ")]{x41}", "{x41}", "\\def\\u{", "\\let\\u",
     "\\u[", "```", "```mermaid\nflowchart TD\nA@{img: ", "~~~", "\x00", "\t", "\u00a0", "\r", "#",
+    "\\let\\u\\unicode", "\\mmlToken{mi}[\nfontfamily='a;background:url(", ")']{x}", "\\u[a;background:url(",
+    "```\u00a0mermaid\nflowchart TD\nA@{img: ", "\n```\n", "\n``` y\n", "$\"", "$\" ", " $](", " $](x.png)",
+    "\"$", "\\\\(", "\\\\)", "@@1", " style=\"background:url(//HOST/p)\"", "style='background:url(//HOST/p)'",
+    "[a](x \"", "[t](http://HOST/p)", "[t](http://HOST/p 'a b')", "![l](x.png)", "![$", "http://a.example/$",
+    "<a href=\"http://HOST/p\">", "<b title=\"http://HOST/p\">", "<b title=\"a\">", "<img src=\"x.png\">",
+    "<http://HOST/p>", "\n[t]: http://HOST/p\n", "\n\n[ref]: x.png\n", "![t]", "\\href{http://HOST/p}",
+    "\n```mermaid\nflowchart TD\nA\n```\n", "![a](data:image/png;base64,AA//AA)", "\uff0f\uff0fHOST/p",
+    "\n|---|---|\n", "| a | b |", "![t](<x", "![t](x 'a", "\x01", "\ufeff", "\n[a]: ![t]", "<b\n\ntitle=\"",
 )  # fmt: skip
 SHOW = """async ([path, texts]) => {
     const {rendermime} = agentTest.notebook(path);
@@ -35,8 +43,12 @@ SHOW = """async ([path, texts]) => {
     for (const text of texts) {
         const renderer = rendermime.createRenderer('text/markdown');
         place.append(renderer.node);
-        await renderer.renderModel(rendermime.createModel({data: {'text/markdown': text}}));
-        await rendermime.latexTypesetter.typeset(renderer.node);
+        try {
+            await renderer.renderModel(rendermime.createModel({data: {'text/markdown': text}}));
+            await rendermime.latexTypesetter.typeset(renderer.node);
+        } catch {
+            // what JupyterLab cannot show may still have loaded something
+        }
     }
     await new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)));
     place.remove();

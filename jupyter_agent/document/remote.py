@@ -12,6 +12,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from jupyter_agent.document.cell import Cell
 
@@ -19,8 +20,8 @@ MOST_SHOWN = 300
 """Characters of an address that has to be read by a person."""
 
 _JOINED = re.compile(r"\n[ \t>]*|[\x00-\x08\x0b-\x1f\x7f\t\xad\u200b-\u200f\u2060-\u2064\ufeff]")
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\f]?|(.))")
-_ADDRESS = re.compile(r"(?:https?:|[/\\]{2})\S[^\s\"'<>()`]*", re.I)
+_CODE = re.compile(r"\\([0-9a-fA-F]{1,6})[ \t\n\f]?")
+_ADDRESS = re.compile(r"(?:(?:https?|ftps?|wss?):|[/\\]{2})\S[^\s\"'<>()`]*", re.I)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.\-]+(?::\d+)?)[/?#]", re.I)
 _HOST_END = re.compile(r"(?<=[^/\\:])[/\\?#]")
 _NO_NAME = r"(?!/[\w:\-]+=)"  # where it is cut open, an attribute could begin there
@@ -47,6 +48,8 @@ _TAG = re.compile(rf"(?<!\\)</?([a-zA-Z][\w\-]*)((?:{_NAME}(?:=(?:{_VALUE}))?+)*
 _ATTRIBUTE = re.compile(rf"{_NAME}(?:=({_VALUE}))?")
 _LINKS = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}
 _WORDS = {"title", "alt", "xmlns", "xmlns:xlink"}
+_GAP = "<>"
+"""Where something plain was: around it nothing is, though no tag begins there."""
 _MARKUP = re.compile(r"<[^<>]*>")
 _OPEN_TAG = re.compile(r"<(?=[a-zA-Z])")
 _ASSIGNED = re.compile(r"[\s\"'/][a-zA-Z][\w:\-]+\s*=|=\s*[\"']")
@@ -75,34 +78,25 @@ _STRONG_TEX = re.compile(
 _STYLED = re.compile(r"(?:url|image|image-set|cross-fade|src|element)\s*\(", re.I)
 _TYPESETS = frozenset(
     """
-    displaystyle textstyle scriptstyle scriptscriptstyle limits nolimits left right middle begin
-    end big Big bigg Bigg bigl Bigl biggl Biggl bigr Bigr biggr Biggr bigm Bigm frac dfrac tfrac
-    cfrac binom dbinom tbinom sqrt root of over atop choose above text textbf textit textrm textsf
-    texttt textcolor mathbb mathbf mathcal mathfrak mathit mathrm mathscr mathsf mathtt mathnormal
-    mathop mathbin mathrel mathord mathopen mathclose rm bf it sf tt cal frak scr bm boldsymbol pmb
-    mbox hbox operatorname hat widehat bar overline underline tilde widetilde vec dot ddot dddot
-    acute grave check breve mathring overbrace underbrace overset underset overrightarrow
-    overleftarrow stackrel substack boxed fbox cancel bcancel xcancel phantom hphantom vphantom
-    smash color colorbox tag notag nonumber label ref eqref quad qquad hspace hskip mskip kern
-    mkern thinspace newline cr hline hdashline strut rule raise lower tiny small normalsize large
-    Large LARGE huge Huge intertext alpha beta gamma delta epsilon varepsilon zeta eta theta
-    vartheta iota kappa lambda mu nu xi pi varpi rho varrho sigma varsigma tau upsilon phi varphi
-    chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega aleph hbar imath jmath
-    ell wp Re Im partial infty prime emptyset varnothing nabla surd top bot angle triangle square
-    Box forall exists nexists neg lnot flat sharp sum prod coprod int iint iiint oint bigcap bigcup
-    bigsqcup bigvee bigwedge bigodot bigotimes bigoplus pm mp times div cdot ast star circ bullet
-    cap cup sqcap sqcup vee wedge lor land setminus oplus ominus otimes oslash odot dagger ddagger
-    le leq leqslant ge geq geqslant ll gg ne neq lt gt equiv sim simeq approx approxeq cong propto
-    prec preceq succ succeq subset subseteq subsetneq supset supseteq in notin ni not mid nmid
-    parallel perp models vdash asymp doteq triangleq coloneqq to gets leftarrow rightarrow
-    leftrightarrow Leftarrow Rightarrow Leftrightarrow longleftarrow longrightarrow Longleftarrow
-    Longrightarrow longleftrightarrow Longleftrightarrow mapsto longmapsto uparrow downarrow
-    updownarrow Uparrow Downarrow nearrow searrow swarrow nwarrow hookrightarrow rightharpoonup
-    leftharpoonup rightleftharpoons xrightarrow xleftarrow iff implies impliedby therefore because
-    dots ldots cdots vdots ddots dotsb dotsc lvert rvert lVert rVert vert Vert lbrace rbrace lbrack
-    rbrack langle rangle lfloor rfloor lceil rceil colon backslash arccos arcsin arctan arg cos
-    cosh cot coth csc deg det dim exp gcd hom inf ker lg lim liminf limsup ln log max min Pr sec
-    sin sinh sup tan tanh bmod pmod mod ce pu bra ket braket degree checkmark S P copyright
+    displaystyle textstyle scriptstyle limits nolimits left right begin end big Big bigl Bigl bigr
+    Bigr frac dfrac tfrac cfrac binom dbinom tbinom sqrt text textbf textit textrm texttt textcolor
+    mathbb mathbf mathcal mathfrak mathit mathrm mathscr mathsf mathtt rm bf it sf tt cal frak scr
+    boldsymbol operatorname hat widehat bar overline underline tilde widetilde vec dot ddot dddot
+    overbrace underbrace overset underset overrightarrow stackrel substack boxed fbox cancel phantom
+    hphantom vphantom color colorbox tag notag nonumber label ref eqref quad qquad hspace newline
+    hline alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu
+    xi pi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma
+    Upsilon Phi Psi Omega aleph hbar ell Re Im partial infty prime emptyset varnothing nabla top bot
+    angle triangle square forall exists nexists neg lnot sum prod coprod int iint iiint oint bigcap
+    bigcup bigvee bigwedge pm mp times div cdot ast circ cap cup vee wedge lor land setminus oplus
+    ominus otimes odot dagger le leq ge geq ll gg ne neq lt gt equiv sim simeq approx cong propto
+    prec succ subset subseteq supset supseteq in notin ni not mid parallel perp vdash triangleq to
+    gets leftarrow rightarrow leftrightarrow Leftarrow Rightarrow Leftrightarrow longrightarrow
+    mapsto uparrow downarrow nearrow rightleftharpoons xrightarrow xleftarrow iff implies impliedby
+    therefore because dots ldots cdots vdots ddots lvert rvert lVert rVert vert Vert lbrace rbrace
+    langle rangle lfloor rfloor lceil rceil colon arccos arcsin arctan arg cos cosh cot deg det dim
+    exp inf ker lim liminf limsup ln log max min Pr sec sin sinh sup tan tanh bmod pmod mod bra ket
+    braket degree
     """.split()
 )  # fmt: skip
 """Commands that only typeset."""
@@ -117,9 +111,10 @@ _IN_DIAGRAM = re.compile(
 _UNSURE = re.compile(
     r"```|~~~|<(?!/?(?:a|b|br|center|div|font|h\d|i|img|p|span|table|tbody|td|th|tr)\b)", re.I
 )
+_LINE_END = re.compile(r"\r\n?")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _UNSEEN = re.compile(
-    r"[`$\\|]|@@|\]:|\S\[?!\[|\A {0,3}(?:\t| {4})|^ *[>*+\-\d.)][ >*+\-\d.)]*(?:\t| {4})", re.M
+    r"[`$\\|]|@@|\]:|[^\s\[]\[*!\[|\A {0,3}(?:\t| {4})|^ *[>*+\-\d.)][ >*+\-\d.)]*(?:\t| {4})", re.M
 )
 """In a paragraph: there may be a formula, code, a definition, an address that goes on."""
 
@@ -137,8 +132,8 @@ def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
             found.update(loads(cell.source))
     if not found:
         return ()
-    sources = [cell.source for cell in cells.values() if cell.type == "markdown"]
-    known = {host for source in sources for host in _surely(source)}
+    shown = [cell.source for cell in cells.values() if cell.type == "markdown"]
+    known = {host for source in shown if "//" in source for host in _surely(source)}
     return tuple(address for address, host in found.items() if host not in known)
 
 
@@ -148,7 +143,8 @@ def loads(source: str) -> Mapping[str, str]:
     The host is empty where it is not certain for every reader. What may load without an address
     of its own stands for itself.
     """
-    rest, found = _without_the_plain(source.replace("\r\n", "\n").replace("\r", "\n"))
+    source = _LINE_END.sub("\n", source)
+    rest, found = _without_the_plain(source)
     strong = list(_strong(rest))
     if strong or _may_load(rest, source):
         found.update((match[0], _host(match[0])) for match in _addresses(rest))
@@ -158,10 +154,12 @@ def loads(source: str) -> Mapping[str, str]:
 
 def _surely(source: str) -> Iterator[str]:
     """The hosts of pictures that no reader takes for anything else than pictures."""
-    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    text = _LINE_END.sub("\n", source)
     for paragraph in _PARAGRAPHS.split(_UNSURE.split(text, maxsplit=1)[0]):
         rest, found = _without_the_plain(paragraph)
-        if "<" in rest or ("<" in paragraph and re.search(r"[\[`$\\]", paragraph)):
+        if "<" in rest.replace(_GAP, "") or (
+            "<" in paragraph and re.search(r"[\[`$\\]", paragraph)
+        ):
             return  # what follows may be within an attribute
         if "![" not in rest and not _UNSEEN.search(paragraph):
             yield from filter(None, found.values())
@@ -190,17 +188,11 @@ def _shortened(address: str) -> str:
 
 def _addresses(text: str) -> Iterator[re.Match[str]]:
     """What looks like one for anybody who resolves entities, escapes or line ends."""
-
-    def character(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return match[2] or ""
-        code = int(match[1], 16)
-        return chr(code) if 0 < code < 0x110000 else "\ufffd"
-
-    plain = unicodedata.normalize("NFKC", html.unescape(text))
+    plain = unicodedata.normalize("NFKC", html.unescape(text.replace(_GAP, "")))
     joined = _JOINED.sub("", plain)
-    for reading in dict.fromkeys([text, plain, joined, _ESCAPE.sub(character, joined)]):
-        yield from _ADDRESS.finditer(reading)
+    resolved = html.unescape(_CODE.sub(r"&#x\1;", joined))
+    readings = [text, plain, joined, resolved, resolved.replace("\\", "")]
+    return chain.from_iterable(map(_ADDRESS.finditer, dict.fromkeys(readings)))
 
 
 # -- what is plain
@@ -220,6 +212,9 @@ def _without_the_plain(text: str) -> tuple[str, dict[str, str]]:
     def picture(match: re.Match[str]) -> str:
         return match[1] if is_plain(match[2]) else match[0]
 
+    def link(match: re.Match[str]) -> str:
+        return match[1] if _leads_away(match[2]) else match[0]
+
     def tag(match: re.Match[str]) -> str:
         element, source = match[1].lower(), ""
         if _ACTIVE.match(match[0]):
@@ -234,15 +229,15 @@ def _without_the_plain(text: str) -> tuple[str, dict[str, str]]:
                 continue
             elif (element, name) not in _LINKS or not _CLEAR.fullmatch(value):
                 return match[0]
-        return "" if is_plain(source) else match[0]
+        return _GAP if is_plain(source) else match[0]
 
     text = _DATA.sub(lambda match: match[0] if _BROKEN_OUT.search(match[0]) else "x", text)
-    text = _QUIET_TEX.sub("x", text)
-    text = _DIAGRAM.sub(lambda match: match[0] if _IN_DIAGRAM.search(match[1]) else "", text)
+    text = _QUIET_TEX.sub(_GAP, text)
+    text = _DIAGRAM.sub(lambda match: match[0] if _IN_DIAGRAM.search(match[1]) else _GAP, text)
     if "<style" not in text.lower():
         text = _TAG.sub(tag, text)
-    text = _PICTURE.sub(picture, _AUTOLINK.sub(r"\1", text))
-    return _without_definitions(_LINK.sub(r"\1", text)), found
+    text = _PICTURE.sub(picture, _AUTOLINK.sub(rf"{_GAP}\1", text))
+    return _without_definitions(_LINK.sub(link, text)), found
 
 
 def _without_definitions(text: str) -> str:
@@ -254,7 +249,8 @@ def _without_definitions(text: str) -> str:
 
     def definition(match: re.Match[str]) -> str:
         label = _label(match[1])
-        return match[1] if label and label not in labels else match[0]
+        is_of_links = label and label not in labels and _leads_away(match[2])
+        return match[1] if is_of_links else match[0]
 
     return _DEFINITION.sub(definition, text)
 
@@ -262,6 +258,11 @@ def _without_definitions(text: str) -> str:
 def _label(text: str) -> str:
     """The same for labels that any reader takes for the same; empty if that is not certain."""
     return re.sub(r"[^a-z0-9]", "", text.lower()) if text.isascii() and "&" not in text else ""
+
+
+def _leads_away(target: str) -> bool:
+    """Whether it is one address, or none that could be loaded."""
+    return _CLEAR.match(target.strip("<>")) is not None or _is_quiet(target)
 
 
 def _is_quiet(value: str) -> bool:
@@ -292,7 +293,7 @@ def _may_load(text: str, source: str) -> bool:
         return True
     if any(not _WORD.fullmatch(fence[1]) for fence in _FENCE.finditer(text)):
         return True
-    plain = html.unescape(text)
+    plain = html.unescape(text.replace(_GAP, ""))
     if not _FORMULA.search(plain):
         return False
     if any(name not in _TYPESETS for name in _COMMAND.findall(plain)):

@@ -23,7 +23,7 @@ _JOINED = re.compile(r"\n[ \t>]*|[\x00-\x08\x0b-\x1f\x7f\t\xad\u200b-\u200f\u206
 _CODE = re.compile(r"\\([0-9a-fA-F]{1,6})[ \t\n\f]?")
 _ADDRESS = re.compile(r"(?:(?:https?|ftps?|wss?):|[/\\]{2})\S[^\s\"'<>()`]*", re.I)
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.\-]+(?::\d+)?)[/?#]", re.I)
-_HOST_END = re.compile(r"(?<=[^/\\:])[/\\?#]")
+_USER = re.compile(r"^((?:\w+:)?[/\\]*)[^/\\?#]*@")
 _NO_NAME = r"(?!/[\w:\-]+=)"  # where it is cut open, an attribute could begin there
 _CLEAR = re.compile(
     rf"(?:https?:)?//(?:{_NO_NAME}[^\s<>()\[\]|\\\"'`$&]|&(?:amp;)?(?![^&]*;))++", re.I | re.A
@@ -33,7 +33,7 @@ _DATA = re.compile(r"(?<![\w:/\\])data:image/[\w.+\-]+(?:;[\w=\-]+)*+,[\w+/=%.\-
 _LABEL = r"([^\[\]\\`<>$]*+)"
 _CHARACTER = r"[^\s\x00-\x20\x7f-\xa0\ufeff<>()\[\]|\\\"'`$]"
 _TARGET = (
-    rf"(<(?:{_NO_NAME}{_CHARACTER})*+>|(?:{_NO_NAME}{_CHARACTER}|\([\w%.,\-]*\))*+)"
+    rf"(<(?:{_NO_NAME}{_CHARACTER})++>|(?:{_NO_NAME}{_CHARACTER}|\([\w%.,\-]*\))*+)"
     r"(?:[ \t]+(?:\"[^\"\\`<>$=|\n]*\"|'[^'\\`<>$=|\n]*'))?[ \t]*"
 )
 _PICTURE = re.compile(rf"!\[{_LABEL}\]\([ \t]*{_TARGET}\)")
@@ -62,7 +62,6 @@ _ACTIVE = re.compile(
 """What is a document or a program of its own: it loads what it likes."""
 
 _FORMULA = re.compile(r"\$|\\[()\[\]]|\\(?:begin|end)|@@")
-_COMMAND = re.compile(r"\\([a-zA-Z]+|[0-9])")
 _QUIET_TEX = re.compile(
     r"\\(?:unicode\{x?[0-9a-fA-F]+\}|(?:class|cssId|require)\{[\w \-]*\}|bbox\[[\w ,.#\-]*\]"
     r"|href\{(?:(?!/[\w:\-]+=)[^\s{}()\\$%<>|\"'`])*+\})"
@@ -75,31 +74,8 @@ _STRONG_TEX = re.compile(
     r"|\\[a-zA-Z]*<(?:[!?]|[a-zA-Z/][^<>]*=\s*[\"'])"  # a name that goes on behind
 )
 """It writes styles, attributes or addresses into the page, or defines what may."""
-_STYLED = re.compile(r"(?:url|image|image-set|cross-fade|src|element)\s*\(", re.I)
-_TYPESETS = frozenset(
-    """
-    displaystyle textstyle scriptstyle limits nolimits left right begin end big Big bigl Bigl bigr
-    Bigr frac dfrac tfrac cfrac binom dbinom tbinom sqrt text textbf textit textrm texttt textcolor
-    mathbb mathbf mathcal mathfrak mathit mathrm mathscr mathsf mathtt rm bf it sf tt cal frak scr
-    boldsymbol operatorname hat widehat bar overline underline tilde widetilde vec dot ddot dddot
-    overbrace underbrace overset underset overrightarrow stackrel substack boxed fbox cancel phantom
-    hphantom vphantom color colorbox tag notag nonumber label ref eqref quad qquad hspace newline
-    hline alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu
-    xi pi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma
-    Upsilon Phi Psi Omega aleph hbar ell Re Im partial infty prime emptyset varnothing nabla top bot
-    angle triangle square forall exists nexists neg lnot sum prod coprod int iint iiint oint bigcap
-    bigcup bigvee bigwedge pm mp times div cdot ast circ cap cup vee wedge lor land setminus oplus
-    ominus otimes odot dagger le leq ge geq ll gg ne neq lt gt equiv sim simeq approx cong propto
-    prec succ subset subseteq supset supseteq in notin ni not mid parallel perp vdash triangleq to
-    gets leftarrow rightarrow leftrightarrow Leftarrow Rightarrow Leftrightarrow longrightarrow
-    mapsto uparrow downarrow nearrow rightleftharpoons xrightarrow xleftarrow iff implies impliedby
-    therefore because dots ldots cdots vdots ddots lvert rvert lVert rVert vert Vert lbrace rbrace
-    langle rangle lfloor rfloor lceil rceil colon arccos arcsin arctan arg cos cosh cot deg det dim
-    exp inf ker lim liminf limsup ln log max min Pr sec sin sinh sup tan tanh bmod pmod mod bra ket
-    braket degree
-    """.split()
-)  # fmt: skip
-"""Commands that only typeset."""
+_IN_TEX = re.compile(r"(?:https?|ftps?|wss?):\S|//\S|[(\"']\s*[/\\]{2}\S|src\s*=", re.I)
+"""An address where `\\` ends a line and `/\` divides."""
 
 _FENCE = re.compile(r"(?:`{3,}|~{3,})([^\n]*)")
 _WORD = re.compile(r"[ \t]*(?![\w\-]*(?:vega|geojson|topojson|plotly))[\w.+#\-]*[ \t]*", re.I)
@@ -175,24 +151,23 @@ def _host(address: str) -> str:
 
 
 def _shortened(address: str) -> str:
-    """Its beginning, and the end of its host in any case."""
+    """Its beginning, with the whole host."""
     text = " ".join(address.split())
-    if len(text) <= MOST_SHOWN:
-        return text
-    end = _HOST_END.search(text)
-    if end is not None and end.start() < MOST_SHOWN:
-        return f"{text[: MOST_SHOWN - 1]}…"
-    host = text[-255:] if end is None else text[end.start() - 255 : end.start()]
-    return f"{text[: MOST_SHOWN - 257]}…{host}…"
+    if len(text) > MOST_SHOWN:
+        text = _USER.sub(r"\1…@", text)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
 
 
 def _addresses(text: str) -> Iterator[re.Match[str]]:
-    """What looks like one for anybody who resolves entities, escapes or line ends."""
+    return chain.from_iterable(map(_ADDRESS.finditer, _readings(text)))
+
+
+def _readings(text: str) -> Iterable[str]:
+    """The text for whoever resolves entities, line ends, codes or escapes."""
     plain = unicodedata.normalize("NFKC", html.unescape(text.replace(_GAP, "")))
     joined = _JOINED.sub("", plain)
     resolved = html.unescape(_CODE.sub(r"&#x\1;", joined))
-    readings = [text, plain, joined, resolved, resolved.replace("\\", "")]
-    return chain.from_iterable(map(_ADDRESS.finditer, dict.fromkeys(readings)))
+    return dict.fromkeys([text, plain, joined, resolved, resolved.replace("\\", "")])
 
 
 # -- what is plain
@@ -293,18 +268,25 @@ def _may_load(text: str, source: str) -> bool:
         return True
     if any(not _WORD.fullmatch(fence[1]) for fence in _FENCE.finditer(text)):
         return True
-    plain = html.unescape(text.replace(_GAP, ""))
-    if not _FORMULA.search(plain):
-        return False
-    if any(name not in _TYPESETS for name in _COMMAND.findall(plain)):
-        return True
-    if _STYLED.search(plain) or re.search("<[!?]", plain):
-        return True
-    return any(map(_breaks_out, _PARAGRAPHS.split(source)))
+    plain = html.unescape(text)
+    if _FORMULA.search(plain) and re.search("<[!?]", plain):
+        return True  # formulas go on behind a comment
+    return any(map(_writes, _formulas(plain))) or any(map(_breaks_out, _formulas(source)))
 
 
-def _breaks_out(paragraph: str) -> bool:
+def _formulas(text: str) -> Iterator[str]:
+    """Per paragraph, all from the first sign of a formula to the last."""
+    for paragraph in _PARAGRAPHS.split(text):
+        signs = list(_FORMULA.finditer(paragraph))
+        if len(signs) > 1:
+            yield paragraph[signs[0].end() : signs[-1].start()]
+
+
+def _writes(formulas: str) -> bool:
+    """Whether a command may get an address; it may be another name of any."""
+    return "\\" in formulas and any(map(_IN_TEX.search, _readings(formulas)))
+
+
+def _breaks_out(formulas: str) -> bool:
     """JupyterLab puts formulas back as they are, with their quotes, also into attributes."""
-    signs = list(_FORMULA.finditer(paragraph))
-    within = paragraph[signs[0].end() : signs[-1].start()] if signs else ""
-    return '"' in within and _BROKEN_OUT.search(within) is not None
+    return '"' in formulas and _BROKEN_OUT.search(formulas) is not None

@@ -21,7 +21,12 @@ MOST_SHOWN = 300
 
 _JOINED = re.compile(r"\n[ \t>]*|[\x00-\x08\x0b-\x1f\x7f\t\xad\u200b-\u200f\u2060-\u2064\ufeff]")
 _CODE = re.compile(r"\\([0-9a-fA-F]{1,6})[ \t\n\f]?")
-_ADDRESS = re.compile(r"(?:(?:https?|ftps?|wss?):|[/\\]{2})\S[^\s\"'<>()`]*", re.I)
+_ADDRESS = re.compile(
+    r"(?:(?:\A|[(\"'=<:,;])\s*(?=[/\\]{2})|(?=(?:https?|ftps?|wss?):|//))"
+    r"((?:\w+:|[/\\]{2})\S[^\s\"'<>()`]*)",
+    re.I,
+)
+"""TeX ends lines with `\\\\` and divides by `/\\`: those count only where an address may begin."""
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.\-]+(?::\d+)?)[/?#]", re.I)
 _USER = re.compile(r"^((?:\w+:)?[/\\]*)[^/\\?#]*@")
 _NO_NAME = r"(?!/[\w:\-]+=)"  # where it is cut open, an attribute could begin there
@@ -44,7 +49,9 @@ _AUTOLINK = re.compile(r"<((?:https?:|mailto:)[^\s<>()\"'`\\$]+|[\w.+\-]+@[\w.\-
 
 _VALUE = r"\"[^\"<>\[\]|$\\`\n]*\"|'[^'<>\[\]|$\\`\n]*'|[^\s\"'<>\[\]|$\\`]+"
 _NAME = r"(?=\s)[ \t]*\n?[ \t]*([a-zA-Z][\w:\-]*+)"
-_TAG = re.compile(rf"(?<!\\)</?([a-zA-Z][\w\-]*)((?:{_NAME}(?:=(?:{_VALUE}))?+)*+)[ \t]*/?>")
+_TAG = re.compile(
+    rf"(?<!\\)</?([a-zA-Z][\w\-]*)((?:{_NAME}(?:=(?:{_VALUE}))?+)*+)(?:[ \t]*>|[ \t]*\n?[ \t]*/>)"
+)
 _ATTRIBUTE = re.compile(rf"{_NAME}(?:=({_VALUE}))?")
 _LINKS = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}
 _WORDS = {"title", "alt", "xmlns", "xmlns:xlink"}
@@ -75,7 +82,6 @@ _STRONG_TEX = re.compile(
 )
 """It writes styles, attributes or addresses into the page, or defines what may."""
 _IN_TEX = re.compile(r"(?:https?|ftps?|wss?):\S|//\S|[(\"']\s*[/\\]{2}\S|src\s*=", re.I)
-"""An address where `\\` ends a line and `/\` divides."""
 
 _FENCE = re.compile(r"(?:`{3,}|~{3,})([^\n]*)")
 _WORD = re.compile(r"[ \t]*(?![\w\-]*(?:vega|geojson|topojson|plotly))[\w.+#\-]*[ \t]*", re.I)
@@ -123,7 +129,7 @@ def loads(source: str) -> Mapping[str, str]:
     rest, found = _without_the_plain(source)
     strong = list(_strong(rest))
     if strong or _may_load(rest, source):
-        found.update((match[0], _host(match[0])) for match in _addresses(rest))
+        found.update((address, _host(address)) for address in _addresses(rest))
     found.update(dict.fromkeys(strong, ""))
     return {_shortened(address): host for address, host in found.items()}
 
@@ -158,8 +164,8 @@ def _shortened(address: str) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
 
 
-def _addresses(text: str) -> Iterator[re.Match[str]]:
-    return chain.from_iterable(map(_ADDRESS.finditer, _readings(text)))
+def _addresses(text: str) -> Iterator[str]:
+    return chain.from_iterable(map(_ADDRESS.findall, _readings(text)))
 
 
 def _readings(text: str) -> Iterable[str]:

@@ -59,11 +59,11 @@ _GAP = "<>"
 """Where something plain was: around it nothing is, though no tag begins there."""
 _MARKUP = re.compile(r"<[^<>]*>")
 _OPEN_TAG = re.compile(r"<(?=[a-zA-Z])")
-_ASSIGNED = re.compile(r"[\s\"'/][a-zA-Z][\w:\-]+\s*=|=\s*[\"']")
+_ASSIGNED = re.compile(r"[\s\"'/>][a-zA-Z][\w:\-]+\s*=|=\s*[\"']")
 _BROKEN_OUT = re.compile(r"(?:style|src(?:set)?|background|poster)\s*=", re.I)
 _ACTIVE = re.compile(
     r"<(?:script|iframe|frame|embed|object|applet|portal|fencedframe|base|meta|link)[^>]{0,100}"
-    r"|(?<=[\s\"'/])(?:srcdoc|on[a-z]{3,})\s*=[^>]{0,100}",
+    r"|(?<=[\s\"'/>])(?:srcdoc|on[a-z]{3,})\s*=[^>]{0,100}",
     re.I,
 )
 """What is a document or a program of its own: it loads what it likes."""

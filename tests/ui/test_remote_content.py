@@ -27,14 +27,16 @@ FRAGMENTS = (
     "=", "&quot;", "&lt;", "*", "_", "~~", "@@0@@", "{", "}", "\\(", "\\)", "\\begin{a}",
     "\\end{a}", "\\unicode", "[x;background:url(", ")]{x41}", "{x41}", "\\def\\u{", "\\let\\u",
     "\\u[", "```", "```mermaid\nflowchart TD\nA@{img: ", "~~~", "\x00", "\t", "\u00a0", "\r", "#",
-    "\\let\\u\\unicode", "\\mmlToken{mi}[\nfontfamily='a;background:url(", ")']{x}", "\\u[a;background:url(",
-    "```\u00a0mermaid\nflowchart TD\nA@{img: ", "\n```\n", "\n``` y\n", "$\"", "$\" ", " $](", " $](x.png)",
-    "\"$", "\\\\(", "\\\\)", "@@1", " style=\"background:url(//HOST/p)\"", "style='background:url(//HOST/p)'",
-    "[a](x \"", "[t](http://HOST/p)", "[t](http://HOST/p 'a b')", "![l](x.png)", "![$", "http://a.example/$",
-    "<a href=\"http://HOST/p\">", "<b title=\"http://HOST/p\">", "<b title=\"a\">", "<img src=\"x.png\">",
-    "<http://HOST/p>", "\n[t]: http://HOST/p\n", "\n\n[ref]: x.png\n", "![t]", "\\href{http://HOST/p}",
-    "\n```mermaid\nflowchart TD\nA\n```\n", "![a](data:image/png;base64,AA//AA)", "\uff0f\uff0fHOST/p",
-    "\n|---|---|\n", "| a | b |", "![t](<x", "![t](x 'a", "\x01", "\ufeff", "\n[a]: ![t]", "<b\n\ntitle=\"",
+    "\\let\\u\\unicode", "\\mmlToken{mi}[\nfontfamily='a;background:url(", ")']{x}",
+    "\\u[a;background:url(", "```\u00a0mermaid\nflowchart TD\nA@{img: ", "\n```\n", "\n``` y\n",
+    "$\"", "$\" ", " $](", " $](x.png)", "\"$", "\\\\(", "\\\\)", "@@1",
+    " style=\"background:url(//HOST/p)\"", "style='background:url(//HOST/p)'", "[a](x \"",
+    "[t](http://HOST/p)", "[t](http://HOST/p 'a b')", "![l](x.png)", "![$", "http://a.example/$",
+    "<a href=\"http://HOST/p\">", "<b title=\"http://HOST/p\">", "<b title=\"a\">",
+    "<img src=\"x.png\">", "<http://HOST/p>", "\n[t]: http://HOST/p\n", "\n\n[ref]: x.png\n",
+    "![t]", "\\href{http://HOST/p}", "\n```mermaid\nflowchart TD\nA\n```\n",
+    "![a](data:image/png;base64,AA//AA)", "\uff0f\uff0fHOST/p", "\n|---|---|\n", "| a | b |",
+    "![t](<x", "![t](x 'a", "\x01", "\ufeff", "\n[a]: ![t]", "<b\n\ntitle=\"",
 )  # fmt: skip
 SHOW = """async ([path, texts]) => {
     const {rendermime} = agentTest.notebook(path);
@@ -110,6 +112,24 @@ def test_whatever_is_put_together_loads_only_what_is_asked_about(watched: Watche
     quiet = [text for text in texts if not loads(text.replace("HOST", "host.example"))]
     assert len(quiet) > 1_000
     assert [quiet[number] for number in watched.show(quiet)] == []
+
+
+def test_no_attack_passes_because_it_is_written_a_little_otherwise(watched: Watched) -> None:
+    chance = random.Random(35)
+    attacks = [text for group in LOADS.values() for text in group]
+    made = [changed(chance.choice(attacks), chance) for _ in range(20_000)]
+    quiet = [text for text in made if not loads(text.replace("HOST", "host.example"))]
+    assert len(quiet) > 1_000
+    assert [quiet[number] for number in watched.show(quiet)] == []
+
+
+def changed(text: str, chance: random.Random) -> str:
+    """With one to three fragments put in, or put in place of up to a dozen characters."""
+    for _ in range(chance.randint(1, 3)):
+        start = chance.randint(0, len(text))
+        end = start + chance.choice((0, 0, 0, 1, 3, 12))
+        text = text[:start] + chance.choice(("", *FRAGMENTS)) + text[end:]
+    return text
 
 
 def test_cells_of_a_notebook_that_need_no_question_load_nothing(

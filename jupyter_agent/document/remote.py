@@ -139,9 +139,8 @@ def _surely(source: str) -> Iterator[str]:
     text = _LINE_END.sub("\n", source)
     for paragraph in _PARAGRAPHS.split(_UNSURE.split(text, maxsplit=1)[0]):
         rest, found = _without_the_plain(paragraph)
-        if "<" in rest.replace(_GAP, "") or (
-            "<" in paragraph and re.search(r"[\[`$\\]", paragraph)
-        ):
+        is_plain = "<" not in rest.replace(_GAP, "")
+        if not is_plain or ("<" in paragraph and re.search(r"[\[`$\\]", paragraph)):
             return  # what follows may be within an attribute
         if "![" not in rest and not _UNSEEN.search(paragraph):
             yield from filter(None, found.values())

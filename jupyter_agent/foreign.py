@@ -11,10 +11,12 @@ DEEPEST = 64
 """Levels of JSON that comes in a message. What recurses over more of them could fail half way."""
 
 
-def parse(text: str, deepest: int = DEEPEST) -> Any:
-    """The value of a JSON text. Raises ValueError for what is none, or is nested too deep."""
+def parse(text: str, deepest: int = DEEPEST, *, constants: bool = False) -> Any:
+    """The value of a JSON text; with `constants` also of `NaN` and `Infinity`, as Python writes
+    them. Raises ValueError for what is no JSON, or is nested too deep.
+    """
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=float if constants else _refuse)
     except RecursionError:
         raise too_deep(deepest) from None
     refuse_deep(value, deepest)

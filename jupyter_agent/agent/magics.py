@@ -39,7 +39,7 @@ def leaves_language(code: str) -> bool:
     except Exception:  # noqa: BLE001 - whatever another's parser raises of hostile code
         return True
     plain = "".join(lines)
-    return bool(changed) or _is_automagic(plain) or _asks_in_vain(plain)
+    return bool(changed) or _is_automagic(plain) or _asks_for_help(plain)
 
 
 def _is_automagic(code: str) -> bool:
@@ -55,7 +55,7 @@ def _is_automagic(code: str) -> bool:
     return names is None or first[1] in names or not _is_python(code)
 
 
-def _asks_in_vain(code: str) -> bool:
+def _asks_for_help(code: str) -> bool:
     """IPython finds `name?` in code that Python refuses, too."""
     return bool(_HELP.search(code)) and not _is_python(code)
 

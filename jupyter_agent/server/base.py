@@ -385,7 +385,7 @@ class AgentHandler(APIHandler):
         try:
             text = self._body.decode("utf-8") or "{}"
             self._body.clear()  # a turn outlives its request, and keeps that for the authorizer
-            value = foreign.parse(text)
+            value = foreign.parse(text, constants=True)
             if "\\ud" in text.lower():  # half a character, as JSON can spell it, is text nowhere
                 value = json.loads(printable(json.dumps(value, ensure_ascii=False)))
         except ValueError as error:

@@ -438,7 +438,7 @@ class View:
     def _copy_of_notebook(self, path: str, text: str) -> str:
         """Its sources, with what it says itself about sharing."""
         try:
-            content = foreign.parse(text)
+            content = foreign.parse(text, constants=True)
             cells = [_cell(index, cell) for index, cell in enumerate(content["cells"])]
             share = strictest(self.share, shared_by(content["metadata"]))
         except (ValueError, LookupError, TypeError, AttributeError):

@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 
 MOST_IN_PATH = 4_096
 """Characters of a path: more than Linux, macOS or Windows open."""
+MOST_FOLDERS = 255
+"""In a path: each is looked at by itself."""
 DEEPEST = 64
 """Levels of JSON that comes in a message. What recurses over more of them could fail half way."""
 

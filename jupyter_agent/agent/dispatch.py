@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.agent.magics import leaves_language
@@ -462,14 +463,16 @@ async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
     if (definition := await tool.defined(nb)) is not None:
         return replace(act, kernel=definition)
     kernel = await nb.kernel() if tool.executes else None
-    try:
-        codes = [cell.source for cell in await tool.runs(nb)]
-    except ToolError:  # the call fails for it, too
-        codes = []
+    leaves = False
+    with suppress(ToolError):  # the call fails for it, too
+        if codes := [cell.source for cell in await tool.runs(nb)]:
+            await nb.read()
+            asked = partial(leaves_language, language=await nb.language() or "python")
+            leaves = await asyncio.to_thread(lambda: any(map(asked, codes)))  # of much code
     return replace(
         act,
         kernel=None if not tool.executes else kernel.life if kernel else "",
-        leaves_language=await asyncio.to_thread(lambda: any(map(leaves_language, codes))),
+        leaves_language=leaves,
     )
 
 

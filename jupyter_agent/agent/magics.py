@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 _STARTS = re.compile(r"^[^\S\n]*+[!%]", re.M)
-"""Other kernels have magics, too."""
+"""In kernels other than IPython."""
 _FIRST_WORD = re.compile(r"[\s,;/]*+([A-Za-z_]\w*+)(?!\.\w)\s*+(?!=)")
 """A name and whatever follows, but for an assignment or a comparison."""
 _HELP = re.compile(r"\?\s*+$", re.M)
@@ -22,10 +22,12 @@ _OF_KERNELS = frozenset(
 """What ipykernel adds, and other names of IPython's own."""
 
 
-def leaves_language(code: str) -> bool:
-    """Whether the code may call the shell or a magic; where that is not certain, it does."""
-    if _STARTS.search(code):
-        return True
+def leaves_language(code: str, language: str = "python") -> bool:
+    """Whether the code may call the shell or a magic of a kernel of this language; where that is
+    not certain, it does.
+    """
+    if language != "python":
+        return bool(_STARTS.search(code))
     manager = _transformers()
     if manager is None:
         return any(sign in code for sign in "!%") or _is_automagic(code)

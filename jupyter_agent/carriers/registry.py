@@ -30,7 +30,7 @@ from jupyter_agent.document.edits import text_for_cell
 from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
-from jupyter_agent.foreign import MOST_IN_PATH
+from jupyter_agent.foreign import MOST_FOLDERS, MOST_IN_PATH
 from jupyter_agent.tasks import begin
 
 _UNSAVED = (
@@ -125,9 +125,10 @@ class Notebooks:
         """Where the file or folder is that this path names: normalised, and followed where it was
         renamed; the root is the empty path. Raises InvalidInput for more than can be a path.
         """
-        if len(path) > MOST_IN_PATH:
+        if len(path) > MOST_IN_PATH or path.count("/") > MOST_FOLDERS:
             raise InvalidInput(
-                f"A path has at most {MOST_IN_PATH:,} characters; this one has {len(path):,}."
+                f"A path has at most {MOST_IN_PATH:,} characters and {MOST_FOLDERS} folders; this "
+                f"one has {len(path):,} and {path.count('/')}."
             )
         path = posixpath.normpath(path.strip("/"))
         if self._renames.now(path) != path:

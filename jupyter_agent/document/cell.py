@@ -52,8 +52,6 @@ class Cell:
     """The source as the document has it, where its lines end otherwise."""
     withheld: bool = False
     """What it holds is not in this snapshot: it is kept from whom this is for."""
-    masked: bool = False
-    """A secret that is in its source is not in this snapshot."""
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What readers worked out of this snapshot and will want again, each under a key of its own:
     of a large notebook most cells are the same at the next look.

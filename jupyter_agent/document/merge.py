@@ -26,8 +26,10 @@ LARGEST_MATCH = 40_000
 piece: that takes a minute where many lines are alike.
 """
 
-LARGEST_PAIRING = 500_000
-"""Pairs of lines that are alike above which a merge does the same as above `LARGEST_MATCH`."""
+LARGEST_PAIRING = 20_000
+"""Pairs of lines that are alike above which a merge does the same as above `LARGEST_MATCH`: they
+are looked at once more for each piece that stayed.
+"""
 
 LARGEST_ALIGNMENT = 50_000_000
 """Product of two lengths above which nothing but the beginning and the end is taken to be the same:

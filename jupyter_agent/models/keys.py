@@ -15,13 +15,16 @@ from jupyter_agent.models.network import Value, reveal
 SHORTEST_SECRET = 8
 """Characters of a secret: what is shorter is a placeholder, and part of ordinary words."""
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|KEY|PASS|PASSPHRASE|PAT|DSN|CONN(?:ECTION)?_STR(?:ING)?|ACCESS_KEY_ID)$"
+    r"(?:^|_)(?:TOKEN|KEY|PASS|PASSPHRASE|PAT|ACCESS_KEY_ID)$"
     r"|API_?KEY$|PASSW(?:OR)?D$|_PWD$|(?:^|_)SECRET",
     re.IGNORECASE,
 )
 """Names of environment variables that hold a secret: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`."""
 _IN_ADDRESS = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 """The password of an address, whatever its variable is called: `postgres://me:it@host/db`."""
+_HOLDS_SECRET = re.compile(r"(?:^|_)(?:DSN|CONN(?:ECTION)?_?STR(?:ING)?)$", re.IGNORECASE)
+"""Names of those that have one in their value."""
+_USER = re.compile(r"://([^\s/@:]+)@")
 _IN_LIST = re.compile(r"(?:key|password|pwd|secret|token|signature)\s*=\s*([^;\s]+)", re.IGNORECASE)
 """The same in the string of a connection: `Server=host;Password=it`."""
 _ORDINARY = re.compile(r"(?:[A-Za-z]?[a-z]*(?:_[a-z]+)*|\d+)")
@@ -108,8 +111,10 @@ def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
 def _secret_parts(name: str, value: str) -> Iterator[str]:
     for password in _IN_ADDRESS.findall(value):
         yield from (password, unquote(password))
+    if _HOLDS_SECRET.search(name):
+        yield from (*_USER.findall(value), *_IN_LIST.findall(value))
     if _SECRET_NAME.search(name):
-        yield from (value, *value.splitlines(), *_IN_LIST.findall(value))
+        yield from (value, *value.splitlines())
 
 
 def _is_ordinary(value: str) -> bool:

@@ -213,7 +213,9 @@ class NotebookHandler(DocumentHandler):
         if form == "text":
             focus = self.get_query_argument("focus", None)
             cells = nb.view.cells(cells)
-            shown = await asyncio.to_thread(render, cells, stale=stale, focus=focus, budget=budget)
+            shown = await asyncio.to_thread(
+                render, cells, stale=stale, focus=focus, budget=budget, fence=nb.work.fence
+            )
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
         kernel = await nb.kernel()

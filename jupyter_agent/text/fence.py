@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 _FIRST = "bcdfghjkmnpqrstvwxz"
 _LETTERS = f"{_FIRST}23456789"
@@ -20,9 +21,13 @@ _LENGTH = 5
 
 @dataclass(frozen=True)
 class Fence:
-    """The mark of one turn; an empty one marks nothing."""
+    """The mark of one turn; an empty one marks nothing. No secret passes a fence: data is masked
+    before anybody cuts it.
+    """
 
     mark: str = ""
+    mask: Callable[[str], str] = field(default=str, compare=False)
+    """Takes secrets out of data."""
 
     @classmethod
     def random(cls) -> Fence:
@@ -30,9 +35,13 @@ class Fence:
         rest = (secrets.choice(_LETTERS) for _ in range(_LENGTH - 1))
         return cls("".join([secrets.choice(_FIRST), *rest]))
 
+    def unmarked(self) -> Fence:
+        """The same for a text that is data altogether."""
+        return Fence(mask=self.mask)
+
     def around(self, data: str) -> str:
         """Data between `<mark>` and `</mark>`, on lines of their own."""
-        return f"<{self.mark}>\n{self.inside(data)}\n</{self.mark}>" if self.mark else data
+        return self.enclosed(self.inside(data))
 
     def enclosed(self, text: str) -> str:
         """A text with lines of ours in it, which were marked when it was made, between marks."""
@@ -42,6 +51,7 @@ class Fence:
         """Data as it stands where marked lines are around it: without the mark itself, should the
         model have written it there.
         """
+        data = self.mask(data)
         return data.replace(self.mark, "?" * len(self.mark)) if self.mark else data
 
     def head(self, words: str) -> str:

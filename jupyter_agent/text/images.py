@@ -129,8 +129,11 @@ def _can_fit(kind: str, value: str) -> bool:
 
 
 def _fit(kind: str, value: str) -> Picture | None:
-    if not _is_large(kind, value):
-        return kind, _without_metadata(value)
+    made = _smaller(kind, value) if _is_large(kind, value) else (kind, value)
+    return made and (made[0], _without_metadata(made[1]))
+
+
+def _smaller(kind: str, value: str) -> Picture | None:
     if not _can_fit(kind, value):
         return None
     pillow = importlib.import_module("PIL.Image")

@@ -70,7 +70,7 @@ class Rendered:
 
 
 ShownCell = NewType("ShownCell", Cell)
-"""A cell as a `View` shows it: what is searched, paged through or cut has no secret in it."""
+"""A cell as a `View` shows it to a model."""
 
 
 def hidden(cell: Cell) -> bool:
@@ -80,8 +80,7 @@ def hidden(cell: Cell) -> bool:
 
 def whole(cell: Cell) -> bool:
     """Whether a cell is shown with every character of its source, so that it can be rewritten."""
-    kept_back = hidden(cell) or cell.withheld or cell.masked
-    return not kept_back and readable(cell.source) == cell.source
+    return not (hidden(cell) or cell.withheld) and readable(cell.source) == cell.source
 
 
 def pictures(cell: Cell) -> list[Picture]:
@@ -159,7 +158,9 @@ def render_cells(
             cell,
             False,
             fence,
-            output_text(cell.outputs, limit=output_chars, start=output_from, rows=None),
+            output_text(
+                cell.outputs, limit=output_chars, start=output_from, rows=None, mask=fence.mask
+            ),
         )
         for cell in cells
     )
@@ -189,6 +190,10 @@ def readable(source: str) -> str:
     return without_data(legible(source))
 
 
+def _source(cell: Cell, fence: Fence) -> str:
+    return fence.inside(readable(cell.source))
+
+
 class _Texts:
     """What was shown of one snapshot of a cell behind one fence, by how it was shown."""
 
@@ -216,7 +221,7 @@ def _line(cell: Cell, stale: bool, fence: Fence) -> str:
 def _new_line(cell: Cell, stale: bool, fence: Fence) -> str:
     if hidden(cell):
         return f"{head(cell, False, fence)} (hidden)"
-    lines = fence.inside(readable(cell.source)).strip().split("\n")
+    lines = _source(cell, fence).strip().split("\n")
     begin = lines[0].splitlines()[0].strip() if lines[0] else ""
     begin = clip(begin, _LINE_CHARS)
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
@@ -245,8 +250,8 @@ def _overview(cell: Cell, stale: bool, fence: Fence, *, near: bool) -> tuple[str
 
 
 def _new_overview(cell: Cell, stale: bool, fence: Fence, *, near: bool) -> tuple[str, bool]:
-    outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS)
-    source = readable(cell.source)
+    outputs = output_text(cell.outputs, limit=_OUTPUT_CHARS, mask=fence.mask)
+    source = _source(cell, fence)
     if near or cell.type != "markdown" or len(source) <= _PROSE_CHARS:
         return f"{_full(cell, stale, fence, outputs)}\n", whole(cell)
     begin = clip(source, _PROSE_CHARS, "... ({left:,} more characters)")
@@ -256,8 +261,7 @@ def _new_overview(cell: Cell, stale: bool, fence: Fence, *, near: bool) -> tuple
 def _full(cell: Cell, stale: bool, fence: Fence, outputs: str, source: str | None = None) -> str:
     if hidden(cell):
         return _line(cell, False, fence)
-    source = readable(cell.source) if source is None else source
-    parts = [head(cell, stale, fence), fence.inside(source)]
+    parts = [head(cell, stale, fence), _source(cell, fence) if source is None else source]
     if cell.attachments:
         parts.append(fence.line(f"(attached: {', '.join(_attached(cell.attachments))})"))
     if outputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -41,15 +41,20 @@ _HEAD = 0.6
 
 
 def output_text(
-    outputs: Sequence[Output], *, limit: int = 12_000, start: int = 0, rows: int | None = ROWS
+    outputs: Sequence[Output],
+    *,
+    limit: int = 12_000,
+    start: int = 0,
+    rows: int | None = ROWS,
+    mask: Callable[[str], str] = str,
 ) -> str:
     """What the outputs of a cell show, from character `start` on, at most `limit` characters.
 
     What is left out is said, with how to read on. Streams are merged, pictures named with their
     size, data frames are tables of at most `rows` rows, an error is its name, its message and the
-    frames that matter.
+    frames that matter. `mask` takes out what nobody may take apart by asking for pieces.
     """
-    text = without_data("\n".join(_pieces(outputs, rows)))[start:]
+    text = mask(without_data("\n".join(_pieces(outputs, rows))))[start:]
     if start:
         return clip(
             text, limit, f"\n... {{left:,}} more characters: output_from={start + limit} ..."

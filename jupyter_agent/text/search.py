@@ -21,6 +21,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import InvalidInput, ToolError
+from jupyter_agent.legible import clip
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import ShownCell, head, hidden, readable
 from jupyter_agent.text.outputs import output_text, plain
@@ -57,14 +58,14 @@ async def search(
     """
     if not query:
         raise InvalidInput("What to search for? `query` is empty.")
-    lines = await asyncio.to_thread(_searched, cells)
+    lines = await asyncio.to_thread(_searched, cells, fence)
     if regex:
         places = await _matching(query, [line.text[:_SEARCHED_CHARS] for line in lines])
         found = [lines[place] for place in places]
     else:
         found = await asyncio.to_thread(_containing, query, lines)
     if not found:
-        return f"Nothing in the notebook matches {query!r}."
+        return f"Nothing in the notebook matches {clip(repr(query), _SEARCHED_CHARS)}."
     told: list[str] = []
     for _, group in groupby(found[:_HITS], key=lambda line: line.cell.index):
         of_cell = list(group)
@@ -74,13 +75,13 @@ async def search(
     return "\n".join(told)
 
 
-def _searched(cells: Sequence[Cell]) -> list[_Line]:
-    return [line for cell in cells if not hidden(cell) for line in _lines(cell)]
+def _searched(cells: Sequence[Cell], fence: Fence) -> list[_Line]:
+    return [line for cell in cells if not hidden(cell) for line in _lines(cell, fence)]
 
 
-def _lines(cell: Cell) -> Iterator[_Line]:
-    shown = output_text(cell.outputs, limit=_OUTPUT_CHARS, rows=None)
-    for text, mark in ((readable(cell.source), ""), (shown, "-> ")):
+def _lines(cell: Cell, fence: Fence) -> Iterator[_Line]:
+    shown = output_text(cell.outputs, limit=_OUTPUT_CHARS, rows=None, mask=fence.mask)
+    for text, mark in ((fence.mask(readable(cell.source)), ""), (shown, "-> ")):
         for number, line in enumerate(text.split("\n"), start=1):
             yield _Line(cell, mark, number, line)
 

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.foreign import MOST_IN_PATH
-from jupyter_agent.legible import quoted_id
+from jupyter_agent.legible import clip, quoted_id
 from jupyter_agent.workspace.workspace import Lease
 from jupyter_agent.workspace.workspace import Need as Need
 
@@ -29,6 +29,9 @@ Progress: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
 TEXTS = frozenset({"source", "old_string", "new_string", "query", "code", "text"})
 """Fields of calls that are as long as somebody likes; all others are names, ids or paths."""
 _MOST_IN_PATTERN = 500
+_MOST_PROBLEMS = 5
+_MOST_LISTED = 10_000
+"""Items of a list, and fields: more than anybody looks at one by one."""
 _MOST_STALE = 10
 """Cells that are named to a model after a call."""
 
@@ -289,19 +292,24 @@ def _refuse_endless(value: Any, field: str = "") -> None:
             raise InvalidInput(
                 f"`{field}` has {len(value):,} characters; it may have {most:,} at most."
             )
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
+    elif isinstance(value, Mapping | list):
+        if len(value) > _MOST_LISTED:
+            what = f"`{field}`" if field else "The input"
+            raise InvalidInput(f"{what} has {len(value):,} items; {_MOST_LISTED:,} are the most.")
+        named = value.items() if isinstance(value, Mapping) else ((field, each) for each in value)
+        for name, item in named:
             _refuse_endless(item, name)
-    elif isinstance(value, list):
-        for item in value:
-            _refuse_endless(item, field)
 
 
 def _problems(error: ValidationError, tool: type[Tool]) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, problem['loc'])) or 'input'}: {problem['msg']}{_meant(problem, tool)}"
-        for problem in error.errors(include_url=False)
-    )
+    every = error.errors(include_url=False)
+    told = [
+        f"{clip('.'.join(map(str, problem['loc'])), 100) or 'input'}: {problem['msg']}"
+        f"{_meant(problem, tool)}"
+        for problem in every[:_MOST_PROBLEMS]
+    ]
+    left = len(every) - len(told)
+    return "; ".join([*told, *([f"and {left} more"] if left else [])])
 
 
 def _meant(problem: ErrorDetails, tool: type[Tool]) -> str:

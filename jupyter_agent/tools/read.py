@@ -128,4 +128,4 @@ def _chosen(cells: Sequence[Cell], cell_ids: Sequence[str]) -> list[Cell]:
         if cell_id not in by_id:
             refuse_odd_ids(cell_id)
             raise CellNotFound(cell_id, known=list(by_id))
-    return [by_id[cell_id] for cell_id in cell_ids]
+    return [by_id[cell_id] for cell_id in dict.fromkeys(cell_ids)]

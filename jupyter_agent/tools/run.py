@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,7 +17,6 @@ from jupyter_agent.text.images import attached
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
 MAX_PROGRESS_CHARS = 20_000
@@ -350,13 +349,14 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     lost = await work.lost_variables(run.notebook_path)
     view = await work.visibility_of(run.notebook)
     outputs = view.outputs(run.shown(run.outputs()), of=run.cell_id)
-    shown = output_text(outputs, limit=limit or work.services.runs.result_chars)
+    limit = limit or work.services.runs.result_chars
+    shown = output_text(outputs, limit=limit, mask=work.fence.mask)
     text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
     pictured, which = await asyncio.to_thread(attached, images(outputs), _PICTURES)
     text = f"{text}\n{which}" if which else text
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
-        facts=_told(run, MAX_KEPT_CHARS, view),
+        facts=_told(run, MAX_KEPT_CHARS, work.fence.mask),
         images=pictured,
         changes=run.report(),
     )
@@ -377,18 +377,17 @@ def _length(run: Run) -> int:
     return len(output_text(run.outputs(), limit=LIMIT))
 
 
-def _told(run: Run, most: int, view: View | None = None) -> dict[str, Any]:
-    outputs = run.outputs() if view is None else view.without_secrets(run.outputs())
-    return {**run.describe(), "outputs": _newest(outputs, most)}
+def _told(run: Run, most: int, mask: Callable[[str], str] = str) -> dict[str, Any]:
+    return {**run.describe(), "outputs": _newest(run.outputs(), most, mask)}
 
 
-def _newest(outputs: Sequence[Output], most: int) -> list[Output]:
+def _newest(outputs: Sequence[Output], most: int, mask: Callable[[str], str]) -> list[Output]:
     """The last outputs, as many as fit."""
     kept: list[Output] = []
     left = most
     for output in reversed(outputs):
         if output["output_type"] == "stream":
-            output = {**output, "text": output["text"][-left:]}
+            output = {**output, "text": mask(output["text"])[-left:]}
         left -= len(json.dumps(output))
         if left <= 0 and kept:
             break

@@ -116,7 +116,7 @@ def _failed(verdict: CellVerdict, view: View) -> str:
     shared = view.shares_all(verdict.outputs, verdict.cell.id)
     if verdict.status != "error" or not errors or not shared:
         return f"{title} {verdict.status}: {view.fence.inside(_why(verdict, view))}"
-    shown = output_text(view.outputs(errors), limit=_ERROR_CHARACTERS)
+    shown = output_text(errors, limit=_ERROR_CHARACTERS, mask=view.fence.mask)
     return f"{title} error: {view.fence.inside(shown)}"
 
 

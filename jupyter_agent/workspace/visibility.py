@@ -19,10 +19,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 from jupyter_agent import foreign
 from jupyter_agent.analysis.names import names_of
+from jupyter_agent.carriers.nbformat_file import DEEPEST
 from jupyter_agent.carriers.renames import moved
 from jupyter_agent.choices import SHARES, Share
 from jupyter_agent.document.cell import Cell, Change, Output
@@ -51,9 +52,6 @@ _IMPORT = re.compile(r"(?:import|from)\s")
 _FRAME = re.compile(r"(?:Cell In|Input In|In ?)\[(\d+)\]")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """A character as JSON can spell it; of letters, it is the only other spelling."""
-_ESCAPES = re.compile(r"[\x1b\x9b\r\b]")
-_PICTURE = re.compile(r"(?:image|audio|video)/(?!svg)|application/pdf$")
-"""Kinds whose data is base64."""
 _CELLS = re.compile(r'"cell_type\\*"')
 _SOURCES_KEPT = 20
 """Of one hidden cell, the last ones."""
@@ -282,8 +280,8 @@ class View:
         return [self.cell(cell) for cell in cells]
 
     def cell(self, cell: Cell) -> ShownCell:
-        """What may be seen of a cell, itself if all of it; `withheld` or `masked` where that is not
-        its own source. Secrets go before anybody searches in it, pages through it or cuts it.
+        """What may be seen of a cell, itself if all of it; `withheld` where that is not its own
+        source.
         """
         if hidden(cell):
             return ShownCell(replace(cell, source="", outputs=(), attachments=None, withheld=True))
@@ -291,24 +289,12 @@ class View:
             return ShownCell(
                 replace(cell, source=_MARKDOWN, outputs=(), attachments=None, withheld=True)
             )
-        if self._has_no_secret(cell):
-            outputs = self._allowed(cell.outputs)
-            is_all = outputs == list(cell.outputs)
-            return ShownCell(cell if is_all else replace(cell, outputs=outputs))
-        source = self._mask(cell.source)
-        masked = source != cell.source
         outputs = self.outputs(cell.outputs)
-        return ShownCell(replace(cell, source=source, outputs=outputs, masked=masked))
+        is_all = outputs == list(cell.outputs)
+        return ShownCell(cell if is_all else replace(cell, outputs=outputs))
 
     def outputs(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
         """What may be seen of outputs; `of` is the id of their cell, where that may be hidden."""
-        return self.without_secrets(self._allowed(outputs, of))
-
-    def without_secrets(self, outputs: Sequence[Output]) -> list[Output]:
-        """The same with no secret in any of them."""
-        return [self._masked(output) for output in outputs]
-
-    def _allowed(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
         if outputs and of in self.hidden_ids:
             return [_said(_QUOTED)]
         if outputs and not self.outputs_shared:
@@ -320,40 +306,7 @@ class View:
 
     def shares_all(self, outputs: Sequence[Output], of: str) -> bool:
         """Whether all of these outputs of that cell may be seen."""
-        return self._allowed(outputs, of) == list(outputs)
-
-    @cached_property
-    def _mask(self) -> Callable[[str], str]:
-        return self.redactor.mask()
-
-    @cached_property
-    def _secrets(self) -> frozenset[str]:
-        return frozenset(self.redactor.secrets())
-
-    def _has_no_secret(self, cell: Cell) -> bool:
-        known = cell.derived.get(Redactor)
-        if known is None or known[0] != self._secrets:
-            clean = self._mask(cell.source) == cell.source
-            clean = clean and all(self._masked(output) is output for output in cell.outputs)
-            known = cell.derived[Redactor] = (self._secrets, clean)
-        return bool(known[1])
-
-    def _masked(self, output: Output) -> Output:
-        """The same without secrets, also where escapes of a terminal stand in one."""
-        whole = _whole(output)
-        data = whole.get("data")
-        read = data if isinstance(data, Mapping) else whole
-        texts = {key: value for key, value in read.items() if not _PICTURE.match(key)}
-        if all(self._shown(text) == text for text in strings_in(texts)):
-            return output
-        return cast(Output, map_strings(whole, self._shown))
-
-    def _shown(self, text: str) -> str:
-        masked = self._mask(text)
-        if masked == text and _ESCAPES.search(text):
-            shown = plain(text)
-            return text if self._mask(shown) == shown else self._mask(shown)
-        return masked
+        return self.outputs(outputs, of) == list(outputs)
 
     # -- text
 
@@ -422,10 +375,10 @@ class View:
         Raises NotPermitted, ToolError.
         """
         if _has_cells(text):
-            return self._copy_of_notebook(path, self._mask(text))
+            return self._copy_of_notebook(path, text)
         if self.share == "code-only" and PurePosixPath(path).suffix.lower() not in _CODE:
             raise NotPermitted(f"`{path}` is not shared with you: only code is.")
-        return self._mask(self.redacted(text))
+        return self.fence.mask(self.redacted(text))
 
     def document(self, name: str) -> None:
         """Whether a file whose text we do not read, such as a PDF, may go to a model.
@@ -438,13 +391,14 @@ class View:
     def _copy_of_notebook(self, path: str, text: str) -> str:
         """Its sources, with what it says itself about sharing."""
         try:
-            content = foreign.parse(text, constants=True)
+            content = foreign.parse(text, DEEPEST, constants=True)
             cells = [_cell(index, cell) for index, cell in enumerate(content["cells"])]
             share = strictest(self.share, shared_by(content["metadata"]))
         except (ValueError, LookupError, TypeError, AttributeError):
             message = f"`{path}` has cells of a notebook and cannot be read as one."
             raise ToolError(message) from None
-        shown = render_cells(View.of(share, cells).cells(cells))
+        view = View.of(share, cells, fence=self.fence.unmarked())
+        shown = render_cells(view.cells(cells), fence=view.fence)
         return f"{self.redacted(shown)}\n\n(Sources only: name it in `notebook` to see outputs.)"
 
     # -- variables
@@ -544,21 +498,6 @@ def _runs(places: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
         end = place + size
     if end >= 0:
         yield start, end
-
-
-def _whole(output: Output) -> Output:
-    """The same with texts that a file keeps as lists of lines in one piece."""
-    if output["output_type"] == "stream":
-        return {**output, "text": joined(output["text"])}
-    data = output.get("data")
-    if not isinstance(data, Mapping):
-        return output
-    whole = {kind: joined(value) if _is_lines(value) else value for kind, value in data.items()}
-    return {**output, "data": whole}
-
-
-def _is_lines(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(line, str) for line in value)
 
 
 def _said(text: str) -> Output:

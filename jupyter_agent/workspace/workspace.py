@@ -132,6 +132,10 @@ class Workspace:
     Only for what a person is shown (`Lease.foreseen`), never for what is done.
     """
 
+    def __post_init__(self) -> None:
+        fence = replace(self.fence, mask=self.services.redactor.mask())
+        object.__setattr__(self, "fence", fence)
+
     def foreseeing(self, cells: Mapping[tuple[str, str], Cell]) -> Workspace:
         """The same workspace, where these edits are taken as done in what a person is shown."""
         return replace(self, foreseen=cells)
@@ -424,7 +428,7 @@ class Lease:
         path = self.work.resolve(self._named)
         if path.lower().endswith(".ipynb"):
             cells = await self.read()
-            return render_cells(self.view.cells(cells))
+            return render_cells(self.view.cells(cells), fence=self.work.fence.unmarked())
         text = await self.work.services.files.read(path)
         return (await self.work.visibility_of_file(path, shared_as)).file(path, text)
 

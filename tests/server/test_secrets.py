@@ -175,6 +175,10 @@ def fragments(text: str) -> list[str]:
     ]
 
 
+def html(page: str) -> Any:
+    return new_output("display_data", data={"text/html": page})
+
+
 @pytest.fixture
 def telling(home: Path, jp_root_dir: Path) -> None:
     """A key in a cell, in its outputs, in a file, each time where something else may cut it."""
@@ -182,7 +186,19 @@ def telling(home: Path, jp_root_dir: Path) -> None:
     coloured = new_output("stream", name="stderr", text="\x1b[31m".join(KEY) + "\n")
     error = new_output("error", ename="ValueError", evalue=KEY, traceback=[f"no good: {KEY}"])
     result = new_output("execute_result", data={"text/plain": f"'{KEY}'"}, execution_count=1)
-    outputs = [stream, coloured, result, error]
+    half, rest = KEY[:13], KEY[13:]
+    spelled = [
+        new_output("stream", name="stdout", text=half),
+        new_output("stream", name="stdout", text=f"{rest}\n"),
+        new_output("stream", name="stdout", text=KEY + " " + "\x1b[1m".join(KEY) + "\n"),
+        new_output("stream", name="stdout", text="\u200b".join(KEY) + "\n"),
+        html(f"<b>{half}</b>{rest}"),
+        html(KEY.replace("-", "&#45;")),
+        html(f"<table class='dataframe'><tr><td>{KEY.replace('-', '&#45;')}</td></tr></table>"),
+        new_output("display_data", data={"application/json": {KEY: 1}}),
+        new_output("display_data", data={f"application/{KEY}": "x"}),
+    ]
+    outputs = [stream, coloured, result, error, *spelled]
     source = f"# {'-' * 60}\nkey = '{KEY}'  # {'=' * 60}"
     cells = [new_code_cell(source, id="k1", outputs=outputs)]
     nbformat.write(new_notebook(cells=cells), home)
@@ -198,7 +214,7 @@ async def use(call: Call, tool: str, **input: Any) -> str:
 async def test_pages_of_outputs_have_no_part_of_a_key(call: Call, telling: None) -> None:
     whole = await use(call, "read_cells", cell_ids=["k1"])
     assert whole.count("***") >= 5
-    for start in range(0, 120, 3):
+    for start in range(0, 300, 3):
         for chars in (10, 17, 40):
             page = {"output_from": start, "output_chars": chars}
             told = await use(call, "read_cells", cell_ids=["k1"], **page)

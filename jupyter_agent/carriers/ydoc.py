@@ -143,7 +143,8 @@ async def close_rooms(settings: Mapping[str, Any]) -> None:
     with suppress(Busy):  # rooms that we cannot work in
         rooms = collaboration(settings)
         if rooms is not None:
-            await asyncio.gather(*(room.close() for room in rooms.open()))
+            closing = (room.close() for room in rooms.open())
+            await asyncio.gather(*closing, return_exceptions=True)
 
 
 class Collaboration:
@@ -743,13 +744,17 @@ class Room:
                 pass
 
     async def close(self) -> None:
-        """End what it does with its file, and begin no more of it."""
+        """Save it now if it was about to, and begin no more of what it does with its file."""
+        is_due = self.postponed and self.saves
         self.inside._save_delay = None
         tasks = {*self._tasks, *filter(None, (self.inside._saving_document,))}
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if is_due:
+            with suppress(HTTPError, OSError, RuntimeError):  # its store has it
+                await self.save()
         async with self._at_file:
             pass  # what a page asked for is written by now
 

@@ -33,10 +33,12 @@ def site(server: Server) -> Site:
     return Site(server.port, "/", {"Authorization": f"token {server.token}"})
 
 
-async def test_a_server_with_a_room_ends_when_it_is_told_to(
+async def test_a_server_with_a_room_ends_when_it_is_told_to_and_saves_first(
     tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> None:
-    """A task or a thread that it waits for would keep it."""
+    """A task or a thread that it waits for would keep it. What was typed last is in the file, not
+    only in the room's store.
+    """
     (tmp_path / ".config").mkdir()
     settings = tmp_path / ".config" / "jupyter_server_config.json"
     settings.write_text(json.dumps(config(tmp_path)))
@@ -46,8 +48,10 @@ async def test_a_server_with_a_room_ends_when_it_is_told_to(
         person = await Person(site(server), "a.ipynb").open()
         person.type("a", "word")
         await until(lambda: "word" in file.read_text())
+        person.type("a", "last")
         await person.sync()
         await person.close()
+    assert "last" in file.read_text()
 
 
 @pytest.mark.full

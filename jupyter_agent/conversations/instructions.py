@@ -162,7 +162,7 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
             log.warning("Instructions are left out: %s", error)
             continue
         if text.strip():
-            return _limited(path, work.services.redactor.mask()(text))
+            return _limited(path, work.fence.mask(text))
     return None
 
 

@@ -458,8 +458,8 @@ async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
     """The act with what permission depends on in the notebook itself."""
     if tool.effect == "edit":
         act = replace(act, loads=await _loads(tool, nb))
-    if not any(grant.tool == act.tool and grant.is_for(act) for grant in policy.grants):
-        return act  # nothing else depends on what runs, and where
+    if not any(grant.concerns(act) for grant in policy.grants):
+        return act  # only a grant depends on what runs, and where
     if (definition := await tool.defined(nb)) is not None:
         return replace(act, kernel=definition)
     kernel = await nb.kernel() if tool.executes else None
@@ -467,7 +467,7 @@ async def _seen(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
     with suppress(ToolError):  # the call fails for it, too
         if codes := [cell.source for cell in await tool.runs(nb)]:
             await nb.read()
-            asked = partial(leaves_language, language=await nb.language() or "python")
+            asked = partial(leaves_language, language=await nb.language())
             leaves = await asyncio.to_thread(lambda: any(map(asked, codes)))  # of much code
     return replace(
         act,

@@ -22,11 +22,11 @@ _OF_KERNELS = frozenset(
 """What ipykernel adds, and other names of IPython's own."""
 
 
-def leaves_language(code: str, language: str = "python") -> bool:
-    """Whether the code may call the shell or a magic of a kernel of this language; where that is
-    not certain, it does.
+def leaves_language(code: str, language: str = "") -> bool:
+    """Whether the code may call the shell or a magic of a kernel of this language, of any if that
+    is not known; where it is not certain, it does.
     """
-    if language != "python":
+    if language not in ("python", ""):
         return bool(_STARTS.search(code))
     manager = _transformers()
     if manager is None:
@@ -72,7 +72,7 @@ def _is_python(code: str) -> bool:
 
 @cache
 def _transformers() -> Any:
-    """What IPython transforms cells with; None where it is not installed beside the server."""
+    """What IPython transforms cells with, or None if the server has no IPython."""
     try:
         return import_module("IPython.core.inputtransformer2").TransformerManager()
     except ImportError:
@@ -81,7 +81,7 @@ def _transformers() -> Any:
 
 @cache
 def _magics() -> frozenset[str] | None:
-    """The names of IPython's line magics and aliases; None where it is not installed."""
+    """The names of IPython's line magics and aliases, or None if the server has no IPython."""
     try:
         package = import_module("IPython.core.magics")
         for module in iter_modules(package.__path__):

@@ -131,11 +131,11 @@ class Grant:
     """As `Act.kernel`."""
 
     def covers(self, act: Act) -> bool:
-        return (
-            (act.tool, act.kernel) == (self.tool, self.kernel)
-            and self.is_for(act)
-            and not act.leaves_language
-        )
+        return self.concerns(act) and act.kernel == self.kernel and not act.leaves_language
+
+    def concerns(self, act: Act) -> bool:
+        """Whether it is about this tool in this notebook, whatever the kernel and the code."""
+        return act.tool == self.tool and self.is_for(act)
 
     def is_for(self, act: Act) -> bool:
         """Whether it is about the notebook of the act."""

@@ -83,7 +83,7 @@ _DEFINING = (
 )
 _STRONG_TEX = re.compile(
     rf"\\(?:{_STYLING}|{_DEFINING})[^\n$]{{0,100}}"
-    r"|\\[a-zA-Z]*<(?:[!?]|[a-zA-Z/][^<>]*=\s*[\"'])"  # a name that goes on behind
+    r"|\\[a-zA-Z]*<(?:[!?]|[a-zA-Z/][^<>]*=\s*[\"'])"  # the name continues after the tag
 )
 """It writes styles, attributes or addresses into the page, or defines what may."""
 _IN_TEX = re.compile(r"(?:https?|ftps?|wss?):\S|//\S|[(\"']\s*[/\\]{2}\S|src\s*=", re.I)
@@ -103,7 +103,7 @@ _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _UNSEEN = re.compile(
     r"[`$\\|]|@@|\]:|[^\s\[]\[*!\[|\A {0,3}(?:\t| {4})|^ *[>*+\-\d.)][ >*+\-\d.)]*(?:\t| {4})", re.M
 )
-"""In a paragraph: there may be a formula, code, a definition, an address that goes on."""
+"""In a paragraph: there may be a formula, code, a definition, an unfinished address."""
 
 
 def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
@@ -283,7 +283,7 @@ def _may_load(text: str, source: str) -> bool:
         return True
     plain = html.unescape(text)
     if _FORMULA.search(plain) and re.search("<[!?]", plain):
-        return True  # formulas go on behind a comment
+        return True  # a comment does not end a formula
     return any(map(_writes, _formulas(plain))) or any(map(_breaks_out, _formulas(source)))
 
 

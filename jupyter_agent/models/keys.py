@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,11 +23,12 @@ _SECRET_NAME = re.compile(
 """Names of environment variables that hold a secret: `GITHUB_TOKEN`, `AWS_SECRET_ACCESS_KEY`."""
 _IN_ADDRESS = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 """The password of an address, whatever its variable is called: `postgres://me:it@host/db`."""
-_HOLDS_SECRET = re.compile(r"(?:^|_)(?:DSN|CONN(?:ECTION)?_?STR(?:ING)?)$", re.IGNORECASE)
-"""Names of those that have one in their value."""
-_USER = re.compile(r"://([^\s/@:]+)@")
-_IN_LIST = re.compile(r"(?:key|password|pwd|secret|token|signature)\s*=\s*([^;\s]+)", re.IGNORECASE)
-"""The same in the string of a connection: `Server=host;Password=it`."""
+_CONNECTION_NAME = re.compile(r"(?:^|_)(?:DSN|CONN(?:ECTION)?_?STR(?:ING)?)$", re.IGNORECASE)
+"""Names of environment variables whose value has a secret in it."""
+_IN_CONNECTION = re.compile(
+    r"://([^\s/@:]+)@|(?:key|password|pwd|secret|token|signature)\s*=\s*([^;\s]+)", re.IGNORECASE
+)
+"""That secret: `https://it@host/1`, `Server=host;Password=it`."""
 _ORDINARY = re.compile(r"(?:[A-Za-z]?[a-z]*(?:_[a-z]+)*|\d+)")
 _ORDINARY_CHARS = 15
 
@@ -111,8 +113,8 @@ def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
 def _secret_parts(name: str, value: str) -> Iterator[str]:
     for password in _IN_ADDRESS.findall(value):
         yield from (password, unquote(password))
-    if _HOLDS_SECRET.search(name):
-        yield from (*_USER.findall(value), *_IN_LIST.findall(value))
+    if _CONNECTION_NAME.search(name):
+        yield from chain.from_iterable(_IN_CONNECTION.findall(value))
     if _SECRET_NAME.search(name):
         yield from (value, *value.splitlines())
 

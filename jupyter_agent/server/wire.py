@@ -5,7 +5,6 @@ Only chunk types that `ai` 6 and 7 both accept are used: a client of either stop
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -39,6 +38,8 @@ _UNSENT = ("approval",)
 """The question itself, which a notice tells."""
 _DYNAMIC = ("input-start", "input-available", "input-error", "output-available", "output-error")
 """Chunks of calls that say that clients know no schema of the tool."""
+_PIECES = "_pieces"
+"""What was streamed of a part, which is put together once."""
 _OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 
@@ -97,25 +98,21 @@ def message(message_id: str, events: Iterable[Event]) -> dict[str, Any]:
     """The assistant's UIMessage that a client has after these events."""
     parts: list[Chunk] = []
     by_id: dict[str, Chunk] = {}
-    written: dict[str, list[str]] = defaultdict(list)
     metadata: Chunk = {}
     for event in events:
         piece = chunk(event)
         metadata.update(piece.get("messageMetadata", {}))
-        _advance(parts, by_id, written, piece)
-    for part_id, pieces in written.items():
-        part, text = by_id[part_id], "".join(pieces)
+        _advance(parts, by_id, piece)
+    for part in by_id.values():
+        text = "".join(part.pop(_PIECES, ()))
         if "text" in part:
             part["text"] = text
-        elif part["state"] == "input-streaming":
+        elif text and part["state"] == "input-streaming":
             part["input"] = _parsed(text)
     return {"id": message_id, "role": "assistant", "metadata": metadata, "parts": parts}
 
 
-def _advance(
-    parts: list[Chunk], by_id: dict[str, Chunk], written: dict[str, list[str]], piece: Chunk
-) -> None:
-    """`written` has what was streamed of each part, which is put together once."""
+def _advance(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:
     kind = piece["type"]
     match kind:
         case "start-step":
@@ -125,7 +122,7 @@ def _advance(
             by_id[piece["id"]] = part
             parts.append(part)
         case "text-delta" | "reasoning-delta":
-            written[piece["id"]].append(piece["delta"])
+            by_id[piece["id"]].setdefault(_PIECES, []).append(piece["delta"])
         case "text-end" | "reasoning-end":
             by_id[piece["id"]]["state"] = "done"
         case "data-changes" | "data-notice" | "data-continue":
@@ -133,7 +130,8 @@ def _advance(
             if piece["data"].get("kind") == "answered":
                 _take_answers(parts, piece["data"]["approvals"])
         case "tool-input-delta":
-            written[piece["toolCallId"]].append(piece["inputTextDelta"])
+            part = by_id[piece["toolCallId"]]
+            part.setdefault(_PIECES, []).append(piece["inputTextDelta"])
         case _ if "toolCallId" in piece:
             _advance_call(parts, by_id, piece)
 

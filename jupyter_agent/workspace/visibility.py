@@ -283,12 +283,10 @@ class View:
         """What may be seen of a cell, itself if all of it; `withheld` where that is not its own
         source.
         """
-        if hidden(cell):
-            return ShownCell(replace(cell, source="", outputs=(), attachments=None, withheld=True))
-        if self._withholds(cell.type):
-            return ShownCell(
-                replace(cell, source=_MARKDOWN, outputs=(), attachments=None, withheld=True)
-            )
+        if hidden(cell) or self._withholds(cell.type):
+            source = "" if hidden(cell) else _MARKDOWN
+            kept_back = replace(cell, source=source, outputs=(), attachments=None, withheld=True)
+            return ShownCell(kept_back)
         outputs = self.outputs(cell.outputs)
         is_all = outputs == list(cell.outputs)
         return ShownCell(cell if is_all else replace(cell, outputs=outputs))

@@ -16,7 +16,7 @@ from tests.server.conftest import Call
 
 PATH = "n.ipynb"
 LONGEST_S = 3.0
-"""That the slowest machine may be away for; each of these took 20 s and more on a fast one."""
+"""That the slowest machine may be away for; the worst of these took a fast one 71 s."""
 CALLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "an edit of many lines that are nearly alike": (
         "update_cell",

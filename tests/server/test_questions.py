@@ -574,12 +574,17 @@ async def test_a_cell_that_was_in_no_question_is_not_run_under_its_answer(
 OTHER = f"{PATH.rpartition('/')[0]}/other.ipynb"
 
 
-async def test_each_restart_is_a_question_of_its_own_also_in_mode_auto(
-    call: Call, replies: list[FakeReply], notebook: Path
-) -> None:
+async def start_two_kernels(call: Call, notebook: Path) -> None:
+    """One for the notebook, one for a copy of it."""
     shutil.copy(notebook, notebook.with_name("other.ipynb"))
     for path in (PATH, OTHER):
         await call("POST", "notebooks", path, "kernel", body={"action": "start"})
+
+
+async def test_each_restart_is_a_question_of_its_own_also_in_mode_auto(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    await start_two_kernels(call, notebook)
     restarts = [calls("restart_kernel"), calls("restart_kernel", notebook=OTHER)]
     replies += [*([restart] for restart in (*restarts, restarts[0])), [says("Done.")]]
     turn = (await call("POST", "chat", body=ask("Go.", mode="auto", stream=False))).body
@@ -602,9 +607,7 @@ async def test_an_answer_is_good_for_the_kernel_that_was_there_then(
     block: dict[str, Any],
 ) -> None:
     """A person may give the notebook another kernel, in which somebody else is at work."""
-    shutil.copy(notebook, notebook.with_name("other.ipynb"))
-    for path in (PATH, OTHER):
-        await call("POST", "notebooks", path, "kernel", body={"action": "start"})
+    await start_two_kernels(call, notebook)
     replies += [[block], [says("Something changed.")]]
     (approval,) = await asked(call)
     sessions: Any = jp_serverapp.session_manager

@@ -31,7 +31,15 @@ from jupyter_agent.events import (
     Usage,
 )
 from jupyter_agent.legible import clip
-from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest, is_of_service
+from jupyter_agent.models.base import (
+    Block,
+    Model,
+    ModelEvent,
+    ModelRequest,
+    is_of_service,
+    token_count,
+)
+from jupyter_agent.models.faults import readable
 
 INVALID_INPUT = "INVALID_JSON"
 """Key under which the history keeps the raw text of an input that is no JSON object."""
@@ -87,6 +95,8 @@ class Reply:
         """Id of the container in which the service ran code."""
         self.complete = False
         """Whether the stream came to its proper end."""
+        self._closed = False
+        """Whether each block had ended when the service said why it stopped."""
         self._awaited = set(awaited)
         """Calls of the service itself that have no result yet."""
         self._serial = serial
@@ -170,6 +180,18 @@ class Reply:
                 self.complete = True
         return []
 
+    def end(self) -> None:
+        """The stream is over: the reply is, too, where all but the last event came, which some
+        services leave out. Raises ModelError otherwise.
+        """
+        if not (self.stop_reason and self._closed):
+            raise ModelError(
+                "The connection to the model ended in the middle of its reply.",
+                kind="broken_stream",
+                retryable=True,
+            )
+        self.complete = True
+
     def abandon(self, why: str) -> list[Event]:
         """Close what the outside still sees as open; none of the calls was executed."""
         events: list[Event] = []
@@ -195,7 +217,8 @@ class Reply:
         for index, block in enumerate(message.get("content") or ()):
             events += self._open(index, block)
             events += self._close(self._parts[index])
-        self.stop_reason = message.get("stop_reason") or ""
+        self.stop_reason = _word(message, "stop_reason")
+        self._closed = True
         self._note_container(message)
         return events
 
@@ -212,31 +235,28 @@ class Reply:
         if not self._started or self.stop_reason or index in self._parts:
             _broken("a block started out of order")
         again = f"-{self._starts}" if self._starts > 1 else ""
-        part = _Part(id=f"{self._serial}-{index}{again}", block=dict(block))
+        part = _Part(id=f"{self._serial}-{index}{again}", block=_readable(block))
         self._parts[index] = part
-        match block.get("type"):
-            case "text":
-                return self._write(part, str(block.get("text") or ""))
-            case "thinking":
-                return self._write(part, str(block.get("thinking") or ""))
+        block = part.block
+        match block["type"]:
+            case "text" | "thinking" as kind:
+                return self._write(part, block[kind])
             case "tool_use":
                 return self._open_call(part)
-            case "server_tool_use" if isinstance(block.get("id"), str):
+            case "server_tool_use":
                 part.shown = True
                 self._awaited.add(block["id"])
-                name = str(block.get("name"))
-                return [CallStarted(call_id=block["id"], tool=name, provider_executed=True)]
-            case str() if is_of_service(block) and block.get("tool_use_id") in self._awaited:
+                started = CallStarted(
+                    call_id=block["id"], tool=block["name"], provider_executed=True
+                )
+                return [started]
+            case _ if is_of_service(block) and block["tool_use_id"] in self._awaited:
                 self._awaited.remove(block["tool_use_id"])
                 return [result_of_service(block)]
-            case str():
-                return []
-        _broken("a block has no type")
+        return []
 
     def _open_call(self, part: _Part) -> list[Event]:
         block = part.block
-        if not (isinstance(block.get("id"), str) and isinstance(block.get("name"), str)):
-            _broken("a tool call has no id or name")
         if [call.id for call in self.calls].count(block["id"]) > 1:
             _broken("two tool calls have the same id")
         if len(self.calls) > self._limits.reply_calls:
@@ -294,10 +314,10 @@ class Reply:
                 return [self._close_call(part)]
         if part.pieces:  # the input of a tool that the service itself runs
             block["input"] = parse_input(part.text)[0]
-        if _is(part, "server_tool_use") and part.shown:
+        if _is(part, "server_tool_use"):
             ready = CallReady(
                 call_id=block["id"],
-                tool=str(block.get("name")),
+                tool=block["name"],
                 input=block.get("input") or {},
                 provider_executed=True,
             )
@@ -316,10 +336,12 @@ class Reply:
         if not self._started:
             _broken("it ended before it started")
         self._count(usage)
-        self.stop_reason = delta.get("stop_reason") or self.stop_reason
-        self.details = delta.get("stop_details") or {}
+        self.stop_reason = _word(delta, "stop_reason") or self.stop_reason
+        details = delta.get("stop_details")
+        self.details = details if isinstance(details, Mapping) else {}
         self._note_container(delta)
         events: list[Event] = []
+        self._closed = not any(part.open for part in self._parts.values())
         for part in self._parts.values():
             if part.open:  # a reply that was cut off ends without the end of its last block
                 events += self._close(part)
@@ -338,7 +360,8 @@ class Reply:
 
     def _count(self, usage: Any) -> None:
         if isinstance(usage, Mapping):  # cumulative: what comes later replaces
-            self._usage.update({key: n for key, n in usage.items() if isinstance(n, int)})
+            counts = {key: token_count(value) for key, value in usage.items()}
+            self._usage.update({key: n for key, n in counts.items() if n is not None})
 
 
 def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
@@ -407,6 +430,34 @@ def _mapping(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value
 
 
+def _word(described: Mapping[str, Any], key: str) -> str:
+    """A field that may be left out or null."""
+    value = described.get(key)
+    if value is not None and not isinstance(value, str):
+        _broken(f"its `{key}` is no text")
+    return printable(value or "")
+
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "tool_use": ("id", "name"),
+    "server_tool_use": ("id", "name"),
+    "redacted_thinking": ("data",),
+}
+"""Texts without which no request can have a block of the history."""
+
+
+def _readable(block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block as it begins, with what its kind has to have. Raises ModelError."""
+    kind = _string(block, "type")
+    needed = _NEEDED.get(kind, ("tool_use_id",) if is_of_service(block) else ())
+    made = {**block, "type": kind, **{key: _string(block, key) for key in needed}}
+    if kind in ("text", "thinking"):
+        made[kind] = _word(block, kind)
+    if kind == "tool_use":
+        made["input"] = block.get("input") or {}
+    return made
+
+
 def _string(delta: Mapping[str, Any], key: str) -> str:
     value = delta.get(key)
     if not isinstance(value, str):
@@ -439,17 +490,14 @@ async def receive(
     Raises ModelError where it does not end well. A silence of more than `idle_seconds` counts as a
     broken connection.
     """
-    async with aclosing(_events(model, request, idle_seconds)) as events:
-        async for event in events:
-            if shown := tuple(reply.feed(event)):
-                yield shown
-            if reply.complete:
-                return
-    raise ModelError(
-        "The connection to the model ended in the middle of its reply.",
-        kind="broken_stream",
-        retryable=True,
-    )
+    with readable():
+        async with aclosing(_events(model, request, idle_seconds)) as events:
+            async for event in events:
+                if shown := tuple(reply.feed(event)):
+                    yield shown
+                if reply.complete:
+                    return
+    reply.end()
 
 
 async def _events(

@@ -29,7 +29,7 @@ from jupyter_agent.models.base import (
 from jupyter_agent.models.chat import EXTRA, this_turn
 from jupyter_agent.models.dialect import Dialect, learned_containers, learned_effort, learned_tools
 from jupyter_agent.models.endpoint import Endpoint
-from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
+from jupyter_agent.models.faults import unreadable
 from jupyter_agent.models.lines import payloads
 from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.models.replay import replay
@@ -78,6 +78,10 @@ class AnthropicModel(Endpoint):
 
     `options` are sent in every request and win over ours, e.g. `{"thinking": {...}}`.
     """
+
+    _sdk = "anthropic"
+    _sdk_error = "AnthropicError"
+    _list = "/v1/models"
 
     def __init__(
         self,
@@ -128,7 +132,7 @@ class AnthropicModel(Endpoint):
             async with stream:
                 kind = stream.response.headers.get("content-type", "")
                 if "html" in kind or "json" in kind:
-                    async for event in _at_once(stream.response, self.host, self._mask):
+                    async for event in _at_once(stream.response, self.host, self._broken_off):
                         yield event
                     return
                 async for event in stream:
@@ -140,11 +144,6 @@ class AnthropicModel(Endpoint):
         who = self._network.headers_for(request.user)
         body = self._options.over(self._body(request, dialect), headers=who)
         return await create(stream=True, **{"max_tokens": request.max_tokens, **body})
-
-    def _status_error(self) -> type[Any]:
-        import anthropic
-
-        return anthropic.APIStatusError
 
     def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
         """Models differ in how they may be made to think, and say so in a 400."""
@@ -164,34 +163,19 @@ class AnthropicModel(Endpoint):
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
-        import anthropic
-        import httpx2
-
-        try:
-            yield
-        except anthropic.APIStatusError as error:
-            raise api_error(
-                "Anthropic",
-                self._name,
-                status=error.status_code,
-                error=error.body,
-                headers=error.response.headers,
-                mask=self._mask,
-            ) from error
-        except (anthropic.APIConnectionError, httpx2.TransportError) as error:
-            raise network_error(self.host, error, self._mask) from error
-        except ImportError as error:
-            raise ModelError(
-                f"`{self.id}` needs another package of the SDK ({error}).", kind="not_installed"
-            ) from None
-        except self._credential_errors() as error:
-            raise ModelError(
-                f"There are no credentials for {self.host} ({self._mask(str(error))}). This server "
-                "has to run with an identity that may use it.",
-                kind="authentication",
-            ) from error
-        except (anthropic.AnthropicError, ValueError) as error:
-            raise unreadable(error) from error
+        with super()._own_errors():
+            try:
+                yield
+            except ImportError as error:
+                raise ModelError(
+                    f"`{self.id}` needs another package of the SDK ({error}).", kind="not_installed"
+                ) from None
+            except self._credential_errors() as error:
+                raise ModelError(
+                    f"There are no credentials for {self.host} ({self._mask(str(error))}). This "
+                    "server has to run with an identity that may use it.",
+                    kind="authentication",
+                ) from error
 
     def _credential_errors(self) -> tuple[type[Exception], ...]:
         """What a cloud's packages raise where they find no credentials; a package that was not
@@ -308,18 +292,18 @@ def _with_cache_marks(messages: Sequence[Message]) -> list[Message]:
 
 
 async def _at_once(
-    response: Any, host: str, mask: Callable[[str], str]
+    response: Any, host: str, broken: Callable[[object], ModelError]
 ) -> AsyncGenerator[ModelEvent, None]:
     """The events of a reply that came in one JSON. Raises ModelError for what is no reply."""
     async for message in payloads(response.aiter_bytes(), host):
         if message.get("type") == "error":
-            raise broken_off(host, message, mask)
+            raise broken(message)
         if message.get("type") != "message":  # a stream that only says that it is JSON
             yield message
             continue
-        for event in replay(
-            message["content"], stop_reason=message["stop_reason"], usage=message["usage"]
-        ):
+        used, why = message.get("usage"), message.get("stop_reason")
+        usage = used if isinstance(used, Mapping) else None
+        for event in replay(message["content"], stop_reason=why, usage=usage):
             yield event
 
 

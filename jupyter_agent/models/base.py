@@ -51,6 +51,28 @@ class ModelRequest:
     """Name of the person who asks, for gateways that want to know; empty where nobody does."""
 
 
+_MOST_TOKENS = 10**9
+"""Of one reply: what is more was counted by nobody, and would not fit into a store."""
+
+
+def token_count(value: Any) -> int | None:
+    """What a service counted; None for what can be no count, such as a negative number."""
+    counts = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
+    return value if counts else None
+
+
+def usage_of(prompt: Any, cached: Any, output: Any) -> dict[str, int]:
+    """A reply's tokens under Anthropic's names, of a service that counts those which its cache had
+    among the prompt's. Where there are more of them than that, it leaves them out of the prompt's.
+    """
+    read, hit = token_count(prompt) or 0, token_count(cached) or 0
+    return {
+        "input_tokens": read - hit if hit <= read else read,
+        "cache_read_input_tokens": hit,
+        "output_tokens": token_count(output) or 0,
+    }
+
+
 def data_url(block: Block) -> str:
     """An image or a document as a `data:` URL in base64."""
     source = block["source"]

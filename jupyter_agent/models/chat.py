@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
-from jupyter_agent.models.base import VIA, Block, Message, ModelEvent, ModelRequest, data_url
+from jupyter_agent.models.base import (
+    VIA,
+    Block,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    data_url,
+    usage_of,
+)
 from jupyter_agent.models.dialect import Dialect
 
 EXTRA = "extra_content"
@@ -384,12 +392,8 @@ class ChunkReader:
         if not isinstance(usage, Mapping):
             return
         details = _mapping(usage.get("prompt_tokens_details"))
-        cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or 0
-        self._usage = {
-            "input_tokens": (usage.get("prompt_tokens") or 0) - cached,
-            "cache_read_input_tokens": cached,
-            "output_tokens": usage.get("completion_tokens") or 0,
-        }
+        cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")
+        self._usage = usage_of(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
 
 
 def _is_another(call: _Call, id: str | None, name: str) -> bool:

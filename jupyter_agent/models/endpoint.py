@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.dialect import Dialect
+from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
+from jupyter_agent.models.lines import is_web_page, web_page
 from jupyter_agent.models.network import Network
 from jupyter_agent.models.options import Options
 
@@ -23,11 +27,15 @@ _TEACHES = (400, 404, 422)
 """Statuses of refusals whose words may say which field was wrong; OpenRouter has 404 for images."""
 _LESSONS = 6
 """How often one request is changed at most by what its refusals teach."""
+_MOST_PAGES = 20
+"""Of a list of models, of which Anthropic has twenty on each."""
+_NAMES = {"anthropic": "Anthropic"}
+"""Of providers, as their services call themselves."""
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
-    told = (model.get(name) for name in _WINDOWS)
-    return next((tokens for tokens in told if isinstance(tokens, int) and tokens > 0), None)
+    said = (model.get(name) for name in _WINDOWS)
+    return next((tokens for tokens in said if isinstance(tokens, int) and tokens > 0), None)
 
 
 class Endpoint(ABC):
@@ -36,6 +44,13 @@ class Endpoint(ABC):
     `base_url` is where the SDK goes; `options` are sent in every request and win over ours.
     `dialects` has by the model's id what was learned of it; what this model learns is added to it.
     """
+
+    _sdk: ClassVar[str]
+    """The SDK's module."""
+    _sdk_error: ClassVar[str]
+    """The SDK's exception from which all its others are made."""
+    _list: ClassVar[str]
+    """Where below `base_url` the models are listed."""
 
     def __init__(
         self,
@@ -57,6 +72,7 @@ class Endpoint(ABC):
         self.id = f"{provider}:{name}"
         self.host = urlsplit(base_url or home).netloc
         self._name = name
+        self._service = _NAMES.get(provider, provider)
         self._api_key = api_key
         self._base_url = base_url
         self._options = Options(options or {})
@@ -68,16 +84,40 @@ class Endpoint(ABC):
 
     async def names(self) -> list[str]:
         """The models that the service has. Raises ModelError."""
-        client = await self._connected()
-        with self._own_errors():
-            return [model.id async for model in client.models.list()]
+        return [model["id"] for model in await self._listed()]
 
     async def windows(self) -> dict[str, int]:
         """How many tokens models of the service can read, where it says so. Raises ModelError."""
-        client = await self._connected()
-        with self._own_errors():
-            listed = [model.model_dump() async for model in client.models.list()]
+        listed = await self._listed()
         return {one["id"]: window for one in listed if (window := _window(one)) is not None}
+
+    async def _listed(self) -> list[Mapping[str, Any]]:
+        """The models as the service describes them, by which nothing is known but their `id`.
+
+        Raises ModelError where what comes is no list.
+        """
+        client = await self._connected()
+        found: list[Mapping[str, Any]] = []
+        query: dict[str, str] = {}
+        for _ in range(_MOST_PAGES):
+            with self._own_errors():
+                page = await client.get(self._list, cast_to=object, options={"params": query})
+            paged = isinstance(page, Mapping)
+            listed = page.get("data") if paged else page
+            if isinstance(page, str) and is_web_page(page):
+                raise web_page(self.host)
+            if not isinstance(listed, list):
+                raise unreadable(TypeError(type(listed).__name__))
+            found += [
+                each
+                for each in listed
+                if isinstance(each, Mapping) and isinstance(each.get("id"), str)
+            ]
+            last = page.get("last_id") if paged and page.get("has_more") is True else None
+            if not isinstance(last, str) or last == query.get("after_id"):
+                break
+            query = {"after_id": last}
+        return found
 
     @property
     def loads(self) -> bool:
@@ -99,13 +139,17 @@ class Endpoint(ABC):
     def _mask(self, text: str) -> str:
         return self._network.mask(text, self._api_key)
 
+    def _broken_off(self, error: object) -> ModelError:
+        """What to raise for an error that came after status 200."""
+        return broken_off(self._service, error, self._mask)
+
     @property
     def _dialect(self) -> Dialect:
         return self._dialects.get(self.id, self._known)
 
     async def _open(self, client: Any, request: ModelRequest) -> Any:
         """The SDK's stream. What a refusal teaches is tried at once, remembered if it helped."""
-        status_error = self._status_error()
+        status_error = importlib.import_module(self._sdk).APIStatusError
         dialect = self._dialect
         first: Exception | None = None
         for _ in range(_LESSONS):
@@ -138,16 +182,30 @@ class Endpoint(ABC):
         """The SDK's stream. Raises what the SDK raises."""
 
     @abstractmethod
-    def _status_error(self) -> type[Any]:
-        """The SDK's exception for an answer with another status than 200."""
-
-    @abstractmethod
     def _connect(self) -> Any:
         """Import the SDK and make its client. Raises ModelError."""
 
-    @abstractmethod
-    def _own_errors(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _own_errors(self) -> Iterator[None]:
         """Turns what the SDK raises into ModelError."""
+        import httpx2
+
+        sdk = importlib.import_module(self._sdk)
+        try:
+            yield
+        except sdk.APIStatusError as error:
+            raise api_error(
+                self._service,
+                self._name,
+                status=error.status_code,
+                error=error.body,
+                headers=error.response.headers,
+                mask=self._mask,
+            ) from error
+        except (sdk.APIConnectionError, httpx2.TransportError) as error:
+            raise network_error(self.host, error, self._mask) from error
+        except (getattr(sdk, self._sdk_error), ValueError) as error:
+            raise unreadable(error) from error
 
 
 def _words(error: Any) -> str:

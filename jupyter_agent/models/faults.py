@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.retry_after import wanted_wait
+
+log = logging.getLogger(__name__)
 
 _TRANSIENT = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 """Error types that may come as an event after status 200, and pass."""
@@ -159,6 +163,18 @@ def unreadable(error: Exception) -> ModelError:
         kind="broken_stream",
         retryable=True,
     )
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """What is raised over a reply that is not as any service should write it becomes ModelError:
+    no reader can foresee all that may be missing, null or of another type.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        log.warning("A reply of a model could not be read", exc_info=True)
+        raise unreadable(error) from error
 
 
 def _read(error: object) -> tuple[str, str]:

@@ -31,7 +31,7 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
     async for line in lines:
         if not begun and line.strip():
             begun = True
-            if _WEB_PAGE.match(line):
+            if is_web_page(line):
                 raise web_page(host)
             if line.lstrip().startswith("{"):
                 value = _value("\n".join([line, *[rest async for rest in lines]]))
@@ -91,6 +91,11 @@ def _value(text: str) -> Any:
     if not isinstance(value, Mapping):
         raise unreadable(TypeError(type(value).__name__))
     return value
+
+
+def is_web_page(text: str) -> bool:
+    """Whether a text begins as HTML does."""
+    return _WEB_PAGE.match(text) is not None
 
 
 def web_page(host: str) -> ModelError:

@@ -7,17 +7,15 @@ at this edge: the history stays Anthropic's.
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest
+from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest, token_count
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
 from jupyter_agent.models.dialect import Dialect, learned, preset
 from jupyter_agent.models.endpoint import Endpoint
-from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.packages import no_openai
@@ -35,6 +33,10 @@ class OpenAIModel(Endpoint):
     `options` are sent in every request and win over ours. `dialect` is how the service differs from
     others; by default that of its address or its provider's name.
     """
+
+    _sdk = "openai"
+    _sdk_error = "OpenAIError"
+    _list = "/models"
 
     def __init__(
         self,
@@ -59,7 +61,6 @@ class OpenAIModel(Endpoint):
             dialect=dialect or preset(None, provider=provider, base_url=base_url),
             dialects=dialects,
         )
-        self._provider = provider
         self._limit = self._options.take_limit()
         """As configured: its name and value."""
         if self._limit:
@@ -102,20 +103,21 @@ class OpenAIModel(Endpoint):
             load = {"model": self._name, "stream": False}
             await client.post(f"{root}/api/generate", body=load, cast_to=object)
             running = await client.get(f"{root}/api/ps", cast_to=object)
-            found = {each["name"]: each.get("context_length") for each in running["models"]}
-        window = found.get(self._name) or found.get(f"{self._name}:latest")
+        listed = running.get("models") if isinstance(running, Mapping) else None
+        names = (self._name, f"{self._name}:latest")
+        windows = (
+            token_count(each.get("context_length"))
+            for each in (listed if isinstance(listed, list) else ())
+            if isinstance(each, Mapping) and each.get("name") in names
+        )
+        window = next(filter(None, windows), None)
         return {self._name: window} if window else {}
 
     def _check(self, chunk: Mapping[str, Any]) -> None:
         """Raises ModelError for an error that came after status 200."""
         error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
         if error:
-            raise broken_off(self._provider, error, self._mask)
-
-    def _status_error(self) -> type[Any]:
-        import openai
-
-        return openai.APIStatusError
+            raise self._broken_off(error)
 
     def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
         return learned(dialect, said, request.effort)
@@ -135,27 +137,6 @@ class OpenAIModel(Endpoint):
         create: Any = client.chat.completions.create  # our JSON fits no overload of it
         who = self._network.headers_for(request.user)
         return await create(stream=True, **self._options.over(body, unknown=thinking, headers=who))
-
-    @contextmanager
-    def _own_errors(self) -> Iterator[None]:
-        import httpx2
-        import openai
-
-        try:
-            yield
-        except openai.APIStatusError as error:
-            raise api_error(
-                self._provider,
-                self._name,
-                status=error.status_code,
-                error=error.body,
-                headers=error.response.headers,
-                mask=self._mask,
-            ) from error
-        except (openai.APIConnectionError, httpx2.TransportError) as error:
-            raise network_error(self.host, error, self._mask) from error
-        except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
-            raise unreadable(error) from error
 
     def _connect(self) -> AsyncOpenAI:
         if (missing := no_openai()) is not None:

@@ -114,8 +114,8 @@ _WITHOUT_KEY = "demo:tour"
 _MOST_NAMES = 1_000
 _LOOK_UP_SECONDS = 3.0
 """For which a turn waits at most to learn how much its model can read."""
-_KEY_SECONDS = 20.0
-"""For which a person waits at most to learn whether a key works; the SDK is imported then, too."""
+_LIST_SECONDS = 20.0
+"""For which a person waits at most for a list of models; the SDK is imported then, too."""
 _LOAD_SECONDS = 120.0
 """The same where the service has to load the model first, as it would for the question."""
 _CLOUDS: Mapping[str, tuple[Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"], str]] = {
@@ -244,10 +244,7 @@ class Models:
             return list(provider.models)
         network = provider.network(self._environment)
         model = self._make(service, "?", self._key(service, provider), network)
-        try:
-            return (await model.names())[:_MOST_NAMES]
-        finally:
-            await model.close()
+        return (await _names(model))[:_MOST_NAMES]
 
     def facts(self, model: str) -> Facts:
         """What is known of `provider:model`; its window is told by the configuration, else by the
@@ -285,9 +282,14 @@ class Models:
             return
         if not endpoint.loads:  # that may be able to next time
             self._looked_up.add(which)
-        with suppress(ModelError, TimeoutError):
+        try:
             async with asyncio.timeout(_LOAD_SECONDS if endpoint.loads else _LOOK_UP_SECONDS):
                 windows = await endpoint.windows()
+        except (ModelError, TimeoutError) as error:
+            log.info("How much the models of %s can read is not known: %s", service, error)
+        except Exception:  # nice to know, and no reason for a turn to fail, whatever came
+            log.warning("The models of %s could not be listed", service, exc_info=True)
+        else:
             self._looked_up.add(which)
             for name, window in windows.items():
                 self._windows[f"{service}:{name}"] = window
@@ -339,17 +341,12 @@ class Models:
         key = self._storable_key(provider, key)
         model = self._make(provider, "?", key, self._providers[provider].network(self._environment))
         try:
-            async with asyncio.timeout(_KEY_SECONDS):
-                return len(await model.names())
-        except TimeoutError:
-            return None
+            return len(await _names(model))
         except ModelError as error:
             if error.kind == "authentication":
                 message = f"{provider} rejected this key; it was not stored."
                 raise RequestError(422, "key_rejected", message) from error
             return None
-        finally:
-            await model.close()
 
     def set_key(self, provider: str, key: str) -> None:
         """Store a key. Raises RequestError where that is switched off or makes no sense."""
@@ -434,6 +431,21 @@ class Models:
         known = self._providers.get(provider)
         if known is None or known.kind == "demo":
             raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")
+
+
+async def _names(model: AnthropicModel | OpenAIModel) -> list[str]:
+    """The models of a service, which is asked only for them. Raises ModelError."""
+    try:
+        async with asyncio.timeout(_LIST_SECONDS):
+            return await model.names()
+    except TimeoutError:
+        raise ModelError(
+            f"{model.host} did not list its models within {_LIST_SECONDS:g} s.",
+            kind="stalled",
+            retryable=True,
+        ) from None
+    finally:
+        await model.close()
 
 
 def _import(sdk: str) -> None:

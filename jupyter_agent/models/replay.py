@@ -47,14 +47,14 @@ def _written(block: Block) -> tuple[Block, Iterator[Block]]:
     """The block as it begins, and what is written into it."""
     match block["type"]:
         case "text":
-            return {**block, "text": ""}, _pieces("text_delta", "text", block["text"])
+            return {**block, "text": ""}, _pieces("text_delta", "text", block.get("text") or "")
         case "thinking":
-            thoughts = list(_pieces("thinking_delta", "thinking", block["thinking"]))
+            thoughts = list(_pieces("thinking_delta", "thinking", block.get("thinking") or ""))
             signed = {"type": "signature_delta", "signature": block.get("signature", "")}
             empty = {"type": "thinking", "thinking": "", "signature": ""}
             return empty, iter([*thoughts, signed])
         case "tool_use" | "server_tool_use":
-            written = block["input"]
+            written = block.get("input") or {}
             text = written if isinstance(written, str) else json.dumps(written)
             return {**block, "input": {}}, _pieces("input_json_delta", "partial_json", text)
     return block, iter(())

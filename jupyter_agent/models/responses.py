@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest, data_url
+from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest, data_url, usage_of
 from jupyter_agent.models.dialect import (
     REFUSED,
     Dialect,
@@ -19,7 +19,7 @@ from jupyter_agent.models.dialect import (
     learned_effort,
     learned_tools,
 )
-from jupyter_agent.models.lines import payloads
+from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.openai import OpenAIModel
 
 _ITEM = "item"
@@ -46,6 +46,8 @@ class ResponsesModel(OpenAIModel):
             stream = await self._open(client, request)
             async with stream:
                 async for event in payloads(stream.response.aiter_bytes(), self.host):
+                    if event == DONE:
+                        break
                     self._check(_failure(event))
                     for made in reader.feed(event):
                         yield made
@@ -197,6 +199,7 @@ class _Open:
     """An item that is being written."""
 
     block: int
+    type: str
     written: bool = False
     parts: int = 0
     """Parts of a summary that began."""
@@ -212,7 +215,8 @@ class ItemReader:
         self._started = False
         self._blocks = 0
         self._open: dict[int, _Open] = {}
-        self._calls = False
+        self._types: set[str] = set()
+        """Of the items that came so far."""
         self._refusal = ""
 
     def feed(self, event: Mapping[str, Any]) -> Iterator[ModelEvent]:
@@ -225,22 +229,20 @@ class ItemReader:
             case "response.output_item.added":
                 yield from self._begin(place, event["item"])
             case "response.output_text.delta":
-                yield from self._write(place, "text", event["delta"])
+                yield from self._continue(place, "message", "text", event["delta"])
             case "response.refusal.delta":
                 self._refusal += event["delta"]
             case "response.reasoning_summary_part.added":
                 yield from self._next_part(place)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                yield from self._write(place, "thinking", event["delta"])
+                yield from self._continue(place, "reasoning", "thinking", event["delta"])
             case "response.function_call_arguments.delta":
                 yield from self._write(place, "input", event["delta"])
             case "response.output_item.done":
                 yield from self._end(place, event["item"])
             case "response.completed" | "response.incomplete":
-                yield from self._close(event["response"])
+                yield from self._close(event.get("response") or {})
             case None if event.get("object") == "response":  # it does not stream
-                for n, item in enumerate(event.get("output") or ()):
-                    yield from self._end(n, item)
                 yield from self._close(event)
 
     def _begin(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
@@ -251,7 +253,6 @@ class ItemReader:
             case "reasoning":
                 block = {"type": "thinking", "thinking": "", VIA: _ITEM}
             case "function_call":
-                self._calls = True
                 block = {
                     "type": "tool_use",
                     "id": item.get("call_id") or item["id"],
@@ -263,9 +264,24 @@ class ItemReader:
                 block = {**served, "input": {}, VIA: _ITEM}
             case _:  # what nobody switched on
                 return
-        self._open[place] = _Open(self._blocks)
+        yield from self._stop(place)
+        self._types.add(item["type"])
+        self._open[place] = _Open(self._blocks, item["type"])
         yield {"type": "content_block_start", "index": self._blocks, "content_block": block}
         self._blocks += 1
+
+    def _continue(self, place: int, type: str, kind: str, piece: str) -> Iterator[ModelEvent]:
+        """A piece of an item, whose beginning some servers leave out."""
+        if not self._is_open(place, type):
+            yield from self._begin(place, {"type": type})
+        yield from self._write(place, kind, piece)
+
+    def _is_open(self, place: int, type: str) -> bool:
+        return place in self._open and self._open[place].type == type
+
+    def _stop(self, place: int) -> Iterator[ModelEvent]:
+        if item := self._open.pop(place, None):
+            yield {"type": "content_block_stop", "index": item.block}
 
     def _write(self, place: int, kind: str, piece: str) -> Iterator[ModelEvent]:
         item = self._open.get(place)
@@ -285,30 +301,32 @@ class ItemReader:
                 yield from self._write(place, "thinking", "\n\n")
 
     def _end(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        if place not in self._open:
+        if not self._is_open(place, item["type"]):
             yield from self._begin(place, item)
-        if place not in self._open:
+        if not self._is_open(place, item["type"]):
             return
         if item["type"] in _SERVED:
             yield from self._end_served(place, item)
             return
         if not self._open[place].written:
             yield from self._write(place, *_whole(item))
-        ended = self._open.pop(place)
+        self._refusal = self._refusal or _refusal(item)
         if item["type"] == "reasoning":
             kept = ("type", "id", "summary", "content", "encrypted_content")
-            signed = json.dumps({name: item[name] for name in kept if item.get(name) is not None})
-            delta = {"type": "signature_delta", "signature": signed}
-            yield {"type": "content_block_delta", "index": ended.block, "delta": delta}
-        yield {"type": "content_block_stop", "index": ended.block}
+            signed = {name: item[name] for name in kept if item.get(name) is not None}
+            yield self._sign(place, signed)
+        yield from self._stop(place)
+
+    def _sign(self, place: int, item: Mapping[str, Any]) -> ModelEvent:
+        """The item itself, for the requests after this one."""
+        delta = {"type": "signature_delta", "signature": json.dumps(item)}
+        return {"type": "content_block_delta", "index": self._open[place].block, "delta": delta}
 
     def _end_served(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
         """The end of a call by the service itself, then its result as a block of its own."""
         yield from self._write(place, "input", json.dumps(_served_input(item)))
-        ended = self._open.pop(place)
-        delta = {"type": "signature_delta", "signature": json.dumps(item)}
-        yield {"type": "content_block_delta", "index": ended.block, "delta": delta}
-        yield {"type": "content_block_stop", "index": ended.block}
+        yield self._sign(place, item)
+        yield from self._stop(place)
         name = _SERVED[item["type"]]
         outputs = item.get("outputs") or (item.get("action") or {}).get("sources") or []
         block = {
@@ -325,30 +343,41 @@ class ItemReader:
         self._blocks += 1
 
     def _close(self, response: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        for item in self._open.values():
-            yield {"type": "content_block_stop", "index": item.block}
-        ending: dict[str, Any] = {"stop_reason": "tool_use" if self._calls else "end_turn"}
+        """The end. Of all that it lists, what is open ends so, and types of which nothing came are
+        taken: places and ids may differ from those in the events before, so what came of a type is
+        all of it."""
+        came = frozenset(self._types)
+        for place, item in enumerate(response.get("output") or ()):
+            if self._is_open(place, item["type"]) or item["type"] not in came:
+                yield from self._end(place, item)
+            self._refusal = self._refusal or _refusal(item)
+        for place in list(self._open):
+            yield from self._stop(place)
+        calls = "function_call" in self._types
+        ending: dict[str, Any] = {"stop_reason": "tool_use" if calls else "end_turn"}
         why = (response.get("incomplete_details") or {}).get("reason")
         if self._refusal or why == "content_filter":
             ending = {"stop_reason": "refusal", "stop_details": {"explanation": self._refusal}}
         elif why:
             ending = {"stop_reason": "max_tokens"}
         used = response.get("usage") or {}
-        cached = (used.get("input_tokens_details") or {}).get("cached_tokens") or 0
-        usage = {
-            "input_tokens": (used.get("input_tokens") or 0) - cached,
-            "cache_read_input_tokens": cached,
-            "output_tokens": used.get("output_tokens") or 0,
-        }
+        cached = (used.get("input_tokens_details") or {}).get("cached_tokens")
+        usage = usage_of(used.get("input_tokens"), cached, used.get("output_tokens"))
         yield {"type": "message_delta", "delta": ending, "usage": usage}
         yield {"type": "message_stop"}
+
+
+def _refusal(item: Mapping[str, Any]) -> str:
+    """The words with which a model refuses, as a part of its message."""
+    parts = item.get("content") if item["type"] == "message" else None
+    return "".join(part.get("refusal") or "" for part in parts or ())
 
 
 def _whole(item: Mapping[str, Any]) -> tuple[str, str]:
     """What an item has that came in one piece: what it is written as, and its text."""
     match item["type"]:
         case "message":
-            return "text", "".join(part.get("text") or "" for part in item["content"])
+            return "text", "".join(part.get("text") or "" for part in item.get("content") or ())
         case "reasoning":
             summary = [part["text"] for part in item.get("summary") or ()]
             content = [part.get("text") or "" for part in item.get("content") or ()]

@@ -39,6 +39,16 @@ def refuse_deep(value: Any, deepest: int = DEEPEST) -> None:
         raise too_deep(deepest)
 
 
+def printable(value: Any) -> Any:
+    """JSON with lone surrogates replaced: no file, socket or database takes them."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return value
+
+
 def too_deep(deepest: int = DEEPEST) -> ValueError:
     """For JSON that is nested too deep."""
     return ValueError(f"it is nested deeper than {deepest} levels")

@@ -163,6 +163,7 @@ class Reply:
             foreign.refuse_deep(event, _DEEPEST)
         except ValueError as error:
             _broken(f"what came is no message: {error}")
+        event = foreign.printable(event)
         match event.get("type"):
             case "message_start":
                 return self._start(_mapping(event, "message"))
@@ -435,7 +436,7 @@ def _word(described: Mapping[str, Any], key: str) -> str:
     value = described.get(key)
     if value is not None and not isinstance(value, str):
         _broken(f"its `{key}` is no text")
-    return printable(value or "")
+    return value or ""
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
@@ -453,6 +454,8 @@ def _readable(block: Mapping[str, Any]) -> dict[str, Any]:
     made = {**block, "type": kind, **{key: _string(block, key) for key in needed}}
     if kind in ("text", "thinking"):
         made[kind] = _word(block, kind)
+    if kind == "text" and not isinstance(block.get("citations"), list):
+        made.pop("citations", None)
     if kind == "tool_use":
         made["input"] = block.get("input") or {}
     return made
@@ -462,12 +465,7 @@ def _string(delta: Mapping[str, Any], key: str) -> str:
     value = delta.get(key)
     if not isinstance(value, str):
         _broken(f"an event has no `{key}`")
-    return printable(value)
-
-
-def printable(text: str) -> str:
-    """The text with lone surrogates replaced: no file, socket or database takes them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
 
 
 def _broken(what: str) -> NoReturn:

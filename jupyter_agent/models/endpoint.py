@@ -84,7 +84,7 @@ class Endpoint(ABC):
 
     async def names(self) -> list[str]:
         """The models that the service has. Raises ModelError."""
-        return [model["id"] for model in await self._listed()]
+        return list(dict.fromkeys(model["id"] for model in await self._listed()))
 
     async def windows(self) -> dict[str, int]:
         """How many tokens models of the service can read, where it says so. Raises ModelError."""

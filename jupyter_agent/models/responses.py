@@ -145,9 +145,7 @@ def _said(block: Block) -> Iterator[dict[str, Any]]:
         case "text":
             content = [{"type": "output_text", "text": block["text"]}]
             yield {"type": "message", "role": "assistant", "content": content}
-        case "thinking" if block.get(VIA) == _ITEM:
-            yield json.loads(block["signature"])
-        case "server_tool_use" if block.get(VIA) == _ITEM and "signature" in block:
+        case "thinking" | "server_tool_use" if block.get(VIA) == _ITEM and "signature" in block:
             yield json.loads(block["signature"])
         case "tool_use":
             yield {
@@ -319,7 +317,7 @@ class ItemReader:
 
     def _sign(self, place: int, item: Mapping[str, Any]) -> ModelEvent:
         """The item itself, for the requests after this one."""
-        delta = {"type": "signature_delta", "signature": json.dumps(item)}
+        delta = {"type": "signature_delta", "signature": json.dumps(item, ensure_ascii=False)}
         return {"type": "content_block_delta", "index": self._open[place].block, "delta": delta}
 
     def _end_served(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:

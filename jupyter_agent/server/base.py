@@ -20,7 +20,6 @@ from tornado.http1connection import HTTP1Connection
 
 from jupyter_agent import foreign
 from jupyter_agent.agent.people import Person
-from jupyter_agent.agent.reply import printable
 from jupyter_agent.carriers.registry import WhileAway
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 from jupyter_agent.server.once import ONCE, Once, digest_of
@@ -387,7 +386,7 @@ class AgentHandler(APIHandler):
             self._body.clear()  # a turn outlives its request, and keeps that for the authorizer
             value = foreign.parse(text, constants=True)
             if "\\ud" in text.lower():  # half a character, as JSON can spell it, is text nowhere
-                value = json.loads(printable(json.dumps(value, ensure_ascii=False)))
+                value = foreign.printable(value)
         except ValueError as error:
             message = f"The body has to be a JSON object: {error}."
             raise RequestError(400, "invalid_body", message) from None

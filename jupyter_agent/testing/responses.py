@@ -51,7 +51,7 @@ async def serving(api: Responses) -> AsyncIterator[Responses]:
             assert reply is not None, "The script is over."
             self.set_header("Content-Type", "text/event-stream")
             with suppress(StreamClosedError):
-                for position, event in enumerate(_events(reply)):
+                for position, event in enumerate(events(reply)):
                     if position == reply.stop_after and reply.gate is not None:
                         await reply.gate.wait()
                     self.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n")
@@ -137,7 +137,8 @@ def _served(place: int, block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     }
 
 
-def _events(reply: Scripted) -> Iterator[dict[str, Any]]:
+def events(reply: Scripted) -> Iterator[dict[str, Any]]:
+    """A reply as the API streams it."""
     yield {"type": "response.created", "response": {"status": "in_progress", "output": []}}
     for place, block in enumerate(reply.blocks):
         match block["type"]:

@@ -322,8 +322,8 @@ async def test_a_reset_after_any_event_doubles_no_text(bench: Bench, position: i
 
 
 @pytest.mark.parametrize("then", ["eof", "cut"])
-@pytest.mark.parametrize("position", range(1, len(EVENTS)))
-async def test_an_end_without_message_stop_is_a_lost_connection(
+@pytest.mark.parametrize("position", range(1, len(EVENTS) - 1))
+async def test_an_end_before_the_reason_of_it_is_a_lost_connection(
     bench: Bench, position: int, then: Any
 ) -> None:
     broken = Scripted(blocks=FULL, stop_after=position, then=then)
@@ -331,6 +331,19 @@ async def test_an_end_without_message_stop_is_a_lost_connection(
     assert ending.state == "done"
     assert untouched(bench)
     assert len(api.requests) == 2
+
+
+async def test_a_reply_that_lacks_only_message_stop_is_not_asked_for_again(bench: Bench) -> None:
+    """Some services leave it out; a block that is open by then was cut off."""
+    whole = Scripted(blocks=FULL, stop_after=len(EVENTS) - 1)
+    ending, api = await converse(bench, [whole, [says("Done.")]])
+    assert (ending.state, bench.desk.cells["a"]) == ("done", "x = 5")
+    assert said(bench) == "I set it, größer.Done."
+    assert len(api.requests) == 2
+    without_end = [event for event in EVENTS if event["type"] != "content_block_stop"][:-1]
+    cut = Scripted(body=body(without_end))
+    ending, api = await converse(Bench(), [cut, [says("Done.")]])
+    assert (ending.state, len(api.requests)) == ("done", 2)
 
 
 async def test_a_tool_input_cut_at_any_byte_is_never_executed(bench: Bench) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -121,6 +122,53 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
     chat.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
     try:
         yield chat
+    finally:
+        server.stop()
+        await server.close_all_connections()
+
+
+def _type_of(body: bytes) -> str:
+    if body.startswith((b"data:", b"event:", b":")):
+        return "text/event-stream"
+    return "text/html" if body.startswith(b"<") else "application/json"
+
+
+class Sequel:
+    """What a service answers next, in its order; then the same for ever."""
+
+    def __init__(self, plain: bytes) -> None:
+        self.plain = plain
+        self.bodies: list[bytes] = []
+        self.status = 200
+        self.silent = False
+        """Whether it keeps who asks waiting."""
+        self.asked = 0
+        self.url = ""
+
+
+@asynccontextmanager
+async def sequels(plain: bytes) -> AsyncIterator[Sequel]:
+    """Any API, whatever it is asked."""
+    sequel = Sequel(plain)
+
+    class Answer(RequestHandler):
+        async def post(self) -> None:
+            sequel.asked += 1
+            if sequel.silent:
+                await asyncio.Event().wait()
+            self.set_status(sequel.status)
+            body = sequel.bodies.pop(0) if sequel.bodies else sequel.plain
+            self.set_header("Content-Type", _type_of(body))
+            self.finish(body or None)
+
+        get = post
+
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Application([(r".*", Answer)]))
+    server.add_sockets(sockets)
+    sequel.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    try:
+        yield sequel
     finally:
         server.stop()
         await server.close_all_connections()

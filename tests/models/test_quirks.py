@@ -125,6 +125,22 @@ STREAMS = [
         Understood(text="Hi.", stop="end_turn", usage=(2, 5, 2)),
     ),
     Quirk(
+        "cached-tokens-that-the-prompt-leaves-out",
+        sse(
+            delta(content="Hi."), STOP, {"choices": [], "usage": {"prompt_tokens": 100,
+            "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 5000}}},
+        ),
+        Understood(text="Hi.", stop="end_turn", usage=(100, 5000, 2)),
+    ),
+    Quirk(
+        "counts-that-are-none",
+        sse(
+            delta(content="Hi."), STOP, {"choices": [], "usage": {"prompt_tokens": -100,
+            "completion_tokens": 10**30, "prompt_tokens_details": {"cached_tokens": True}}},
+        ),
+        Understood(text="Hi.", stop="end_turn", usage=(0, 0, 0)),
+    ),
+    Quirk(
         "a-first-chunk-without-choices",
         sse({"choices": [], "prompt_filter_results": []}, delta(content="Hi."), STOP),
         HI,
@@ -521,4 +537,4 @@ def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless(
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 74
+    assert len(STREAMS) + len(MESSAGES) + 1 == 76

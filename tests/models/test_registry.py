@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from jupyter_agent.errors import ModelError, RequestError
+from jupyter_agent.models import registry
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.openai import OpenAIModel
@@ -22,7 +23,7 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import OPENAI, brought_by, no_openai
 from jupyter_agent.workspace.visibility import Redactor
 
-from .conftest import Chat, read, serving
+from .conftest import Chat, read, sequels, serving
 
 
 def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any) -> Models:
@@ -277,6 +278,70 @@ async def test_a_model_that_ollama_does_not_have_leaves_the_window_unknown(tmp_p
         known.get("ollama:qwen")
         await known.look_up("ollama:qwen")
         assert known.facts("ollama:qwen").window is None
+        await known.close()
+
+
+LISTS = (
+    b"<!doctype html><p>Welcome</p>", b"ok", b"null", b"[]", b"", b"{}", b'{"data": null}',
+    b'{"data": ["a"]}', b'{"data": {"id": "a"}}', b'{"data": [{"id": 7, "context_length": "x"}]}',
+    b'data: {"data": []}\n\n', b'{"models": [7]}', b'{"models": {"name": "m"}}', b"\xff\xfe",
+    b'{"data": [{"id": "a"}], "has_more": true, "last_id": "a"}',
+    b'{"data": [], "has_more": "yes", "last_id": 7}',
+)  # fmt: skip
+"""Answers to `GET models` (and to those of Ollama) that say little or nothing."""
+FAULTS_OF_LISTS = ("broken_stream", "not_a_model_service", "not_found", "service")
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai", "ollama"])
+async def test_an_odd_list_of_models_leaves_windows_unknown_and_ends_nothing(
+    tmp_path: Path, kind: str
+) -> None:
+    dialect = {"kind": "openai", "dialect": "ollama"} if kind == "ollama" else {"kind": kind}
+    odd = [(200, body) for body in LISTS] + [(status, b"") for status in (204, 404, 500)]
+    async with sequels(b"") as service:
+        lab = {**dialect, "base_url": service.url, "api_key": "sk-x"}
+        for service.status, service.plain in odd:
+            known = models(tmp_path, providers={"lab": lab})
+            known.get("lab:m")
+            await known.look_up("lab:m")
+            assert known.facts("lab:m").window is None, service.plain
+            try:
+                assert set(await known.offered("lab")) <= {"a"}, service.plain
+            except ModelError as error:
+                assert error.kind in FAULTS_OF_LISTS, (service.plain, error.kind)  # noqa: PT017
+            await known.close()
+        assert await known.try_key("lab", "sk-y") is None
+        assert service.asked <= 4 * len(odd)
+
+
+async def test_a_list_of_models_that_never_comes_is_waited_for_only_so_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_LIST_SECONDS", 0.2)
+    monkeypatch.setattr(registry, "_LOOK_UP_SECONDS", 0.2)
+    async with sequels(b"") as service:
+        service.silent = True
+        lab = {"kind": "openai", "base_url": service.url, "needs_key": False}
+        known = models(tmp_path, providers={"lab": lab})
+        known.get("lab:m")
+        await known.look_up("lab:m")
+        with pytest.raises(ModelError, match="did not list its models within 0.2 s") as caught:
+            await known.offered("lab")
+        assert caught.value.kind == "stalled"
+        await known.close()
+
+
+async def test_a_list_of_models_without_end_is_given_up(tmp_path: Path) -> None:
+    pages = [
+        json.dumps({"data": [{"id": f"m{n}"}], "has_more": True, "last_id": f"m{n}"}).encode()
+        for n in range(1_000)
+    ]
+    async with sequels(b"{}") as service:
+        service.bodies = list(pages)
+        lab = {"kind": "anthropic", "base_url": service.url, "needs_key": False}
+        known = models(tmp_path, providers={"lab": lab})
+        assert await known.offered("lab") == [f"m{n}" for n in range(20)]
+        assert service.asked == 20
         await known.close()
 
 

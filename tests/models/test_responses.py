@@ -129,6 +129,51 @@ async def test_an_answer_in_one_piece_is_read() -> None:
         assert (reply.usage.input_tokens, reply.usage.cache_read_tokens) == (5, 4)
 
 
+HI = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
+LOOK = {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"n": 1}'}
+NO = {"type": "message", "content": [{"type": "refusal", "refusal": "I will not."}]}
+THOUGHT = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
+
+
+def added(place: int, item: Json) -> Json:
+    return {"type": "response.output_item.added", "output_index": place, "item": item}
+
+
+def ended(place: int, item: Json) -> Json:
+    return {"type": "response.output_item.done", "output_index": place, "item": item}
+
+
+def text(place: int, piece: str) -> Json:
+    return {"type": "response.output_text.delta", "output_index": place, "delta": piece}
+
+
+@pytest.mark.parametrize(
+    ("events", "said", "called", "reason"),
+    [
+        ([done(output=[HI])], "Hi.", 0, "end_turn"),
+        ([ended(0, THOUGHT), done(output=[THOUGHT, HI, LOOK])], "Hi.", 1, "tool_use"),
+        ([text(0, "Hi"), text(0, "."), done()], "Hi.", 0, "end_turn"),
+        ([text(0, "Hi."), ended(0, HI), done(output=[HI])], "Hi.", 0, "end_turn"),
+        ([added(0, THOUGHT), text(0, "Hi."), done(output=[THOUGHT, HI])], "Hi.", 0, "end_turn"),
+        ([added(0, {"type": "message"}), done(output=[HI])], "Hi.", 0, "end_turn"),
+        # Places and ids of the list may differ: what came is not taken again.
+        ([ended(0, HI), ended(0, LOOK), done(output=[THOUGHT, HI, LOOK])], "Hi.", 1, "tool_use"),
+        ([ended(0, NO), done(output=[NO])], "", 0, "refusal"),
+        ([added(0, {"type": "message"}), done(output=[NO])], "", 0, "refusal"),
+        ([done(output=[NO])], "", 0, "refusal"),
+    ],
+)
+async def test_what_is_told_only_once_is_taken_wherever_it_stands(
+    events: list[Json], said: str, called: int, reason: str
+) -> None:
+    reply = await made_of(sse(*events))
+    assert "".join(block["text"] for block in reply.text) == said
+    assert (len(reply.calls), reply.stop_reason) == (called, reason)
+    assert reply.complete
+    if reason == "refusal":
+        assert reply.details["explanation"] == "I will not."
+
+
 @pytest.mark.parametrize(("why", "reason"), [("max_output_tokens", "max_tokens"),
                                              ("content_filter", "refusal")])  # fmt: skip
 async def test_what_is_incomplete_says_why(why: str, reason: str) -> None:

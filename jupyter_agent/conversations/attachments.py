@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, TypeAlias
@@ -9,14 +10,19 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.errors import RequestError, ToolError
+from jupyter_agent.events import Notice
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.models.base import Block
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.text.datafile import beginning, shape
+from jupyter_agent.text.images import fitting
 from jupyter_agent.text.notebook import render_cells, whole
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
 
 MOST_CHARACTERS = 20_000
+_NO_PICTURE = (
+    "it is no PNG, JPEG, GIF or WebP that can be read to its end, or too large to be sent."
+)
 PDF = "application/pdf"
 MOST_PDF_CHARACTERS = 14_000_000
 """Characters of a PDF in base64: some 10 MB, and services take 32 MB in a request altogether."""
@@ -154,6 +160,10 @@ def _is_file(part: Mapping[str, str]) -> bool:
     return part["type"] == "file" and not part["mediaType"].startswith("image/")
 
 
+def _is_picture(part: Mapping[str, str]) -> bool:
+    return part["type"] == "file" and part["mediaType"].startswith("image/")
+
+
 def _decoded(data: str) -> str:
     """The text of a file that programs of many countries may have written."""
     raw = base64.b64decode(data)
@@ -185,9 +195,36 @@ def _data(text: str, work: Workspace) -> str:
     return f"{work.fence.around(text[:MOST_CHARACTERS])}{note}"
 
 
+async def fit_pictures(parts: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The parts of a question with its pictures as services take them. One that is no picture, or
+    cannot be made small enough, says so in `leftOut` and is not sent.
+    """
+    fitted = []
+    for part in parts:
+        part = {name: value for name, value in part.items() if name != "leftOut"}
+        if _is_picture(part):
+            given = [(part["mediaType"], part["url"].partition(",")[2])]
+            found = await asyncio.to_thread(fitting, given)
+            if found:
+                ((kind, data),) = found
+                part |= {"mediaType": kind, "url": f"data:{kind};base64,{data}"}
+            else:
+                name = part.get("filename") or "a picture"
+                part["leftOut"] = f"{quoted(name)} is left out: {_NO_PICTURE}"
+        fitted.append(part)
+    return fitted
+
+
+def pictures_left_out(parts: Sequence[Mapping[str, str]]) -> list[Notice]:
+    """What the person is told of pictures in their question that were not sent."""
+    said = [part["leftOut"] for part in parts if "leftOut" in part]
+    facts = {"count": len(said)}
+    return [Notice(kind="pictures-left-out", text=" ".join(said), facts=facts)] if said else []
+
+
 def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:
     """Raises RequestError where there are pictures, and the model is known to look at none."""
-    pictures = (part for part in parts if part["type"] == "file" and not _is_file(part))
+    pictures = map(_is_picture, parts)
     if facts.images is False and any(pictures):
         message = f"The model {model} does not support images. Choose another, or ask without."
         raise RequestError(400, "no_images", message)
@@ -217,7 +254,9 @@ def content(
     for part in parts:
         if part["type"] == "text" and part["text"].strip():
             blocks.append({"type": "text", "text": part["text"]})
-        elif part["type"] == "file" and not _is_file(part):
+        elif "leftOut" in part:
+            blocks.append({"type": "text", "text": f"[{part['leftOut']}]"})
+        elif _is_picture(part):
             data = part["url"].split(",", 1)[1]
             source = {"type": "base64", "media_type": part["mediaType"], "data": data}
             blocks.append({"type": "image", "source": source})

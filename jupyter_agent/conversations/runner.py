@@ -26,6 +26,7 @@ from jupyter_agent.conversations.attachments import (
     check_documents,
     check_pictures,
     content,
+    pictures_left_out,
 )
 from jupyter_agent.conversations.authors import NewsAuthors
 from jupyter_agent.conversations.budget import MonthlyBudgets
@@ -394,6 +395,7 @@ class TurnRunner:
         said = [
             *await notices(self.stores.requests, opening, model, begun.project.notice()),
             *(Notice(kind="tools-missing", text=text) for text in self._missing()),
+            *pictures_left_out(request.question["parts"]),
         ]
         await live.append(Moment(events=tuple(said), messages=tuple(leading)))
         await self._models.look_up(model.id)

@@ -14,7 +14,13 @@ from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.carriers.registry import WhileAway
 from jupyter_agent.choices import Mode, Share
-from jupyter_agent.conversations.attachments import MOST_PDF_CHARACTERS, PDF, Attachment, is_pdf
+from jupyter_agent.conversations.attachments import (
+    MOST_PDF_CHARACTERS,
+    PDF,
+    Attachment,
+    fit_pictures,
+    is_pdf,
+)
 from jupyter_agent.conversations.live import TOGETHER, LiveTurn
 from jupyter_agent.conversations.request import TurnRequest, choices_of, new_id
 from jupyter_agent.conversations.runner import TurnRunner
@@ -30,8 +36,8 @@ from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.workspace import Services
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-MAX_IMAGE_CHARS = 5_000_000
-"""Characters of a picture in base64: what model services take."""
+MAX_IMAGE_CHARS = 20_000_000
+"""Characters of a picture in base64, before it is made smaller."""
 FILES = (
     "application/pdf", "text/csv", "text/tab-separated-values", "text/plain", "text/markdown",
     "application/json",
@@ -283,10 +289,10 @@ class ChatHandler(TurnAnswers):
             if turn is None:
                 message = "There is no such question to ask again in this conversation."
                 raise RequestError(404, "not_found", message)
-            return dict(turn.question), turn.question_id
+            return await _fitting(turn.question), turn.question_id
         attached = [attachment.model_dump(by_alias=True) for attachment in body.context]
         about = {"notebook": body.notebook, "context": attached}
-        question = {**_question(body.messages), "metadata": about}
+        question = await _fitting({**_question(body.messages), "metadata": about})
         replaced = _turn_of(turns, body.messageId)
         return question, replaced.question_id if replaced else None
 
@@ -386,6 +392,11 @@ def _answers(replies: Sequence[ApprovalReply]) -> dict[str, Answer]:
     }
 
 
+async def _fitting(question: Mapping[str, Any]) -> dict[str, Any]:
+    """The question as it is stored: with pictures that services take."""
+    return {**question, "parts": await fit_pictures(question["parts"])}
+
+
 def _question(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """The last user message as a UIMessage. Raises RequestError that names the field."""
     for message in reversed(messages):
@@ -430,7 +441,7 @@ def _part(part: Any) -> dict[str, str] | None:
             _check_file(media_type, url.partition(",")[2])
             url = f"data:{media_type};base64,{url.partition(',')[2]}"
         if media_type in IMAGES and len(url) > MAX_IMAGE_CHARS:
-            message = "A picture is too large: at most 5 MB in base64. Send it smaller."
+            message = "A picture is too large: at most 20 MB in base64. Send it smaller."
             raise RequestError(413, "too_large", message)
         name = part.get("filename")
         named = {"filename": name[:MAX_NAME_CHARS]} if isinstance(name, str) else {}

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from jupyter_agent.text import images
 from jupyter_agent.text.images import attached, fitting, pixels, told
 
 
@@ -65,7 +66,7 @@ def test_one_that_stays_too_many_bytes_becomes_a_jpeg() -> None:
 def test_without_pillow_large_ones_are_left_out_and_said_to_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    large, small = encoded(3200, 1600), encoded(10, 10)
+    large, small = encoded(9000, 300), encoded(10, 10)
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert fitting([("image/png", large), ("image/png", small)]) == [("image/png", small)]
     assert told("image/png", large).endswith(", too large to be shown>")
@@ -85,6 +86,97 @@ def test_which_of_several_are_attached_is_said() -> None:
     )
 
 
-def test_a_broken_large_picture_is_left_out() -> None:
-    half = encoded(3200, 1600)[:200]
-    assert fitting([("image/png", half)]) == []
+@pytest.fixture(params=["with-pillow", "without"])
+def pillow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether there is one; the test itself always needs it."""
+    there = request.param == "with-pillow"
+    monkeypatch.setattr(images, "_has_pillow", lambda: there)
+    return there
+
+
+def based(file: bytes) -> str:
+    return base64.b64encode(file).decode()
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp"])
+def test_the_type_is_that_of_the_bytes(pillow: bool, kind: str) -> None:
+    picture = encoded(40, 30, kind)
+    for called in ("image/png", "image/jpeg", "image/webp"):
+        assert fitting([(called, picture)]) == [(f"image/{kind}", picture)]
+        assert pixels(called, picture) == (40, 30)
+
+
+WEBP = {"VP8X": (40, 30, "RGBA", {"exif": b"Exif\0\0II*\0\x08\0\0\0\0\0"}),
+        "VP8L": (400, 300, "RGB", {"lossless": True})}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WEBP)
+def test_each_form_of_webp_tells_its_size(form: str) -> None:
+    width, height, mode, more = WEBP[form]
+    file = io.BytesIO()
+    Image.new(mode, (width, height)).save(file, "webp", **more)
+    assert form.encode() in file.getvalue()[:16]
+    assert pixels("image/webp", based(file.getvalue())) == (width, height)
+
+
+NO_PICTURES = {
+    "empty": b"",
+    "a-page": b"<!doctype html><html><body>Not found</body></html>",
+    "text": b"no picture",
+    "another-kind": b"BM" + bytes(60),
+    "only-its-name": b"\x89PNG\r\n\x1a\n",
+    "no-pixels": base64.b64decode(encoded(10, 10)).replace(b"\0\0\0\x0a", bytes(4)),
+    **{
+        f"half-a-{kind}": base64.b64decode(encoded(640, 480, kind))[: 90 if kind == "gif" else -80]
+        for kind in ("png", "jpeg", "gif", "webp")
+    },
+}
+
+
+@pytest.mark.parametrize("name", NO_PICTURES)
+def test_what_is_no_whole_picture_is_left_out(pillow: bool, name: str) -> None:
+    for called in ("image/png", "image/jpeg"):
+        assert fitting([(called, based(NO_PICTURES[name]))]) == []
+    assert fitting([("image/png", "%%%")]) == []
+
+
+def test_a_picture_whose_bytes_are_damaged_in_the_middle_raises_nothing(pillow: bool) -> None:
+    dice = random.Random(17)
+    noise = Image.frombytes("RGB", (60, 40), dice.randbytes(7200))
+    for kind in ("png", "jpeg", "gif", "webp"):
+        file = io.BytesIO()
+        noise.save(file, kind)
+        for _ in range(60):
+            damaged = bytearray(file.getvalue())
+            damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+            fitting([(f"image/{kind}", based(bytes(damaged[: dice.randrange(len(damaged))])))])
+            fitting([(f"image/{kind}", based(bytes(damaged)))])
+
+
+def test_a_photo_that_was_taken_upright_is_sent_upright() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for width, kind in ((40, "jpeg"), (3200, "jpeg"), (40, "png"), (3200, "webp")):
+        file = io.BytesIO()
+        Image.new("RGB", (width, width // 2)).save(file, kind, exif=exif)
+        ((media, data),) = fitting([(f"image/{kind}", based(file.getvalue()))])
+        now = pixels(media, data)
+        assert now is not None
+        assert now[0] * 2 == now[1], (kind, now)
+
+
+@pytest.mark.parametrize("kind", ["gif", "webp"])
+def test_gif_and_webp_lose_their_notes_too(pillow: bool, kind: str) -> None:
+    exif = Image.Exif()
+    exif[0x010E] = "sk-ant-canary"
+    noise = Image.frombytes("RGB", (20, 20), random.Random(7).randbytes(1200))
+    file = io.BytesIO()
+    more = {"xmp": b"<x>sk-ant-canary</x>", "lossless": True} if kind == "webp" else {}
+    noise.save(file, kind, comment=b"sk-ant-canary", exif=exif, **more)
+    assert b"canary" in file.getvalue()
+    ((media, data),) = fitting([(f"image/{kind}", based(file.getvalue()))])
+    assert media == f"image/{kind}"
+    sent = base64.b64decode(data)
+    assert b"canary" not in sent
+    with Image.open(io.BytesIO(sent)) as now, Image.open(file) as before:
+        assert now.convert("RGB").tobytes() == before.convert("RGB").tobytes()

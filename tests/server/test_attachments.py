@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from PIL import Image
 
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.chat import chat_messages
@@ -17,6 +19,7 @@ from jupyter_agent.models.dialect import Dialect
 from jupyter_agent.models.responses import items
 from jupyter_agent.testing import FakeAnthropic, says
 from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.text.images import pixels
 
 from .conftest import PATH, Call, ask
 
@@ -68,7 +71,7 @@ async def test_a_picture_is_kept_with_its_name_and_a_model_that_sees_none_is_not
 async def test_a_picture_that_services_refuse_for_its_size_is_refused_before(
     call: Call, fake: FakeAnthropic
 ) -> None:
-    question = {"role": "user", "parts": [picture("AAAA" * 1_250_001)]}
+    question = {"role": "user", "parts": [picture("AAAA" * 5_000_001)]}
     answer = await call("POST", "chat", body={"messages": [question]})
     assert (answer.status, answer.body["reason"]) == (413, "too_large")
     assert fake.requests == []
@@ -94,6 +97,63 @@ def _bytes(raw: bytes | str) -> bytes:
 def asks(*parts: dict[str, str], **more: object) -> dict[str, object]:
     message = {"role": "user", "parts": [{"type": "text", "text": "What is in it?"}, *parts]}
     return {"id": "talk", "messages": [message], "notebook": PATH, "stream": False, **more}
+
+
+def drawn(kind: str, width: int, height: int, called: str) -> dict[str, str]:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height)).save(file, kind)
+    return attached(f"image/{called}", f"{kind}.{called}", file.getvalue())
+
+
+async def test_pictures_are_sent_as_what_they_are_and_small_enough(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply]
+) -> None:
+    replies += [[says("I see.")], [says("Again.")]]
+    parts = [
+        drawn("jpeg", 40, 30, "png"),
+        drawn("webp", 40, 30, "jpeg"),
+        drawn("png", 300, 9_000, "png"),
+        drawn("png", 2_000, 2_000, "gif"),
+    ]
+    answer = await call("POST", "chat", body=asks(*parts))
+    assert answer.body["state"] == "done"
+    again = {"id": "talk", "trigger": "regenerate-message", "stream": False}
+    assert (await call("POST", "chat", body=again)).body["state"] == "done"
+    assert fake.refusals == []
+    for request in fake.requests:
+        blocks = request["messages"][-1]["content"]
+        sources = [block["source"] for block in blocks if block["type"] == "image"]
+        kinds = [source["media_type"].removeprefix("image/") for source in sources]
+        assert kinds == ["jpeg", "webp", "png", "png"]
+        sizes = [pixels(source["media_type"], source["data"]) for source in sources]
+        assert sizes == [(40, 30), (40, 30), (52, 1568), (1568, 1568)]
+
+
+NO_PICTURES = {
+    "page": b"<html>Not found</html>",
+    "header": b"\x89PNG\r\n\x1a\n" + bytes(40),
+    "half": base64.b64decode(drawn("png", 600, 400, "png")["url"].partition(",")[2])[:400],
+}
+
+
+@pytest.mark.parametrize("which", NO_PICTURES)
+async def test_what_is_no_picture_is_left_out_and_said_to_be(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], which: str
+) -> None:
+    broken = attached("image/png", "png.png", NO_PICTURES[which])
+    replies += [[says("I see one.")], [says("Yes.")]]
+    answer = await call("POST", "chat", body=asks(broken, drawn("png", 9, 9, "png")))
+    assert answer.body["state"] == "done"
+    notices = [part["data"] for part in answer.body["message"]["parts"] if "data" in part]
+    [notice] = [each for each in notices if each["kind"] == "pictures-left-out"]
+    assert notice["count"] == 1
+    assert "png.png is left out" in notice["text"]
+    assert (await call("POST", "chat", body=asks())).body["state"] == "done"
+    for request in fake.requests:
+        sent = json.dumps(request["messages"])
+        assert sent.count('"type": "image"') == 1
+        assert "is left out: it is no PNG" in sent
+    assert fake.refusals == []
 
 
 def told(fake: FakeAnthropic) -> list[dict[str, Any]]:

@@ -390,11 +390,13 @@ async def test_pictures_are_pictures_and_what_is_none_is_left_out(
     await call("POST", "chat", body=ask("Go.", stream=False))
     (result,) = results(fake)
     pictures = [part for part in result["content"] if part["type"] == "image"]
-    assert [each["source"]["data"] for each in pictures] == [PICTURE]
+    assert [each["source"]["data"] for each in pictures] == [PICTURE, PICTURE]
+    assert {each["source"]["media_type"] for each in pictures} == {"image/png"}
     known = mark(fake)
     assert told(fake) == (
         f"<{known}>\n(image/tiff is left out)\n(audio is left out)\n"
-        f'("file:///a\\nb")\ninside\n{{"x": 1}}\n</{known}>'
+        f'("file:///a\\nb")\ninside\n{{"x": 1}}\n</{known}>\n'
+        f"{known} (4 pictures, counted from above. Attached: 1, 3.)"
     )
 
 

@@ -20,6 +20,7 @@ from jupyter_agent.events import (
     CallReady,
     CallStarted,
     Event,
+    Notice,
     StepFinished,
     StepStarted,
     TextDelta,
@@ -33,6 +34,7 @@ from jupyter_agent.events import (
 from jupyter_agent.legible import clip
 from jupyter_agent.models.base import (
     Block,
+    LeftOut,
     Model,
     ModelEvent,
     ModelRequest,
@@ -163,6 +165,8 @@ class Reply:
             foreign.refuse_deep(event, _DEEPEST)
         except ValueError as error:
             _broken(f"what came is no message: {error}")
+        if isinstance(event, LeftOut):
+            return [Notice(kind=event["kind"], text=event["text"], facts=event["facts"])]
         event = foreign.printable(event)
         match event.get("type"):
             case "message_start":

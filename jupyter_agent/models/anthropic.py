@@ -128,7 +128,9 @@ class AnthropicModel(Endpoint):
         """The reply's events. Raises ModelError."""
         client = await self._connected()
         with self._own_errors():
-            stream = await self._open(client, request)
+            stream, left_out = await self._open(client, request)
+            for told in left_out:
+                yield told
             async with stream:
                 kind = stream.response.headers.get("content-type", "")
                 if "html" in kind or "json" in kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -25,6 +26,11 @@ EXTRA = "extra_content"
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini takes for a call of another model.
 Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
+
+_SHORT = re.compile(r"[A-Za-z0-9]{9}")
+"""All that Mistral takes as the id of a call. Source: https://docs.mistral.ai/api."""
+_OF_KIMI = re.compile(r"functions\.[\w-]+:\d+")
+"""Source: https://github.com/MoonshotAI/Kimi-K2/blob/main/docs/tool_call_guidance.md."""
 
 _UNREAD = {"type": "text", "text": "[a PDF file, which this model cannot read]"}
 _STOP_REASONS = {
@@ -171,9 +177,15 @@ def _user(
 
 
 def _id(call_id: str, dialect: Dialect) -> str:
-    """The id of a call as the service takes it; the same in each request."""
-    if not dialect.short_ids:
+    """The id of a call as every service takes it, also after another model; the same in each
+    request. Kimi reads the tool's name in its own.
+    """
+    if not dialect.short_ids and _OF_KIMI.fullmatch(call_id):
         return call_id
+    return call_id if _SHORT.fullmatch(call_id) else _hash(call_id)
+
+
+def _hash(call_id: str) -> str:
     return hashlib.sha256(call_id.encode()).hexdigest()[:9]
 
 

@@ -31,7 +31,8 @@ class Dialect:
     """When it is sent its reasoning back, with the message whose calls came of it: not at all,
     within a turn, or in all later requests, where nothing may stand without."""
     short_ids: bool = False
-    """Whether ids of calls have exactly nine letters and digits."""
+    """Whether ids of calls have to have exactly nine letters and digits, also those that others
+    take as they are."""
     tool_choice: bool = True
     tool_names: bool = True
     """Whether the answer to a call names the tool."""
@@ -51,6 +52,8 @@ class Dialect:
     whatever a request says, and leaves out in silence what does not fit."""
     no_server_tools: frozenset[str] = frozenset()
     """Tools of services that the model does not have."""
+    refused_pictures: frozenset[str] = frozenset()
+    """Digests of pictures that the service does not take for what they are."""
     lost_containers: frozenset[str] = frozenset()
     """Ids of containers in which the service ran code, and that it ended since."""
     think_tags: bool = True
@@ -151,7 +154,7 @@ _WANTS_REASONING = re.compile(
     r"|must include.{0,20}reasoning_content",
     re.IGNORECASE | re.DOTALL,
 )
-_SHORT_IDS = re.compile(r"tool call id was .* with a length of 9", re.IGNORECASE)
+_SHORT_IDS = re.compile(r"tool.?call.?id.*length of 9", re.IGNORECASE | re.DOTALL)
 _SIGNATURES = re.compile(r"missing a .?thought_signature", re.IGNORECASE)
 _ORDER = re.compile(r"unexpected role .?user.? after role .?tool", re.IGNORECASE)
 _NO_IMAGES = re.compile(
@@ -159,6 +162,8 @@ _NO_IMAGES = re.compile(
     r"|not a (multimodal|vision) model|unknown variant .?image_url",
     re.IGNORECASE,
 )
+_OF_A_PICTURE = re.compile(r"image.{0,3}(format|type|media)|media.?type|format", re.IGNORECASE)
+"""Words about one picture, and not about a model that sees none."""
 
 
 def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialect | None:
@@ -179,9 +184,42 @@ def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> D
     """What a refusal says of the service's own tools: a model may lack some of them."""
     if "container_id is required" in said:  # it names the tools that wait for it
         return dialect
-    said = said.lower().replace(" ", "_").replace("code_interpreter", "code_execution")
-    lacks = {tool for tool in asked if tool in said}
+    listed = _VALID.search(said)
+    refused, valid = (said[: listed.start()], said[listed.start() :]) if listed else (said, "")
+    lacks = _named(refused, asked)
+    if not lacks and (at := _TOOL_AT.search(refused)) and int(at[1]) < len(asked):
+        lacks = {asked[int(at[1])]}
+    if not lacks and (there := _named(valid, asked)):
+        lacks = set(asked) - there
     return replace(dialect, no_server_tools=dialect.no_server_tools | lacks)
+
+
+_VALID = re.compile(
+    r"expected (tags|values)|(supported|valid|allowed|available) (tags|values|tools|types)"
+    r"|one of|input should be|must be",
+    re.IGNORECASE,
+)
+"""Words before what a service does take."""
+_TOOL_AT = re.compile(r"\btools[.\[](\d+)")
+"""Where in the request the refused tool stands; the service's own stand first."""
+
+
+def _named(said: str, asked: Sequence[ServerTool]) -> set[ServerTool]:
+    said = said.lower().replace(" ", "_").replace("code_interpreter", "code_execution")
+    return {tool for tool in asked if tool in said}
+
+
+_A_PICTURE = re.compile(r"image|picture", re.IGNORECASE)
+
+
+def learned_pictures(dialect: Dialect, said: str, sent: frozenset[str]) -> Dialect | None:
+    """What a refusal says of the pictures that were sent, by their digests: which of them is wrong
+    is not told by most services, so none is sent again. None where it is about something else.
+    """
+    left = sent - dialect.refused_pictures
+    if not left or not _A_PICTURE.search(said):
+        return None
+    return replace(dialect, refused_pictures=dialect.refused_pictures | left)
 
 
 def learned_containers(dialect: Dialect, said: str, asked: Collection[str]) -> Dialect:
@@ -258,7 +296,8 @@ def _tool_names(dialect: Dialect, said: str) -> Dialect:
 
 
 def _images(dialect: Dialect, said: str) -> Dialect:
-    return replace(dialect, images=False) if _NO_IMAGES.search(said) else dialect
+    none = _NO_IMAGES.search(said) and not _OF_A_PICTURE.search(said)
+    return replace(dialect, images=False) if none else dialect
 
 
 _LESSONS: tuple[Lesson, ...] = (

@@ -8,16 +8,18 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import ModelRequest
-from jupyter_agent.models.dialect import Dialect
+from jupyter_agent.models.base import LeftOut, ModelRequest
+from jupyter_agent.models.dialect import Dialect, learned_pictures
 from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.lines import is_web_page, web_page
 from jupyter_agent.models.network import Network
 from jupyter_agent.models.options import Options
+from jupyter_agent.models.pictures import digests, without
 
 _WINDOWS = (
     "max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length",
@@ -147,17 +149,21 @@ class Endpoint(ABC):
     def _dialect(self) -> Dialect:
         return self._dialects.get(self.id, self._known)
 
-    async def _open(self, client: Any, request: ModelRequest) -> Any:
-        """The SDK's stream. What a refusal teaches is tried at once, remembered if it helped."""
+    async def _open(self, client: Any, request: ModelRequest) -> tuple[Any, list[LeftOut]]:
+        """The SDK's stream, and what of the request was left out for it.
+
+        What a refusal teaches is tried at once, and remembered if it helped.
+        """
         status_error = importlib.import_module(self._sdk).APIStatusError
-        dialect = self._dialect
+        dialect = before = self._dialect
         first: Exception | None = None
         for _ in range(_LESSONS):
+            messages = without(request.messages, dialect.refused_pictures)
             try:
-                stream = await self._create(client, request, dialect)
+                stream = await self._create(client, replace(request, messages=messages), dialect)
             except status_error as error:
                 refused = error.status_code in _TEACHES
-                better = self._learned(dialect, _words(error), request) if refused else None
+                better = self._better(dialect, _words(error), request) if refused else None
                 if better is None or not self._fits(better):
                     if not refused:  # it is about something else, so what was learned holds
                         self._dialects[self.id] = dialect
@@ -165,9 +171,29 @@ class Endpoint(ABC):
                 first, dialect = first or error, better
             else:
                 self._dialects[self.id] = dialect
-                return stream
+                return stream, list(self._left_out(before, dialect, request))
         assert first is not None
         raise first
+
+    def _better(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        """The dialect after these words of a refusal; None where they teach nothing."""
+        better = self._learned(dialect, said, request)
+        return better or learned_pictures(dialect, said, digests(request.messages))
+
+    def _left_out(self, before: Dialect, now: Dialect, request: ModelRequest) -> Iterator[LeftOut]:
+        """What was learned just now that a request lacks since."""
+        if tools := sorted(now.no_server_tools - before.no_server_tools):
+            text = f"{self.id} has no {', '.join(tools)}, so it answers without."
+            facts: dict[str, Any] = {"model": self.id, "tools": tools}
+            yield LeftOut(kind="tools-missing", text=text, facts=facts)
+        blind = before.images and not now.images
+        pictures = digests(request.messages) - before.refused_pictures
+        count = len(pictures if blind else pictures & now.refused_pictures)
+        if count:
+            which = "a picture" if count == 1 else f"{count} pictures"
+            text = f"{self._service} refused {which}, so {self.id} answers without."
+            facts = {"model": self.id, "count": count}
+            yield LeftOut(kind="pictures-left-out", text=text, facts=facts)
 
     def _fits(self, dialect: Dialect) -> bool:
         """Whether what is configured can still be sent."""

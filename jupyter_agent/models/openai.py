@@ -72,7 +72,9 @@ class OpenAIModel(Endpoint):
         """The reply's events. Raises ModelError."""
         client = await self._connected()
         with self._own_errors():
-            stream = await self._open(client, request)
+            stream, left_out = await self._open(client, request)
+            for told in left_out:
+                yield told
             reader = ChunkReader(
                 used_call_ids(request.messages), think_tags=self._dialect.think_tags
             )

@@ -43,7 +43,9 @@ class ResponsesModel(OpenAIModel):
         client = await self._connected()
         reader = ItemReader()
         with self._own_errors():
-            stream = await self._open(client, request)
+            stream, left_out = await self._open(client, request)
+            for told in left_out:
+                yield told
             async with stream:
                 async for event in payloads(stream.response.aiter_bytes(), self.host):
                     if event == DONE:

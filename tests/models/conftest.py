@@ -139,6 +139,10 @@ class Sequel:
     def __init__(self, plain: bytes) -> None:
         self.plain = plain
         self.bodies: list[bytes] = []
+        self.refusals: list[str] = []
+        """In whose words it refuses what it is asked, before it answers."""
+        self.requests: list[Any] = []
+        """The bodies of all requests."""
         self.status = 200
         self.silent = False
         """Whether it keeps who asks waiting."""
@@ -156,6 +160,12 @@ async def sequels(plain: bytes) -> AsyncIterator[Sequel]:
             sequel.asked += 1
             if sequel.silent:
                 await asyncio.Event().wait()
+            sequel.requests.append(json.loads(self.request.body or b"null"))
+            if sequel.refusals:
+                error = {"message": sequel.refusals.pop(0), "type": "invalid_request_error"}
+                self.set_status(400)
+                self.finish({"error": error})
+                return
             self.set_status(sequel.status)
             body = sequel.bodies.pop(0) if sequel.bodies else sequel.plain
             self.set_header("Content-Type", _type_of(body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -216,9 +217,11 @@ def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
         {"role": "assistant", "content": [says("Done.")]},
     )
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    ids = ["6b86b273f", "d4735e3a2"]
+    written = [{"name": "look", "arguments": text} for text in ('{"a": 1}', "{}")]
     calls = [
-        {"id": "1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}},
-        {"id": "2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+        {"id": id, "type": "function", "function": each}
+        for id, each in zip(ids, written, strict=True)
     ]
     assert chat_messages(asked, Dialect()) == [
         {"role": "system", "content": "Be short."},
@@ -226,14 +229,41 @@ def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
         {"role": "assistant", "content": "I look.", "tool_calls": calls},
         {
             "role": "tool",
-            "tool_call_id": "1",
+            "tool_call_id": ids[0],
             "name": "look",
             "content": "seen\n(image follows)",
         },
-        {"role": "tool", "tool_call_id": "2", "name": "look", "content": "Error: No cell."},
+        {"role": "tool", "tool_call_id": ids[1], "name": "look", "content": "Error: No cell."},
         {"role": "user", "content": [url, says("Go on.")]},
         {"role": "assistant", "content": "Done."},
     ]
+
+
+@pytest.mark.parametrize(
+    ("id", "short", "sent"),
+    [
+        ("toolu_01AbCdEfGhIj", False, None),
+        ("call_3fQz", False, None),
+        ("", False, None),
+        ("aB3dE6gH9", False, "aB3dE6gH9"),
+        ("functions.look:0", False, "functions.look:0"),
+        ("functions.look:0", True, None),
+    ],
+)
+def test_ids_of_calls_are_such_that_every_service_takes_them(
+    id: str, short: bool, sent: str | None
+) -> None:
+    call = {"type": "tool_use", "id": id, "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": id, "content": [says("seen")]}
+    asked = request(
+        {"role": "user", "content": [says("Please.")]},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    )
+    _, _, made, answered = chat_messages(asked, Dialect(short_ids=short))
+    (found,) = made["tool_calls"]
+    assert answered["tool_call_id"] == found["id"]
+    assert found["id"] == sent or (sent is None and re.fullmatch("[A-Za-z0-9]{9}", found["id"]))
 
 
 async def test_a_forced_answer_keeps_the_tools_where_the_server_knows_tool_choice() -> None:

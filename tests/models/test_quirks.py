@@ -7,7 +7,7 @@ own strictness (what they refuse) is in `jupyter_agent.testing.dialects`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,16 +17,20 @@ from jupyter_agent.agent.limits import Limits, Window
 from jupyter_agent.agent.reply import Reply
 from jupyter_agent.agent.retries import pause_before_retry
 from jupyter_agent.errors import ModelError
-from jupyter_agent.events import Usage
+from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.base import ServerTool
+from jupyter_agent.models.dialect import Dialect, learned_tools
 from jupyter_agent.models.openai import OpenAIModel
+from jupyter_agent.models.responses import ResponsesModel
 from jupyter_agent.testing import FakeAnthropic, Scripted, says
 from jupyter_agent.testing.dialects import PORTAL
 from jupyter_agent.testing.server import API_KEY
 
-from .conftest import Chat, read_and_close, request, serving
+from .conftest import Chat, read, read_and_close, request, sequels, serving
 
 Json = dict[str, Any]
+ALL: tuple[ServerTool, ...] = ("web_search", "web_fetch", "code_execution")
 DONE = b"data: [DONE]\n\n"
 
 
@@ -534,6 +538,87 @@ def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless(
     asked = request({"role": "user", "content": [says("word " * 2_000)]})
     window.learn(asked, Usage(input_tokens=1))
     assert window.is_full(asked)
+
+
+# -- what a refusal is about
+
+
+@pytest.mark.parametrize(
+    ("said", "lacks"),
+    [
+        (
+            "tools.1: Input tag 'web_fetch_20250910' found using 'type' does not match any of the "
+            "expected tags: 'bash_20250124', 'code_execution_20250825', 'web_search_20250305'",
+            {"web_fetch"},
+        ),
+        ("tools.2.type: Input should be 'custom', 'web_search_20250305'", {"code_execution"}),
+        ("'m' does not support tool types: web_fetch_20250910.", {"web_fetch"}),
+        ("Tool 'web_search' is not supported with m.", {"web_search"}),
+        ("Invalid value: 'web_fetch'. Supported values are: 'function', 'web_search'.",
+         {"web_fetch"}),
+        ("Supported tools: web_search, code_interpreter", {"web_fetch"}),
+        ("web_search, web_fetch and code_execution are not available", set(ALL)),
+        ("tools.7.custom.name: String should match", set()),
+        ("max_tokens: must be less than 4096", set()),
+    ],
+)  # fmt: skip
+def test_only_the_tool_that_a_refusal_names_is_left_out(said: str, lacks: set[str]) -> None:
+    assert learned_tools(Dialect(), said, ALL).no_server_tools == lacks
+
+
+ABOUT_A_PICTURE = (
+    "messages.0.content.1.image.source.base64.data: The image was specified using the image/png "
+    "media type, but does not appear to be a valid png image",
+    "Could not process image",
+    "At least one of the image dimensions exceed max allowed size: 8000 pixels",
+    "image exceeds 5 MB maximum: 5316852 bytes > 5242880 bytes",
+    "You uploaded an unsupported image. Please make sure your image is valid.",
+    "Unable to process input image.",
+)
+PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+MODELS: Mapping[str, Callable[..., Any]] = {
+    "anthropic": AnthropicModel,
+    "openai": OpenAIModel,
+    "openai-responses": ResponsesModel,
+}
+FINE: Mapping[str, Json] = {
+    "anthropic": {"type": "message", "content": [says("Hi.")]},
+    "openai": json.loads(whole(content="Hi.")),
+    "openai-responses": {
+        "object": "response",
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind: str) -> None:
+    block = {"type": "tool_result", "tool_use_id": "aB3dE6gH9", "content": [says("Seen."), PIXEL]}
+    call = {"type": "tool_use", "id": "aB3dE6gH9", "name": "look", "input": {}}
+    asked = request(
+        {"role": "user", "content": [says("Please."), PIXEL]},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [block]},
+    )
+    async with sequels(json.dumps(FINE[kind]).encode()) as service:
+        for n, said in enumerate(ABOUT_A_PICTURE):
+            service.refusals, service.requests = [said], []
+            model = MODELS[kind](f"m{n}", api_key="sk-x", base_url=service.url, provider="lab")
+            reply = Reply(1, Limits())
+            events = [each async for event in model.stream(asked) for each in reply.feed(event)]
+            assert reply.text == [says("Hi.")]
+            (notice,) = [event for event in events if isinstance(event, Notice)]
+            assert (notice.kind, notice.facts["count"]) == ("pictures-left-out", 1), said
+            await read(model, asked)
+            first, *others = ["AAAA" in json.dumps(body) for body in service.requests]
+            assert (first, others) == (True, [False, False]), said
+            await model.close()
+        model = MODELS[kind]("other", api_key="sk-x", base_url=service.url, provider="lab")
+        service.refusals, service.requests = ["top_k: must be less than 5"], []
+        with pytest.raises(ModelError, match="top_k"):
+            await read(model, asked)
+        assert len(service.requests) == 1
+        await model.close()
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:

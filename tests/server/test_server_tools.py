@@ -189,8 +189,14 @@ async def test_a_model_that_lacks_one_of_them_answers_without_it(
         else None
     )
     replies += [[says("One.")], [says("Two.")]]
+    notices = []
     for _ in range(2):
-        assert (await asked(call))["state"] == "done"
+        answer = await asked(call)
+        assert answer["state"] == "done"
+        said = [part["data"] for part in answer["message"]["parts"] if "data" in part]
+        notices += [each for each in said if each["kind"] == "tools-missing"]
+    assert [each["tools"] for each in notices] == [["code_execution"]]
+    assert notices[0]["text"].endswith("has no code_execution, so it answers without.")
     assert len(fake.refusals) == 1
     assert fake.requests[-1]["tools"][0]["name"] == "web_search"
     assert "code_execution_20250825" not in str(fake.requests)

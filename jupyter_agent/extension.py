@@ -54,7 +54,7 @@ class JupyterAgent(ExtensionApp):
     fallback_model = Unicode(
         "",
         config=True,
-        help="`provider:model` that answers where a turn's own model is overloaded or refuses to; "
+        help="`provider:model` that answers where a turn's own model fails or refuses to; "
         "the next turn tries its own again. Empty: none does.",
     )
     cache_ttl = Enum(

@@ -148,7 +148,7 @@ def _take_back_cancellation() -> None:
 
 async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Reply]:
     """The model's complete reply to the history as it is, and the turn with the model that gave it:
-    its fallback, where the first one is overloaded or refuses.
+    its fallback, where the first one cannot be had or refuses.
 
     Raises ModelError when it cannot be had. The text of a reply that was cut off, by a fault or by
     a stop, is kept in the history; that of a reply that is tried again is not.
@@ -157,7 +157,7 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
     await outbox.tell(Moment(events=(StepStarted(),), streamed=True))
     attempt = 1
     while True:
-        exhausted = await turn.exhausted()
+        exhausted = await turn.exhausted(turn.model)
         if limit := meter.reach(month_is_over=exhausted is not None):
             kind, reached = _LIMIT_NOTICES[limit]
             spent = exhausted if limit == "month" else meter.spent
@@ -181,9 +181,9 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
                 retrying = Moment(events=(retry_notice(error, attempt, seconds),))
                 await _start_again(outbox, reply, error.message, retrying)
                 await turn.sleep(seconds)
-            elif error.kind == "overloaded" and turn.fallback is not None:
+            elif turn.fallback is not None:
                 attempt = 1
-                turn = await _fall_back(turn, turn.fallback, outbox, meter, reply, "overloaded")
+                turn = await _fall_back(turn, turn.fallback, outbox, meter, reply, error)
             elif asks_too_long(error, turn.limits):
                 late = too_long(error)
                 _give_up(turn, outbox, reply, late.message)
@@ -201,20 +201,31 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
             if reply.stop_reason != "refusal" or turn.fallback is None:
                 return turn, reply
             attempt = 1
-            turn = await _fall_back(turn, turn.fallback, outbox, meter, reply, "refusal")
+            turn = await _fall_back(turn, turn.fallback, outbox, meter, reply)
 
 
 async def _fall_back(
-    turn: Turn, other: Fallback, outbox: Outbox, meter: Meter, reply: Reply, why: str
+    turn: Turn,
+    other: Fallback,
+    outbox: Outbox,
+    meter: Meter,
+    reply: Reply,
+    error: ModelError | None = None,
 ) -> Turn:
-    """The turn as the other model continues it; nothing of the reply is part of the history."""
+    """The turn as the other model continues it; nothing of the reply is part of the history.
+
+    Without an error it was the model that refused.
+    """
     names = turn.model.id, other.model.id
-    explained = reply.details.get("explanation") or ""
-    because = "is overloaded" if why == "overloaded" else "refused to answer"
-    text = f"{names[0]} {because}, so {names[1]} answers this time. {explained}".rstrip()
-    facts = {"model": names[1], "instead_of": names[0], "reason": why}
-    if explained:
-        facts["explanation"] = explained
+    facts = {"model": names[1], "instead_of": names[0], "reason": "refusal"}
+    if error is not None:
+        facts |= {"reason": error.kind, "error": error.message}
+        text = f"{names[0]} cannot answer, so {names[1]} does this time. {error.message}"
+    else:
+        explained = reply.details.get("explanation") or ""
+        text = f"{names[0]} refused to answer, so {names[1]} does this time. {explained}".rstrip()
+        if explained:
+            facts["explanation"] = explained
     told = (Notice(kind="fallback", text=text, facts=facts), *other.notices)
     await _start_again(outbox, reply, text, Moment(events=told))
     meter.change_model(other.facts)

@@ -48,7 +48,7 @@ class Authors(Protocol):
         """Whose changes these are, as a sentence; empty if that is not known."""
 
 
-async def _never() -> str | None:
+async def _never(model: Model) -> str | None:
     return None
 
 
@@ -77,7 +77,7 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class Fallback:
-    """Another model, which answers where the first one is overloaded or refuses to."""
+    """Another model, which answers where the turn would fail else, or the first one refuses to."""
 
     model: Model
     facts: Facts = Facts()
@@ -111,8 +111,9 @@ class Turn:
     container: str | None = None
     """Where the model's service ran code so far: the next step finds its files there."""
     stop: Stop = field(default_factory=Stop)
-    exhausted: Callable[[], Awaitable[str | None]] = _never
-    """What was used where the user may use nothing more this month, as a part of a sentence."""
+    exhausted: Callable[[Model], Awaitable[str | None]] = _never
+    """What was used where the user may not use more of that model this month, as a part of a
+    sentence."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits before a retry; a test has its own clock."""
 
@@ -130,7 +131,8 @@ class Ending:
     limit: Limit | None = None
     """The limit that made the last step the last."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Of a failure: `said`, the service's own words, and `until`, when to ask again."""
+    """Of a failure: `said`, the service's own words, `until`, when to ask again, and the service's
+    `request_id`."""
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -257,6 +259,8 @@ def failed(error: ModelError, meter: Meter) -> Ending:
         facts["said"] = error.said
     if error.until:
         facts["until"] = error.until.isoformat()
+    if error.request_id:
+        facts["request_id"] = error.request_id
     event = TurnFailed(error=f"{error.message}{request}")
     return replace(_ending("failed", event, error.kind, meter), facts=facts)
 

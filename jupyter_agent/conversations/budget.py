@@ -15,6 +15,18 @@ from jupyter_agent.events import Usage
 
 
 @dataclass(frozen=True, kw_only=True)
+class Charge:
+    """What asking a model takes from a budget: what it takes nothing from does not keep anybody
+    from asking it.
+    """
+
+    tokens: bool = True
+    """Not of a model within this server, which has no tokens."""
+    costs: bool = True
+    """Not of one whose price is nothing; of one whose price is not known, yes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Month:
     """One user's month so far."""
 
@@ -28,18 +40,17 @@ class Month:
         """The day with which the next month begins."""
         return (self.first + timedelta(days=31)).replace(day=1)
 
-    @property
-    def exhausted(self) -> str | None:
+    def exhausted(self, charge: Charge = Charge()) -> str | None:
         """How much of the budget was used and when the next begins, as a part of a sentence; None
-        if some of it is left.
+        if some is left of all that is charged.
         """
         tokens, cost = self.usage.weighed, self.usage.cost or 0.0
         token_budget = self.allowance.monthly_token_budget
         cost_budget = self.allowance.monthly_cost_budget
         spent = []
-        if token_budget is not None and tokens >= token_budget:
+        if charge.tokens and token_budget is not None and tokens >= token_budget:
             spent.append(tokens_of(tokens, token_budget))
-        if cost_budget is not None and cost >= cost_budget:
+        if charge.costs and cost_budget is not None and cost >= cost_budget:
             spent.append(cost_of(cost, cost_budget))
         if not spent:
             return None
@@ -54,7 +65,7 @@ class Month:
             "tokens": round(self.usage.weighed),
             "token_budget": self.allowance.monthly_token_budget,
             "cost_budget": self.allowance.monthly_cost_budget,
-            "exhausted": self.exhausted is not None,
+            "exhausted": self.exhausted() is not None,
         }
 
 
@@ -90,21 +101,21 @@ class MonthlyBudgets:
         usage = await self._usage.total(person.name, first, date.max)
         return Month(first=first, usage=usage, allowance=self._allowances.of(person))
 
-    async def exhausted(self, person: Person) -> str | None:
+    async def exhausted(self, person: Person, charge: Charge) -> str | None:
         """`Month.exhausted`, without a look into the store where there is no budget."""
         if not self.applies_to(person):
             return None
-        return (await self.month(person)).exhausted
+        return (await self.month(person)).exhausted(charge)
 
-    async def require(self, person: Person) -> None:
+    async def require(self, person: Person, charge: Charge) -> None:
         """Raises RequestError 429 that says what was used and when the next month begins, if
         nothing is left of this one.
         """
         if not self.applies_to(person):
             return
         month = await self.month(person)
-        if month.exhausted is not None:
-            message = f"Your budget for this month is used up: {month.exhausted}."
+        if (used := month.exhausted(charge)) is not None:
+            message = f"Your budget for this month is used up: {used}."
             raise RequestError(429, "monthly_budget", message, month=month.to_json())
 
     def applies_to(self, person: Person) -> bool:

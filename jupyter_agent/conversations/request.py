@@ -34,7 +34,7 @@ class TurnRequest:
     effort: Effort | None = None
     """How much the model is to think; None leaves it to the model."""
     fallback_model: str | None = None
-    """Who answers where that model is overloaded or refuses: empty for nobody, None for the
+    """Who answers where that model fails or refuses: empty for nobody, None for the
     server's."""
     notebook: str | None = None
     mode: Mode = "ask"

@@ -29,7 +29,7 @@ from jupyter_agent.conversations.attachments import (
     pictures_left_out,
 )
 from jupyter_agent.conversations.authors import NewsAuthors
-from jupyter_agent.conversations.budget import MonthlyBudgets
+from jupyter_agent.conversations.budget import Charge, MonthlyBudgets
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
@@ -211,7 +211,8 @@ class TurnRunner:
         is used up, ModelError.
         """
         with self._alone(last.owner, last.conversation_id):
-            await self.budgets.require(person)
+            asked = self._model(person, model)
+            await self.budgets.require(person, self._charge(asked))
             work = Workspace(
                 services=self._services,
                 user=last.owner,
@@ -224,7 +225,7 @@ class TurnRunner:
                 partial(self.stores.conversations.send, last.id),
                 earlier[-1] if earlier else None,
             )
-            asked = self._recorded(self._model(person, model), sent, work)
+            asked = self._recorded(asked, sent, work)
             meter = Meter(Limits(), self._models.facts(model))
             transcript = Transcript(await self.stores.conversations.sendable(last))
             summary: Sequence[Message] = ()
@@ -247,8 +248,8 @@ class TurnRunner:
             self._starting.discard(key)
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
-        await self.budgets.require(request.person)
         model = self._model(request.person, request.model)
+        await self.budgets.require(request.person, self._charge(model))
         fallback = self._fallback_model(request, model)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         reads = self._models.reads_documents(model.id)
@@ -419,11 +420,15 @@ class TurnRunner:
             exhausted=partial(self._exhausted, live, request.person),
         )
 
-    async def _exhausted(self, live: LiveTurn, person: Person) -> str | None:
+    def _charge(self, model: Model) -> Charge:
+        price = self._models.facts(model.id).price
+        return Charge(tokens=bool(model.host), costs=price is None or not price.is_nothing)
+
+    async def _exhausted(self, live: LiveTurn, person: Person, model: Model) -> str | None:
         """As `MonthlyBudgets.exhausted`; what this turn has used so far counts, too."""
         if self.budgets.applies_to(person):
             await live.send([])
-        return await self.budgets.exhausted(person)
+        return await self.budgets.exhausted(person, self._charge(model))
 
     async def _fallback(self, begun: _Begun, model: Model, sent: RequestLog) -> Fallback | None:
         other, turn = begun.fallback, begun.opening.turn

@@ -30,6 +30,11 @@ class Price(BaseModel):
         spent = input * self.input + output * self.output + cache_read * read + cache_write * write
         return spent / _MILLION
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no number of tokens costs anything."""
+        return not any((self.input, self.output, self.cache_read, self.cache_write))
+
 
 class Facts(BaseModel):
     """One model; None is unknown."""

@@ -145,7 +145,7 @@ class Models:
         cache_ttl: CacheTtl = "5m",
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """`fallback` answers where a model is overloaded or refuses; `cache_ttl` is for services of
+        """`fallback` answers where a model fails or refuses; `cache_ttl` is for services of
         kind `anthropic`.
 
         Raises ValueError that names the provider for options that cannot be sent, and for a
@@ -216,7 +216,7 @@ class Models:
         return made[1]
 
     def fallback(self, wanted: str | None, instead_of: str) -> Model | None:
-        """The model that answers where another one is overloaded or refuses: the one that is
+        """The model that answers where another one fails or refuses: the one that is
         wanted, by default the configured one; None for an empty name, or where it is the same.
 
         Raises as `get` for one that was wanted; a configured one without a key is left out.

@@ -288,6 +288,15 @@ class CallAnswer(AnswerModel):
     state: str
 
 
+class FailureAnswer(AnswerModel):
+    """Why a turn failed: the `reason` of its notice, a sentence, and what the service's support
+    asks for."""
+
+    kind: str
+    message: str
+    request_id: str | None
+
+
 class TurnAnswer(AnswerModel):
     """A turn."""
 
@@ -295,6 +304,7 @@ class TurnAnswer(AnswerModel):
     conversation_id: str
     state: TurnState
     stop_reason: str | None
+    error: FailureAnswer | None
     steps: int
     usage: UsageNumbers
     step_usage: list[UsageNumbers]
@@ -323,6 +333,7 @@ class OutcomeAnswer(TurnStateAnswer):
     """A turn that has ended or waits."""
 
     conversation_id: str
+    error: FailureAnswer | None
     message: dict[str, Any]
     usage: UsageNumbers
     changes: list[ChangeAnswer]

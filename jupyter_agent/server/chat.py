@@ -75,7 +75,7 @@ class ChatBody(BaseModel):
     effort: Effort | None = None
     """How much the model thinks; left to the model by default."""
     fallback_model: str | None = None
-    """Who answers where the model is overloaded or refuses; the server's by default, empty: nobody.
+    """Who answers where the model fails or refuses; the server's by default, empty: nobody.
     """
     max_steps: int | None = Field(default=None, ge=1)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -129,6 +129,7 @@ class TurnAnswers(StreamHandler):
             "conversation_id": record.conversation_id,
             "turn_id": turn_id,
             "state": record.state,
+            "error": wire.failure_in(events),
             "message": wire.message(record.answer_id, events),
             "usage": asdict(record.usage),
             "changes": [entry.change.to_json() for entry in await stores.journal.of_turn(turn_id)],
@@ -382,6 +383,10 @@ class ChatApprovalsHandler(TurnAnswers):
 
 
 def _answers(replies: Sequence[ApprovalReply]) -> dict[str, Answer]:
+    """The answers by their questions. Raises RequestError for two to the same one."""
+    if len({reply.id for reply in replies}) < len(replies):
+        message = "A question is answered twice. Send one answer for each `id`."
+        raise RequestError(400, "invalid_body", message)
     return {
         reply.id: Answer(
             approved=reply.approved,

@@ -16,7 +16,8 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.conversations.undo import CellKey, undo_turn
 from jupyter_agent.errors import RequestError
-from jupyter_agent.events import UsageUpdated
+from jupyter_agent.events import Event, UsageUpdated
+from jupyter_agent.server import wire
 from jupyter_agent.server.answers import (
     BlameAnswer,
     ChangeAnswer,
@@ -133,15 +134,17 @@ class TurnHandler(TurnHandlerBase):
         """State, steps, usage, calls, changes, open questions and the audit of a turn."""
         turn = await self.known(turn_id)
         changes = await self.stores.journal.of_turn(turn_id)
+        events = [event for _, event in await self.stores.conversations.events(turn_id)]
         self.answer(
             {
                 "id": turn.id,
                 "conversation_id": turn.conversation_id,
                 "state": turn.state,
                 "stop_reason": turn.stop_reason,
+                "error": wire.failure_in(events),
                 "steps": turn.steps,
                 "usage": asdict(turn.usage),
-                "step_usage": await self._step_usage(turn_id),
+                "step_usage": _step_usage(events),
                 "started": turn.started,
                 "ended": turn.ended,
                 **turn.request,
@@ -152,13 +155,13 @@ class TurnHandler(TurnHandlerBase):
             }
         )
 
-    async def _step_usage(self, turn_id: str) -> list[dict[str, Any]]:
-        events = [event for _, event in await self.stores.conversations.events(turn_id)]
-        return [
-            {**asdict(event.step), **({"model": event.model} if event.model else {})}
-            for event in events
-            if isinstance(event, UsageUpdated)
-        ]
+
+def _step_usage(events: Sequence[Event]) -> list[dict[str, Any]]:
+    return [
+        {**asdict(event.step), **({"model": event.model} if event.model else {})}
+        for event in events
+        if isinstance(event, UsageUpdated)
+    ]
 
 
 class ChangesHandler(TurnHandlerBase):

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from jupyter_agent import foreign
-from jupyter_agent.events import Event, Usage, from_json
+from jupyter_agent.events import Event, Notice, Usage, from_json
 
 Chunk = dict[str, Any]
 
@@ -102,6 +102,8 @@ def message(message_id: str, events: Iterable[Event]) -> dict[str, Any]:
     for event in events:
         piece = chunk(event)
         metadata.update(piece.get("messageMetadata", {}))
+        if error := failure(event):
+            metadata["error"] = error
         _advance(parts, by_id, piece)
     for part in by_id.values():
         text = "".join(part.pop(_PIECES, ()))
@@ -110,6 +112,20 @@ def message(message_id: str, events: Iterable[Event]) -> dict[str, Any]:
         elif text and part["state"] == "input-streaming":
             part["input"] = _parsed(text)
     return {"id": message_id, "role": "assistant", "metadata": metadata, "parts": parts}
+
+
+def failure(event: Event) -> dict[str, Any] | None:
+    """Why a turn failed, where the event is the notice of that."""
+    if not (isinstance(event, Notice) and event.kind == "failed"):
+        return None
+    request_id = event.facts.get("request_id")
+    message = str(event.facts.get("error") or "").removesuffix(f" (request {request_id})")
+    return {"kind": event.facts.get("reason"), "message": message, "request_id": request_id}
+
+
+def failure_in(events: Iterable[Event]) -> dict[str, Any] | None:
+    """Why the turn of these events failed; None where it did not."""
+    return next(filter(None, map(failure, events)), None)
 
 
 def _advance(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:

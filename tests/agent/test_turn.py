@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from jupyter_agent.agent.loop import run_turn
+from jupyter_agent.agent.turn import Fallback
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
     CallFailed,
@@ -578,6 +580,31 @@ async def test_after_three_attempts_the_turn_fails_and_the_question_stays(bench:
 async def test_what_waiting_does_not_cure_is_not_retried(bench: Bench, error: ModelError) -> None:
     assert (await bench.run(ScriptedModel([error]))).state == "failed"
     assert bench.waits == []
+
+
+FAULTS = (
+    ("rate_limit", True, None), ("rate_limit", True, 86_400.0), ("service", True, None),
+    ("network", True, None), ("broken_stream", True, None), ("overloaded", True, None),
+    ("authentication", False, None), ("billing", False, None), ("invalid_request", False, None),
+    ("not_found", False, None), ("too_large", False, None), ("context_length", False, None),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "again", "wait"), FAULTS)
+async def test_another_model_answers_where_the_turn_would_fail_else(
+    bench: Bench, kind: str, again: bool, wait: float | None
+) -> None:
+    fault = ModelError("It did not work.", kind=kind, retryable=again, retry_after=wait)
+    first = ScriptedModel([fault] * 9, id="a:first")
+    other = ScriptedModel([[calls("look", cell_id="a")], [says("Done.")]], id="b:other")
+    turn = replace(bench.turn(first), fallback=Fallback(model=other))
+    assert (await bench.play(turn)).state == "done"
+    retried = len(first.requests) > 1
+    assert retried == (again and wait is None)
+    (notice,) = [each for each in bench.told(Notice) if each.kind == "fallback"]
+    assert notice.facts["reason"] == kind
+    assert "It did not work." in notice.text
+    assert len(other.requests) == 2, "it answers until the turn ends"
 
 
 async def test_a_reply_that_broke_off_is_closed_and_asked_for_again(bench: Bench) -> None:

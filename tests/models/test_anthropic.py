@@ -22,7 +22,7 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.server import API_KEY
 
-from .conftest import read, recording, request
+from .conftest import read, read_and_close, recording, request
 
 BLOCKS = [thinks("Hm."), says("Grüße, wörld 🙂."), calls("look", cell_id="ä")]
 
@@ -325,6 +325,14 @@ async def test_a_wrong_key_is_a_plain_sentence() -> None:
     error = await fails([says("Hi.")], key="sk-ant-wrong")
     assert error.kind == "authentication"
     assert error.message == "Anthropic does not accept the API key. Set a valid one."
+
+
+async def test_an_error_names_the_provider_as_it_is_called_here() -> None:
+    async with FakeAnthropic([]) as api:
+        model = AnthropicModel("m", api_key="wrong", base_url=api.url, provider="gateway")
+        error = await read_and_close(model)
+    assert isinstance(error, ModelError)
+    assert error.message == "gateway does not accept the API key. Set a valid one."
 
 
 async def test_a_history_that_the_api_refuses_is_told_with_its_words() -> None:

@@ -18,6 +18,7 @@ from jupyter_agent.events import TextDelta
 from jupyter_agent.server import sse
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.testing.server import API_KEY
 from tests.waiting import soon, until
 
 from .conftest import PATH, Call, ask, frames
@@ -205,6 +206,63 @@ async def test_without_a_stream_the_answer_is_one_json(
 
 
 @pytest.mark.full
+async def test_why_a_turn_failed_stands_wherever_it_is_looked_at(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+) -> None:
+    fake.api_key = "another"
+    failed = (await call("POST", "chat", body=ask("hi", stream=False))).body
+    assert failed["state"] == "failed"
+    error = failed["error"]
+    assert (error["kind"], error["message"]) == (
+        "authentication",
+        "Anthropic does not accept the API key. Set a valid one.",
+    )
+    assert error["request_id"].startswith("req_")
+    assert failed["message"]["metadata"]["error"] == error
+    turn = (await call("GET", "turns", failed["turn_id"])).body
+    assert (turn["state"], turn["error"]) == ("failed", error)
+    kept = (await call("GET", "conversations", "talk")).body["messages"][1]
+    assert kept["metadata"]["error"] == error
+    text = (await call("GET", "conversations", "talk", "export", params={"format": "md"})).text
+    assert error["message"] in text
+    assert error["request_id"] in text
+    fake.api_key = API_KEY
+    replies += [[says("Hello.")]]
+    fine = (await call("POST", "chat", body=ask("hi", stream=False))).body
+    assert fine["error"] is None
+    assert "error" not in fine["message"]["metadata"]
+    assert (await call("GET", "turns", fine["turn_id"])).body["error"] is None
+
+
+async def test_two_answers_to_one_question_are_refused_and_nothing_runs(
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("Run it.", mode="ask")))
+    turn = await waiting(agent)
+    (approval,) = turn.questions
+    for answers in ([False, True], [True, True]):
+        body = {"approvals": [{"id": approval.id, "approved": yes} for yes in answers]}
+        refused = await call("POST", "chat", "talk", "approvals", body=body)
+        assert (refused.status, refused.body["reason"]) == (400, "invalid_body")
+        assert "answered twice" in refused.body["message"]
+        parts = [
+            {
+                "type": "dynamic-tool", "toolName": "run_cell", "toolCallId": "c", "input": {},
+                "state": "approval-responded", "approval": each,
+            }
+            for each in body["approvals"]
+        ]  # fmt: skip
+        messages = [{"id": "m", "role": "assistant", "parts": parts}]
+        stock = await call("POST", "chat", body={"id": "talk", "messages": messages})
+        assert (stock.status, stock.body["reason"]) == (400, "invalid_body")
+    assert turn.state == "waiting"
+    body = {"approvals": [{"id": approval.id, "approved": False}]}
+    assert (await call("POST", "chat", "talk", "approvals", body=body)).status == 200
+    assert "tool-output-denied" in (await asking).text
+    assert nbformat.read(notebook, as_version=4).cells[1].execution_count is None
+
+
 async def test_a_lost_client_loses_nothing(
     agent: Assistant,
     call: Call,

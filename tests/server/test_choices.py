@@ -98,7 +98,7 @@ async def test_another_model_answers_for_one_turn_and_a_notice_says_why(
     assert SECOND in notice["text"]
     explained = "It looks like an attack." if why == "refusal" else None
     assert notice.get("explanation") == explained
-    assert notice["text"].endswith(explained or "answers this time.")
+    assert notice["text"].endswith(explained or "Anthropic is overloaded.")
 
     models = [f"anthropic:{body['model']}" for body in fake.requests]
     assert models == [FIRST, *[FIRST] * len(script), SECOND, SECOND]
@@ -172,13 +172,16 @@ async def test_a_turn_fails_as_before_where_nobody_else_answers(
     assert len(told(both, "fallback")) == 1
 
 
-async def test_other_faults_are_no_reason_for_another_model(
-    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+async def test_another_model_answers_also_where_the_key_is_wrong(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, chat: ChatCompletions, notebook: Path
 ) -> None:
-    replies += [Scripted(status=400, error=("invalid_request_error", "No."))]
-    answer = await asked(call)
-    assert answer["state"] == "failed"
-    assert told(answer, "fallback") == []
+    fake.api_key = "another"
+    chat.script = Script([[says("One.")]])
+    answer = await asked(call, fallback_model="lab:llama")
+    assert answer["state"] == "done"
+    [notice] = told(answer, "fallback")
+    assert (notice["reason"], notice["model"]) == ("authentication", "lab:llama")
+    assert "Anthropic does not accept the API key." in notice["text"]
 
 
 @pytest.mark.full

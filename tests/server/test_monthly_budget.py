@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbformat.v4 import new_notebook
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.cli.exits import Exit
@@ -19,13 +21,15 @@ from .conftest import Answer, Call, ask
 
 LOOK = calls("get_notebook_state")
 """A step has 100 tokens of input and 10 of output, and costs 0.2."""
+FREE = {"anthropic:claude-haiku-5-5": {"price": {"input": 0, "output": 0}}}
 
 
 @pytest.fixture
 def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
     price = {"input": 1000, "output": 10_000}
     limit = getattr(request, "param", {"monthly_token_budget": 150})
-    jp_server_config["JupyterAgent"] |= {"model_facts": {"anthropic:*": {"price": price}}, **limit}
+    facts = {**FREE, "anthropic:*": {"price": price}}
+    jp_server_config["JupyterAgent"] |= {"model_facts": facts, **limit}
     return jp_server_config
 
 
@@ -79,6 +83,27 @@ async def test_a_month_may_be_given_a_budget_in_costs(
     refused = await asked(call)
     assert "0.60 of 0.30 in costs" in refused.body["message"]
     assert len(fake.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("jp_server_config", "free"),
+    [({"monthly_token_budget": 50}, False), ({"monthly_cost_budget": 0.1}, True)],
+    indirect=["jp_server_config"],
+)
+async def test_what_takes_nothing_of_the_budget_is_never_refused(
+    call: Call, replies: list[FakeReply], jp_server_config: dict[str, Any], free: bool
+) -> None:
+    """The tour uses no tokens; a model without a price takes nothing of a budget in costs."""
+    replies += [[says("One.")]]
+    assert (await asked(call)).status == 200
+    assert (await asked(call)).status == 429
+    assert (await asked(call, model="demo:tour", mode="read")).body["state"] == "done"
+    replies += [[LOOK], [says("Two.")]]
+    local = await asked(call, model="anthropic:claude-haiku-5-5", fallback_model="")
+    assert local.status == (200 if free else 429)
+    if free:
+        assert local.body["state"] == "done"
+        assert not local.body["message"]["metadata"].get("budgetReached")
 
 
 @pytest.mark.parametrize("jp_server_config", [{}], indirect=True)
@@ -144,9 +169,9 @@ async def test_turns_in_other_conversations_count_while_they_run(
     assert "(220 of 150 tokens" in budget_notice(done)
 
 
-def configure(folder: Path, **budget: float) -> None:
+def configure(folder: Path, **traits: Any) -> None:
     (folder / ".config").mkdir()
-    config = json.dumps({"JupyterAgent": budget})
+    config = json.dumps({"JupyterAgent": traits})
     (folder / ".config" / "jupyter_server_config.json").write_text(config)
 
 
@@ -165,7 +190,9 @@ def test_the_command_line_says_how_much_of_the_month_is_used(tmp_path: Path) -> 
 
 @pytest.mark.full
 def test_a_command_that_asks_a_model_is_refused_like_the_panel(tmp_path: Path) -> None:
-    configure(tmp_path, monthly_cost_budget=0)
-    done = jupyter_agent(tmp_path, "demo", "--headless")
+    nowhere = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "needs_key": False}
+    configure(tmp_path, monthly_cost_budget=0, providers={"lab": nowhere})
+    nbformat.write(new_notebook(), tmp_path / "a.ipynb")
+    done = jupyter_agent(tmp_path, "ask", "a.ipynb", "Hm?", "--model", "lab:m")
     assert done.returncode == Exit.LIMIT
     assert "Your budget for this month is used up: 0.00 of 0.00 in costs" in done.stderr

@@ -125,12 +125,12 @@ export interface INotice {
   explanation?: string;
   /** Approvals that were answered, so no tab asks for them any more. */
   approvals?: { id: string; approved: boolean; reason?: string }[];
-  /** Of a request that is repeated: why it failed, and the seconds until then; of another model: `overloaded` or `refusal`. */
+  /** Of a request that is repeated: why it failed, and the seconds until then; of another model: as of a failed turn, or `refusal`. */
   reason?: string;
   seconds?: number;
   /** When it is repeated, if the wait is long; of a failed turn, when to ask again. */
   until?: string;
-  /** Why the turn failed, in the server's words. */
+  /** Why the turn failed, or another model answers, in the server's words. */
   error?: string;
   /** What the model service or the network itself said of it. */
   said?: string;

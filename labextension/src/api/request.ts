@@ -14,7 +14,7 @@ export interface IChatRequest {
   mode?: Mode;
   model?: string;
   effort?: Effort;
-  /** Who answers if the model is overloaded or refuses: empty for nobody, by default the server's choice. */
+  /** Who answers if the model fails or refuses: empty for nobody, by default the server's choice. */
   fallback_model?: string;
   /** Whether to undo first what the replaced turns did to notebooks. */
   undo?: boolean;

@@ -10,7 +10,7 @@ export interface IModelChoice {
   readonly model: string | null;
   /** How much the model thinks, or null to leave it to the model. */
   readonly effort: Effort | null;
-  /** Who answers if the model is overloaded or refuses, as `provider:model`: empty for nobody, null for the server's choice. */
+  /** Who answers if the model fails or refuses, as `provider:model`: empty for nobody, null for the server's choice. */
   readonly fallback: string | null;
 }
 

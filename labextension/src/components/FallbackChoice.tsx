@@ -5,7 +5,7 @@ import { useModels, useServices } from './services';
 /** The server's choice; empty is nobody. */
 const SERVER = 'server';
 
-/** Where one chooses who answers if the model is overloaded or refuses. */
+/** Where one chooses who answers if the model fails or refuses. */
 export function FallbackChoice(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { choice, models } = useModels();
@@ -24,7 +24,7 @@ export function FallbackChoice(): React.JSX.Element | null {
       <label className="jp-Agent-sharing">
         <span>
           {trans.__(
-            'Answers instead if your model is overloaded or refuses, and sees what it would see.'
+            'Answers instead if your model fails or refuses, and sees what it would see.'
           )}
         </span>
         <select

@@ -126,7 +126,7 @@ async def test_a_picture_of_twenty_megabytes_is_refused_with_what_would_do(
     body["messages"][0]["parts"].append({"type": "file", "mediaType": "image/png", "url": url})
     answer = await call("POST", "chat", body=body)
     assert (answer.status, answer.body["reason"]) == (413, "too_large")
-    assert "at most 5 MB" in answer.body["message"]
+    assert "at most 20 MB" in answer.body["message"]
     assert not fake.requests
 
 

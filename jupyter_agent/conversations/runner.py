@@ -250,7 +250,7 @@ class TurnRunner:
     async def _start(self, request: TurnRequest) -> LiveTurn:
         model = self._model(request.person, request.model)
         await self.budgets.require(request.person, self._charge(model))
-        fallback = self._fallback_model(request, model)
+        fallback = await self._fallback_model(request, model)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         reads = self._models.reads_documents(model.id)
         check_documents(request.attachments, request.question["parts"], model.id, reads)
@@ -287,15 +287,18 @@ class TurnRunner:
         allowance.require(name)
         return self._models.get(name)
 
-    def _fallback_model(self, request: TurnRequest, model: Model) -> Model | None:
-        """Who answers where that model does not. One that is wanted is refused where the person
-        may not ask it; the server's is left out then.
+    async def _fallback_model(self, request: TurnRequest, model: Model) -> Model | None:
+        """Who answers where that model does not; nobody of whom the month leaves nothing. One that
+        is wanted is refused where the person may not ask it; the server's is left out then.
         """
         other = self._models.fallback(request.fallback_model, model.id)
         allowance = self.allowances.of(request.person)
         if other is not None and request.fallback_model is not None:
             allowance.require(other.id)
-        return other if other is not None and allowance.permits(other.id) else None
+        if other is None or not allowance.permits(other.id):
+            return None
+        used_up = await self.budgets.exhausted(request.person, self._charge(other))
+        return other if used_up is None else None
 
     async def _begin(
         self,

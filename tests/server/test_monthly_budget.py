@@ -21,13 +21,16 @@ from .conftest import Answer, Call, ask
 
 LOOK = calls("get_notebook_state")
 """A step has 100 tokens of input and 10 of output, and costs 0.2."""
-FREE = {"anthropic:claude-haiku-5-5": {"price": {"input": 0, "output": 0}}}
+NOTHING = {"price": {"input": 0, "output": 0}}
+FREE = {"anthropic:claude-haiku-5-5": NOTHING, "nowhere:m": NOTHING}
 
 
 @pytest.fixture
 def jp_server_config(jp_server_config: dict[str, Any], request: Any) -> dict[str, Any]:
     price = {"input": 1000, "output": 10_000}
     limit = getattr(request, "param", {"monthly_token_budget": 150})
+    nowhere = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "needs_key": False}
+    jp_server_config["JupyterAgent"]["providers"] |= {"nowhere": nowhere}
     facts = {**FREE, "anthropic:*": {"price": price}}
     jp_server_config["JupyterAgent"] |= {"model_facts": facts, **limit}
     return jp_server_config
@@ -101,7 +104,10 @@ async def test_what_takes_nothing_of_the_budget_is_never_refused(
     replies += [[LOOK], [says("Two.")]]
     local = await asked(call, model="anthropic:claude-haiku-5-5", fallback_model="")
     assert local.status == (200 if free else 429)
+    paid = await asked(call, model="nowhere:m", fallback_model="anthropic:claude-sonnet-5-5")
+    assert paid.status == (200 if free else 429)
     if free:
+        assert paid.body["state"] == "failed", "a model that is paid for does not step in"
         assert local.body["state"] == "done"
         assert not local.body["message"]["metadata"].get("budgetReached")
 

@@ -97,7 +97,7 @@ class Reply:
         """Id of the container in which the service ran code."""
         self.complete = False
         """Whether the stream came to its proper end."""
-        self._closed = False
+        self._blocks_ended = False
         """Whether each block had ended when the service said why it stopped."""
         self._awaited = set(awaited)
         """Calls of the service itself that have no result yet."""
@@ -189,7 +189,7 @@ class Reply:
         """The stream is over: the reply is, too, where all but the last event came, which some
         services leave out. Raises ModelError otherwise.
         """
-        if not (self.stop_reason and self._closed):
+        if not (self.stop_reason and self._blocks_ended):
             raise ModelError(
                 "The connection to the model ended in the middle of its reply.",
                 kind="broken_stream",
@@ -223,7 +223,7 @@ class Reply:
             events += self._open(index, block)
             events += self._close(self._parts[index])
         self.stop_reason = _word(message, "stop_reason")
-        self._closed = True
+        self._blocks_ended = True
         self._note_container(message)
         return events
 
@@ -240,7 +240,7 @@ class Reply:
         if not self._started or self.stop_reason or index in self._parts:
             _broken("a block started out of order")
         again = f"-{self._starts}" if self._starts > 1 else ""
-        part = _Part(id=f"{self._serial}-{index}{again}", block=_readable(block))
+        part = _Part(id=f"{self._serial}-{index}{again}", block=_new_block(block))
         self._parts[index] = part
         block = part.block
         match block["type"]:
@@ -346,7 +346,7 @@ class Reply:
         self.details = details if isinstance(details, Mapping) else {}
         self._note_container(delta)
         events: list[Event] = []
-        self._closed = not any(part.open for part in self._parts.values())
+        self._blocks_ended = not any(part.open for part in self._parts.values())
         for part in self._parts.values():
             if part.open:  # a reply that was cut off ends without the end of its last block
                 events += self._close(part)
@@ -451,7 +451,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 """Texts without which no request can have a block of the history."""
 
 
-def _readable(block: Mapping[str, Any]) -> dict[str, Any]:
+def _new_block(block: Mapping[str, Any]) -> dict[str, Any]:
     """A block as it begins, with what its kind has to have. Raises ModelError."""
     kind = _string(block, "type")
     needed = _NEEDED.get(kind, ("tool_use_id",) if is_of_service(block) else ())

@@ -129,8 +129,8 @@ class AnthropicModel(Endpoint):
         client = await self._connected()
         with self._own_errors():
             stream, left_out = await self._open(client, request)
-            for told in left_out:
-                yield told
+            for notice in left_out:
+                yield notice
             async with stream:
                 kind = stream.response.headers.get("content-type", "")
                 if "html" in kind or "json" in kind:

@@ -73,8 +73,8 @@ class OpenAIModel(Endpoint):
         client = await self._connected()
         with self._own_errors():
             stream, left_out = await self._open(client, request)
-            for told in left_out:
-                yield told
+            for notice in left_out:
+                yield notice
             reader = ChunkReader(
                 used_call_ids(request.messages), think_tags=self._dialect.think_tags
             )

@@ -44,8 +44,8 @@ class ResponsesModel(OpenAIModel):
         reader = ItemReader()
         with self._own_errors():
             stream, left_out = await self._open(client, request)
-            for told in left_out:
-                yield told
+            for notice in left_out:
+                yield notice
             async with stream:
                 async for event in payloads(stream.response.aiter_bytes(), self.host):
                     if event == DONE:

@@ -23,9 +23,7 @@ export function FallbackChoice(): React.JSX.Element | null {
       <h3>{trans.__('Fallback model')}</h3>
       <label className="jp-Agent-sharing">
         <span>
-          {trans.__(
-            'Answers instead if your model fails or refuses, and sees what it would see.'
-          )}
+          {trans.__('Answers instead if your model fails or refuses, and sees what it would see.')}
         </span>
         <select
           aria-label={trans.__('Fallback model')}

@@ -7,6 +7,7 @@ of its item. Source: https://platform.openai.com/docs/api-reference/responses.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -198,8 +199,12 @@ def _part(block: Block) -> dict[str, Any] | None:
 class _Open:
     """An item that is being written."""
 
-    block: int
+    place: int | None
     type: str
+    block: int
+    call_id: str = ""
+    begun: bool = True
+    """Whether its own beginning came, and not only a piece of it."""
     written: bool = False
     parts: int = 0
     """Parts of a summary that began."""
@@ -208,15 +213,19 @@ class _Open:
 class ItemReader:
     """Makes the events of one reply out of those of a response.
 
-    Items are told apart by their place: proxies give them other ids in each event.
+    Items are told apart by type and place: proxies give them other ids in each event. What some
+    servers leave out or say again is neither lost nor doubled: the beginning of an item, the place
+    of a piece, pieces, the end of an item.
     """
 
     def __init__(self) -> None:
         self._started = False
         self._blocks = 0
-        self._open: dict[int, _Open] = {}
-        self._types: set[str] = set()
-        """Of the items that came so far."""
+        self._open: list[_Open] = []
+        self._types: Counter[str] = Counter()
+        """How many items of each type came so far."""
+        self._over: dict[tuple[int | None, str], str] = {}
+        """What items said that are over, by place and type."""
         self._refusal = ""
 
     def feed(self, event: Mapping[str, Any]) -> Iterator[ModelEvent]:
@@ -224,7 +233,7 @@ class ItemReader:
         if not self._started:
             self._started = True
             yield {"type": "message_start", "message": {"content": [], "usage": {}}}
-        place = event.get("output_index") or 0
+        place = event.get("output_index")
         match event.get("type"):
             case "response.output_item.added":
                 yield from self._begin(place, event["item"])
@@ -237,7 +246,8 @@ class ItemReader:
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 yield from self._continue(place, "reasoning", "thinking", event["delta"])
             case "response.function_call_arguments.delta":
-                yield from self._write(place, "input", event["delta"])
+                if call := self._find(place, "function_call"):
+                    yield from self._write(call, "input", event["delta"])
             case "response.output_item.done":
                 yield from self._end(place, event["item"])
             case "response.completed" | "response.incomplete":
@@ -245,47 +255,57 @@ class ItemReader:
             case None if event.get("object") == "response":  # it does not stream
                 yield from self._close(event)
 
-    def _begin(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
+    def _find(self, place: int | None, type: str, call_id: str = "") -> _Open | None:
+        """The open item that is meant: a call is never taken for another one."""
+        same = [item for item in reversed(self._open) if item.type == type]
+        if type == "function_call":
+            if call_id:
+                same = [item for item in same if item.call_id == call_id]
+            elif len(same) > 1 and place is not None:
+                same = [item for item in same if item.place == place]
+            return same[0] if same else None
+        here = [item for item in same if item.place == place]
+        return next(iter([*here, *same]), None)
+
+    def _begin(
+        self, place: int | None, item: Mapping[str, Any], *, begun: bool = True
+    ) -> Iterator[ModelEvent]:
+        type = item["type"]
+        early = self._find(place, type) if type in ("message", "reasoning") else None
+        if early is not None and not early.begun:  # its first piece came before it
+            early.place, early.begun = place, True
+            return
         block: dict[str, Any]
-        match item["type"]:
+        match type:
             case "message":
                 block = {"type": "text", "text": ""}
             case "reasoning":
                 block = {"type": "thinking", "thinking": "", VIA: _ITEM}
             case "function_call":
-                block = {
-                    "type": "tool_use",
-                    "id": item.get("call_id") or item["id"],
-                    "name": item["name"],
-                    "input": {},
-                }
+                id = item.get("call_id") or item["id"]
+                block = {"type": "tool_use", "id": id, "name": item["name"], "input": {}}
             case str(kind) if kind in _SERVED:
                 served = {"type": "server_tool_use", "id": item["id"], "name": _SERVED[kind]}
                 block = {**served, "input": {}, VIA: _ITEM}
             case _:  # what nobody switched on
                 return
-        yield from self._stop(place)
-        self._types.add(item["type"])
-        self._open[place] = _Open(self._blocks, item["type"])
+        self._types[type] += 1
+        self._open.append(_Open(place, type, self._blocks, _call_id(item), begun))
         yield {"type": "content_block_start", "index": self._blocks, "content_block": block}
         self._blocks += 1
 
-    def _continue(self, place: int, type: str, kind: str, piece: str) -> Iterator[ModelEvent]:
-        """A piece of an item, whose beginning some servers leave out."""
-        if not self._is_open(place, type):
-            yield from self._begin(place, {"type": type})
-        yield from self._write(place, kind, piece)
+    def _continue(
+        self, place: int | None, type: str, kind: str, piece: str
+    ) -> Iterator[ModelEvent]:
+        if self._find(place, type) is None:
+            if (place, type) in self._over:  # what it says came with its end
+                return
+            yield from self._begin(place, {"type": type}, begun=False)
+        if item := self._find(place, type):
+            yield from self._write(item, kind, piece)
 
-    def _is_open(self, place: int, type: str) -> bool:
-        return place in self._open and self._open[place].type == type
-
-    def _stop(self, place: int) -> Iterator[ModelEvent]:
-        if item := self._open.pop(place, None):
-            yield {"type": "content_block_stop", "index": item.block}
-
-    def _write(self, place: int, kind: str, piece: str) -> Iterator[ModelEvent]:
-        item = self._open.get(place)
-        if item is None or not piece:
+    def _write(self, item: _Open, kind: str, piece: str) -> Iterator[ModelEvent]:
+        if not piece:
             return
         item.written = True
         delta = {"type": f"{kind}_delta", kind: piece}
@@ -293,40 +313,45 @@ class ItemReader:
             delta = {"type": "input_json_delta", "partial_json": piece}
         yield {"type": "content_block_delta", "index": item.block, "delta": delta}
 
-    def _next_part(self, place: int) -> Iterator[ModelEvent]:
-        item = self._open.get(place)
+    def _next_part(self, place: int | None) -> Iterator[ModelEvent]:
+        item = self._find(place, "reasoning")
         if item is not None:
             item.parts += 1
             if item.parts > 1:
-                yield from self._write(place, "thinking", "\n\n")
+                yield from self._write(item, "thinking", "\n\n")
 
-    def _end(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        if not self._is_open(place, item["type"]):
+    def _end(self, place: int | None, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        type, said = item["type"], _said_by(item)
+        again = self._over.get((place, type)) == said
+        if self._find(place, type, _call_id(item)) is None:
+            if again:
+                return
             yield from self._begin(place, item)
-        if not self._is_open(place, item["type"]):
+        ended = self._find(place, type, _call_id(item))
+        if ended is None:
             return
-        if item["type"] in _SERVED:
-            yield from self._end_served(place, item)
+        self._over[place, type] = said
+        if type in _SERVED:
+            yield from self._end_served(ended, item)
             return
-        if not self._open[place].written:
-            yield from self._write(place, *_whole(item))
+        if not ended.written and not again:
+            yield from self._write(ended, *_whole(item))
         self._refusal = self._refusal or _refusal(item)
-        if item["type"] == "reasoning":
+        if type == "reasoning":
             kept = ("type", "id", "summary", "content", "encrypted_content")
             signed = {name: item[name] for name in kept if item.get(name) is not None}
-            yield self._sign(place, signed)
-        yield from self._stop(place)
+            yield _signature(ended, signed)
+        yield from self._stop(ended)
 
-    def _sign(self, place: int, item: Mapping[str, Any]) -> ModelEvent:
-        """The item itself, for the requests after this one."""
-        delta = {"type": "signature_delta", "signature": json.dumps(item, ensure_ascii=False)}
-        return {"type": "content_block_delta", "index": self._open[place].block, "delta": delta}
+    def _stop(self, item: _Open) -> Iterator[ModelEvent]:
+        self._open.remove(item)
+        yield {"type": "content_block_stop", "index": item.block}
 
-    def _end_served(self, place: int, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
+    def _end_served(self, ended: _Open, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
         """The end of a call by the service itself, then its result as a block of its own."""
-        yield from self._write(place, "input", json.dumps(_served_input(item)))
-        yield self._sign(place, item)
-        yield from self._stop(place)
+        yield from self._write(ended, "input", json.dumps(_served_input(item)))
+        yield _signature(ended, item)
+        yield from self._stop(ended)
         name = _SERVED[item["type"]]
         outputs = item.get("outputs") or (item.get("action") or {}).get("sources") or []
         block = {
@@ -343,17 +368,22 @@ class ItemReader:
         self._blocks += 1
 
     def _close(self, response: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        """The end. Of all that it lists, what is open ends so, and types of which nothing came are
-        taken: places and ids may differ from those in the events before, so what came of a type is
-        all of it."""
-        came = frozenset(self._types)
-        for place, item in enumerate(response.get("output") or ()):
-            if self._is_open(place, item["type"]) or item["type"] not in came:
+        """The end. Of what it lists altogether, what is open ends so; where there are more of a
+        type than came, the last of them are taken. (Places and ids may differ from before.)"""
+        listed = response.get("output") or ()
+        lacking = Counter(item["type"] for item in listed) - self._types
+        new = set()
+        for place, item in reversed(list(enumerate(listed))):
+            if lacking[item["type"]] > 0:
+                lacking[item["type"]] -= 1
+                new.add(place)
+        for place, item in enumerate(listed):
+            if place in new or self._find(place, item["type"], _call_id(item)):
                 yield from self._end(place, item)
             self._refusal = self._refusal or _refusal(item)
-        for place in list(self._open):
-            yield from self._stop(place)
-        calls = "function_call" in self._types
+        for left in list(self._open):
+            yield from self._stop(left)
+        calls = self._types["function_call"]
         ending: dict[str, Any] = {"stop_reason": "tool_use" if calls else "end_turn"}
         why = (response.get("incomplete_details") or {}).get("reason")
         if self._refusal or why == "content_filter":
@@ -365,6 +395,23 @@ class ItemReader:
         usage = usage_of(used.get("input_tokens"), cached, used.get("output_tokens"))
         yield {"type": "message_delta", "delta": ending, "usage": usage}
         yield {"type": "message_stop"}
+
+
+def _call_id(item: Mapping[str, Any]) -> str:
+    """What tells a call from others, where it says so."""
+    return str(item.get("call_id") or "") if item["type"] == "function_call" else ""
+
+
+def _said_by(item: Mapping[str, Any]) -> str:
+    """What tells an item that ends again from another one at the same place."""
+    own = item["id"] if item["type"] in _SERVED else item.get("encrypted_content")
+    return json.dumps([*_whole(item), _call_id(item), own])
+
+
+def _signature(open: _Open, item: Mapping[str, Any]) -> ModelEvent:
+    """The item itself, for the requests after this one."""
+    delta = {"type": "signature_delta", "signature": json.dumps(item, ensure_ascii=False)}
+    return {"type": "content_block_delta", "index": open.block, "delta": delta}
 
 
 def _refusal(item: Mapping[str, Any]) -> str:

@@ -132,6 +132,10 @@ async def test_an_answer_in_one_piece_is_read() -> None:
 HI = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
 LOOK = {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"n": 1}'}
 NO = {"type": "message", "content": [{"type": "refusal", "refusal": "I will not."}]}
+BYE = {"type": "message", "content": [{"type": "output_text", "text": "Bye."}]}
+BEGUN = {"type": "message", "content": []}
+NAMELESS = {"type": "function_call", "id": "x", "name": "look", "arguments": '{"n": 1}'}
+T = [{"type": "summary_text", "text": "T"}]
 THOUGHT = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
 
 
@@ -143,8 +147,21 @@ def ended(place: int, item: Json) -> Json:
     return {"type": "response.output_item.done", "output_index": place, "item": item}
 
 
-def text(place: int, piece: str) -> Json:
-    return {"type": "response.output_text.delta", "output_index": place, "delta": piece}
+def text(place: int | None, piece: str) -> Json:
+    return delta("output_text", place, piece)
+
+
+def delta(kind: str, place: int | None, piece: str) -> Json:
+    at = {} if place is None else {"output_index": place}
+    return {"type": f"response.{kind}.delta", **at, "delta": piece}
+
+
+def look(id: str, n: int = 1) -> Json:
+    return {**LOOK, "call_id": id, "arguments": f'{{"n": {n}}}'}
+
+
+def args(place: int | None, n: int = 1) -> Json:
+    return delta("function_call_arguments", place, f'{{"n": {n}}}')
 
 
 @pytest.mark.parametrize(
@@ -158,6 +175,52 @@ def text(place: int, piece: str) -> Json:
         ([added(0, {"type": "message"}), done(output=[HI])], "Hi.", 0, "end_turn"),
         # Places and ids of the list may differ: what came is not taken again.
         ([ended(0, HI), ended(0, LOOK), done(output=[THOUGHT, HI, LOOK])], "Hi.", 1, "tool_use"),
+        # Said again, late, or at another place
+        ([ended(0, HI), ended(0, HI), done(output=[HI])], "Hi.", 0, "end_turn"),
+        ([text(0, "Hi."), added(0, BEGUN), ended(0, HI), done()], "Hi.", 0, "end_turn"),
+        ([added(1, BEGUN), text(None, "Hi."), ended(1, HI), done()], "Hi.", 0, "end_turn"),
+        ([text(None, "Hi."), ended(1, HI), done(output=[THOUGHT, HI])], "Hi.", 0, "end_turn"),
+        ([ended(0, HI), text(0, "Hi."), done(output=[HI])], "Hi.", 0, "end_turn"),
+        ([ended(0, HI), added(0, BEGUN), done(output=[HI])], "Hi.", 0, "end_turn"),
+        ([added(0, THOUGHT), done(output=[HI])], "Hi.", 0, "end_turn"),
+        ([ended(0, HI), done(output=[HI, BYE])], "Hi.Bye.", 0, "end_turn"),
+        (
+            [text(0, "Hi."), ended(0, HI), text(0, "Bye."), ended(0, BYE), done()],
+            "Hi.Bye.",
+            0,
+            "end_turn",
+        ),
+        (
+            [
+                delta("reasoning_text", 0, "T"),
+                text(0, "Hi."),
+                ended(0, {**THOUGHT, "summary": T}),
+                ended(1, HI),
+                done(),
+            ],
+            "Hi.",
+            0,
+            "end_turn",
+        ),
+        ([ended(0, LOOK), ended(0, LOOK), done(output=[LOOK])], "", 1, "tool_use"),
+        ([added(1, {**LOOK, "arguments": ""}), done(output=[LOOK])], "", 1, "tool_use"),
+        ([args(0), ended(0, LOOK), done(output=[LOOK])], "", 1, "tool_use"),
+        ([ended(0, look("a")), done(output=[look("a"), look("b")])], "", 2, "tool_use"),
+        ([ended(0, look("a")), done(output=[look("z")])], "", 1, "tool_use"),
+        ([ended(0, look("a")), ended(0, look("b")), done()], "", 2, "tool_use"),
+        (
+            [added(0, look("a")), args(None), added(1, look("b")), args(None), done()],
+            "",
+            2,
+            "tool_use",
+        ),
+        ([added(0, look("a")), added(1, look("b")), args(1), args(0), done()], "", 2, "tool_use"),
+        (
+            [added(0, NAMELESS), args(0), ended(1, {**NAMELESS, "id": "y"}), done()],
+            "",
+            1,
+            "tool_use",
+        ),
         ([ended(0, NO), done(output=[NO])], "", 0, "refusal"),
         ([added(0, {"type": "message"}), done(output=[NO])], "", 0, "refusal"),
         ([done(output=[NO])], "", 0, "refusal"),
@@ -169,6 +232,8 @@ async def test_what_is_told_only_once_is_taken_wherever_it_stands(
     reply = await made_of(sse(*events))
     assert "".join(block["text"] for block in reply.text) == said
     assert (len(reply.calls), reply.stop_reason) == (called, reason)
+    assert [(dict(call.input), call.error) for call in reply.calls] == [({"n": 1}, None)] * called
+    assert "".join(b["thinking"] for b in reply.content if b["type"] == "thinking") in ("", "T")
     assert reply.complete
     if reason == "refusal":
         assert reply.details["explanation"] == "I will not."

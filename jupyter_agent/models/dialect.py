@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from jupyter_agent.models.base import Effort, ServerTool
+from jupyter_agent.models.pictures import Digests
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Levels of effort that models have, from the least."""
@@ -52,8 +53,8 @@ class Dialect:
     whatever a request says, and leaves out in silence what does not fit."""
     no_server_tools: frozenset[str] = frozenset()
     """Tools of services that the model does not have."""
-    refused_pictures: frozenset[str] = frozenset()
-    """Digests of pictures that the service does not take for what they are."""
+    refused_pictures: frozenset[Digests] = frozenset()
+    """Pictures that the service did not take in one request."""
     lost_containers: frozenset[str] = frozenset()
     """Ids of containers in which the service ran code, and that it ended since."""
     think_tags: bool = True
@@ -162,7 +163,7 @@ _NO_IMAGES = re.compile(
     r"|not a (multimodal|vision) model|unknown variant .?image_url",
     re.IGNORECASE,
 )
-_OF_A_PICTURE = re.compile(r"image.{0,3}(format|type|media)|media.?type|format", re.IGNORECASE)
+_OF_A_PICTURE = re.compile(r"format|media.?type", re.IGNORECASE)
 """Words about one picture, and not about a model that sees none."""
 
 
@@ -185,7 +186,8 @@ def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> D
     if "container_id is required" in said:  # it names the tools that wait for it
         return dialect
     listed = _VALID.search(said)
-    refused, valid = (said[: listed.start()], said[listed.start() :]) if listed else (said, "")
+    valid, after = _until_other(said[listed.end() :]) if listed else ("", "")
+    refused = f"{said[: listed.start()]} {after}" if listed else said
     lacks = _named(refused, asked)
     if not lacks and (at := _TOOL_AT.search(refused)) and int(at[1]) < len(asked):
         lacks = {asked[int(at[1])]}
@@ -200,8 +202,15 @@ _VALID = re.compile(
     re.IGNORECASE,
 )
 """Words before what a service does take."""
+_OTHER = re.compile(r"\b(got|not|input|but|received|given|found|instead|to use)\b", re.IGNORECASE)
+"""Words before what came in place of it."""
 _TOOL_AT = re.compile(r"\btools[.\[](\d+)")
 """Where in the request the refused tool stands; the service's own stand first."""
+
+
+def _until_other(said: str) -> tuple[str, str]:
+    other = _OTHER.search(said)
+    return (said[: other.start()], said[other.start() :]) if other else (said, "")
 
 
 def _named(said: str, asked: Sequence[ServerTool]) -> set[ServerTool]:
@@ -212,14 +221,11 @@ def _named(said: str, asked: Sequence[ServerTool]) -> set[ServerTool]:
 _A_PICTURE = re.compile(r"image|picture", re.IGNORECASE)
 
 
-def learned_pictures(dialect: Dialect, said: str, sent: frozenset[str]) -> Dialect | None:
-    """What a refusal says of the pictures that were sent, by their digests: which of them is wrong
-    is not told by most services, so none is sent again. None where it is about something else.
-    """
-    left = sent - dialect.refused_pictures
-    if not left or not _A_PICTURE.search(said):
+def learned_pictures(dialect: Dialect, said: str, sent: Digests) -> Dialect | None:
+    """What a refusal says of the pictures that were sent; None where it is about something else."""
+    if not sent or not _A_PICTURE.search(said):
         return None
-    return replace(dialect, refused_pictures=dialect.refused_pictures | left)
+    return replace(dialect, refused_pictures=dialect.refused_pictures | {sent})
 
 
 def learned_containers(dialect: Dialect, said: str, asked: Collection[str]) -> Dialect:

@@ -19,7 +19,7 @@ from jupyter_agent.models.faults import api_error, broken_off, network_error, un
 from jupyter_agent.models.lines import is_web_page, web_page
 from jupyter_agent.models.network import Network
 from jupyter_agent.models.options import Options
-from jupyter_agent.models.pictures import digests, without
+from jupyter_agent.models.pictures import digests, refused_among, without
 
 _WINDOWS = (
     "max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length",
@@ -156,14 +156,16 @@ class Endpoint(ABC):
         """
         status_error = importlib.import_module(self._sdk).APIStatusError
         dialect = before = self._dialect
+        pictures = digests(request.messages)
         first: Exception | None = None
         for _ in range(_LESSONS):
-            messages = without(request.messages, dialect.refused_pictures)
+            left_out = refused_among(pictures, dialect.refused_pictures)
+            sent = replace(request, messages=without(request.messages, left_out))
             try:
-                stream = await self._create(client, replace(request, messages=messages), dialect)
+                stream = await self._create(client, sent, dialect)
             except status_error as error:
                 refused = error.status_code in _TEACHES
-                better = self._better(dialect, _words(error), request) if refused else None
+                better = self._better(dialect, _words(error), sent) if refused else None
                 if better is None or not self._fits(better):
                     if not refused:  # it is about something else, so what was learned holds
                         self._dialects[self.id] = dialect
@@ -186,10 +188,11 @@ class Endpoint(ABC):
             text = f"{self.id} has no {', '.join(tools)}, so it answers without."
             facts: dict[str, Any] = {"model": self.id, "tools": tools}
             yield LeftOut(kind="tools-missing", text=text, facts=facts)
-        blind = before.images and not now.images
-        pictures = digests(request.messages) - before.refused_pictures
-        count = len(pictures if blind else pictures & now.refused_pictures)
-        if count:
+        pictures = digests(request.messages)
+        left_out = refused_among(pictures, now.refused_pictures)
+        if before.images and not now.images:
+            left_out = pictures
+        if count := len(left_out - refused_among(pictures, before.refused_pictures)):
             which = "a picture" if count == 1 else f"{count} pictures"
             text = f"{self._service} refused {which}, so {self.id} answers without."
             facts = {"model": self.id, "count": count}

@@ -7,12 +7,21 @@ of its item. Source: https://platform.openai.com/docs/api-reference/responses.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_agent.models.base import VIA, Block, ModelEvent, ModelRequest, data_url, usage_of
+from jupyter_agent.models.base import (
+    VIA,
+    Block,
+    ModelEvent,
+    ModelRequest,
+    ServerTool,
+    data_url,
+    usage_of,
+)
 from jupyter_agent.models.dialect import (
     REFUSED,
     Dialect,
@@ -25,13 +34,15 @@ from jupyter_agent.models.openai import OpenAIModel
 
 _ITEM = "item"
 """What VIA says of reasoning whose signature is its whole item."""
-_SERVER_TOOLS: Mapping[str, Mapping[str, Any]] = {
+_SERVER_TOOLS: Mapping[ServerTool, Mapping[str, Any]] = {
     "web_search": {"type": "web_search"},
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
 }
 """Pages are opened by its search."""
 _SERVED = {"web_search_call": "web_search", "code_interpreter_call": "code_execution"}
 """Items of what the service does itself, and the names of its tools."""
+_AS_A_FIELD = r"""["'`\\]{0}\b|\b(parameter|argument|field|property|body|key)\S? {0}\b"""
+"""How a refusal names a field; some of them are words as well."""
 _OPTIONAL = ("include", "max_output_tokens", "store", "tool_choice")
 """Fields that can be left out where a service refuses them."""
 
@@ -67,14 +78,17 @@ class ResponsesModel(OpenAIModel):
         if better == dialect:
             better = learned_effort(dialect, said, request.effort)
         if better == dialect:
-            better = learned_tools(dialect, said, request.server_tools)
+            better = learned_tools(dialect, said, _served_tools(request, dialect))
         if better != dialect:
             return better
         if not REFUSED.search(said):
             return None
-        told = said.replace("encrypted content", "include").replace("encrypted_content", "include")
+        said = said.replace("encrypted content", "'include'").replace(
+            "encrypted_content", "'include'"
+        )
         for name in _OPTIONAL:
-            if name in told.lower() and name not in dialect.without:
+            named = re.search(_AS_A_FIELD.format(name), said, re.IGNORECASE)
+            if named and name not in dialect.without:
                 return replace(dialect, without=dialect.without | {name})
         return None
 
@@ -96,11 +110,7 @@ class ResponsesModel(OpenAIModel):
         if level:
             body["reasoning"] = {"effort": level}
         if request.tools:
-            body["tools"] = [
-                _SERVER_TOOLS[tool]
-                for tool in request.server_tools
-                if tool in _SERVER_TOOLS and tool not in dialect.no_server_tools
-            ]
+            body["tools"] = [_SERVER_TOOLS[tool] for tool in _served_tools(request, dialect)]
             body["tools"] += [
                 {
                     "type": "function",
@@ -113,6 +123,11 @@ class ResponsesModel(OpenAIModel):
             ]
             body["tool_choice"] = request.tool_choice
         return body
+
+
+def _served_tools(request: ModelRequest, dialect: Dialect) -> list[ServerTool]:
+    tools = (tool for tool in request.server_tools if tool in _SERVER_TOOLS)
+    return [tool for tool in tools if tool not in dialect.no_server_tools]
 
 
 def _failure(event: Mapping[str, Any]) -> Mapping[str, Any]:

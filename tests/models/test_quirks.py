@@ -558,6 +558,11 @@ def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless(
          {"web_fetch"}),
         ("Supported tools: web_search, code_interpreter", {"web_fetch"}),
         ("web_search, web_fetch and code_execution are not available", set(ALL)),
+        ("'loc': ('tools', 0), 'msg': \"Input should be 'function'\", 'input': 'web_search'",
+         {"web_search"}),
+        ("Invalid tool type: must be one of ['function'], got 'web_search'", {"web_search"}),
+        ("Tool type must be 'function', not web_search.", {"web_search"}),
+        ("model must be one of [gpt-5] to use web_search", {"web_search"}),
         ("tools.7.custom.name: String should match", set()),
         ("max_tokens: must be less than 4096", set()),
     ],
@@ -575,7 +580,14 @@ ABOUT_A_PICTURE = (
     "You uploaded an unsupported image. Please make sure your image is valid.",
     "Unable to process input image.",
 )
-PIXEL = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+
+
+def pixel(data: str) -> Json:
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    return {"type": "image", "source": source}
+
+
+PIXEL = pixel("AAAA")
 MODELS: Mapping[str, Callable[..., Any]] = {
     "anthropic": AnthropicModel,
     "openai": OpenAIModel,
@@ -593,6 +605,7 @@ FINE: Mapping[str, Json] = {
 
 @pytest.mark.parametrize("kind", MODELS)
 async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind: str) -> None:
+    """Which one is wrong is not told: those that were sent together are not sent together again."""
     block = {"type": "tool_result", "tool_use_id": "aB3dE6gH9", "content": [says("Seen."), PIXEL]}
     call = {"type": "tool_use", "id": "aB3dE6gH9", "name": "look", "input": {}}
     asked = request(
@@ -612,6 +625,16 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
             await read(model, asked)
             first, *others = ["AAAA" in json.dumps(body) for body in service.requests]
             assert (first, others) == (True, [False, False]), said
+            await model.close()
+        dialects: dict[str, Dialect] = {}
+        for pictures, refused, seen in (("ab", True, ""), ("a", False, "a"), ("abc", False, "c")):
+            blocks = [pixel(f"{each}" * 4) for each in pictures]
+            asked_for = request({"role": "user", "content": [says("Please."), *blocks]})
+            service.refusals, service.requests = [ABOUT_A_PICTURE[1]] * refused, []
+            model = MODELS[kind]("all", api_key="sk-x", base_url=service.url, dialects=dialects)
+            await read(model, asked_for)
+            sent = json.dumps(service.requests[-1])
+            assert [each for each in "abc" if each * 4 in sent] == list(seen)
             await model.close()
         model = MODELS[kind]("other", api_key="sk-x", base_url=service.url, provider="lab")
         service.refusals, service.requests = ["top_k: must be less than 5"], []

@@ -48,11 +48,15 @@ _SHOWN_CHUNKS = frozenset(
     )
 )
 """https://www.w3.org/TR/png-3/#4Concepts.FormatTypes, without texts, times and Exif."""
-_SCAN = 0xDA
+_SCAN, _END = 0xDA, 0xD9
 _NOTES = frozenset((*range(0xE0, 0xF0), 0xFE))
 """Application segments and comments of a JPEG (ITU-T T.81, table B.1)."""
-_SHOWN_NOTES = frozenset((0xE0, 0xE2, 0xEE))
-"""JFIF, the colour profile, and how Adobe transforms colours."""
+_SHOWN_NOTES = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
+"""How big a dot is, the colour profile, and how Adobe transforms colours."""
+_MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])", re.DOTALL)
+"""What ends the data of a scan; a segment may have more than one 0xFF before its name."""
+_ENDS = {"image/png": b"IEND\xae\x42\x60\x82", "image/jpeg": b"\xff\xd9", "image/gif": b"\x3b"}
+"""With which a picture ends that was not cut."""
 _WEBP_NOTES = (b"EXIF", b"XMP ")
 _WEBP_NOTED = 0x0C
 """The flags that announce those two. https://developers.google.com/speed/webp/docs/riff_container"""
@@ -67,9 +71,9 @@ def fitting(pictures: Sequence[Picture]) -> list[Picture]:
     """These pictures as what they are, the large ones made smaller; without those that are none, or
     cannot be made smaller.
 
-    That takes up to a second, so call it in a thread. Pillow, which is no dependency of ours, reads
-    each to its end and makes it smaller. Without it one is taken that has an end, and that services
-    take as it is.
+    That takes up to a second each, so call it in a thread. Pillow, which is no dependency of ours,
+    reads each to its end and makes it smaller. Without it one is taken that has an end, and that
+    services take as it is.
     """
     fit = (_fit(value) for _, value in pictures)
     return [picture for picture in fit if picture is not None]
@@ -137,13 +141,10 @@ def _png_size(header: bytes) -> tuple[int, int]:
 
 
 def _jpeg_size(header: bytes) -> tuple[int, int] | None:
-    """A JPEG is a row of segments, each with its length; start-of-frame segments have the size."""
-    place = 2
-    while place + 9 < len(header):
-        if 0xC0 <= header[place + 1] <= 0xCF and header[place + 1] not in (0xC4, 0xC8, 0xCC):
-            height, width = header[place + 5 : place + 7], header[place + 7 : place + 9]
-            return int.from_bytes(width), int.from_bytes(height)
-        place += 2 + int.from_bytes(header[place + 2 : place + 4])
+    """Start-of-frame segments have the size."""
+    for marker, segment in _segments(header):
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(segment[7:9]), int.from_bytes(segment[5:7])
     return None
 
 
@@ -207,32 +208,52 @@ def _fit(value: str) -> Picture | None:
     kind, size = kind_of(file), _size(file)
     if kind is None or size is None or not _can_fit(value, size):
         return None
+    bare = _without_metadata(kind, file)
     if not _has_pillow():
-        return (kind, _written(_without_metadata(kind, file))) if _ends(kind, file) else None
-    made = _decoded(kind, file)
+        whole = bare.endswith(_ENDS.get(kind, b"")) and bool(bare)
+        return (kind, _written(bare)) if whole else None
+    made = _decoded(kind, bare, _orientation(file))
     if made is None or len(_written(made[1])) > _CHARACTERS:
         return None
-    return made[0], _written(_without_metadata(*made))
+    return made[0], _written(made[1])
 
 
-def _decoded(kind: str, file: bytes) -> tuple[str, bytes] | None:
+def _orientation(file: bytes) -> int:
+    """How a camera was held, as Exif has it; 1 is upright."""
+    pillow = importlib.import_module("PIL.Image")
+    try:
+        exif = pillow.Exif()
+        exif.load(pillow.open(io.BytesIO(file)).info.get("exif"))
+        return int(exif.get(_ORIENTATION, 1))
+    except Exception:  # noqa: BLE001  whatever a decoder raises over what others wrote
+        return 1
+
+
+def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | None:
     """The picture as it is, if it can be read to its end; where it is large, or was taken with the
     camera turned, painted anew. None if it cannot be read.
     """
-    pillow, operations = map(importlib.import_module, ("PIL.Image", "PIL.ImageOps"))
+    pillow = importlib.import_module("PIL.Image")
+    turns = [None, None, "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE",
+             "ROTATE_270", "TRANSVERSE", "ROTATE_90"]  # fmt: skip
+    turn = turns[orientation] if 0 < orientation < len(turns) else None
     try:
         picture = pillow.open(io.BytesIO(file))
+        if picture.width * picture.height > _MOST_PIXELS:  # a later part may say another size
+            return None
         large = _is_large(_written(file), picture.size)
         if large:
             picture.draft("RGB", (SIDE, SIDE))
         picture.load()
-        turned = picture.getexif().get(_ORIENTATION, 1) != 1
-        if not large and not turned:
+        if not large and turn is None:
             return kind, file
+        if picture.mode.startswith("I"):  # 16 bits of grey
+            picture = picture.convert("I").point(lambda grey: grey / 257).convert("L")
         if picture.mode not in ("RGB", "RGBA", "L"):
             picture = picture.convert("RGB" if kind == "image/jpeg" else "RGBA")
-        picture = operations.exif_transpose(picture)
         picture.thumbnail((SIDE, SIDE))
+        if turn is not None:
+            picture = picture.transpose(pillow.Transpose[turn])
         kind = kind if kind == "image/jpeg" else "image/png"
         small = _painted(picture, kind)
         if len(_written(small)) > _CHARACTERS:  # noise, as PNG
@@ -242,55 +263,63 @@ def _decoded(kind: str, file: bytes) -> tuple[str, bytes] | None:
     return kind, small
 
 
-def _ends(kind: str, file: bytes) -> bool:
-    """Whether a picture that nobody can decode here has at least its end."""
-    match kind:
-        case "image/png":
-            return b"IEND" in file[-64:]
-        case "image/jpeg":
-            return b"\xff\xd9" in file[-64:]
-        case "image/gif":
-            return b"\x3b" in file[-64:]
-    return _little(file[4:8]) + 8 <= len(file)
-
-
 def _without_metadata(kind: str, file: bytes) -> bytes:
-    """The file with nothing but its picture: no texts, places, names of people."""
+    """The file with nothing but its picture: no texts, places, names of people, nothing after it.
+    Of one that was cut the end is missing here, too.
+    """
     match kind:
         case "image/png":
             return b"".join([_PNG, *_chunks(file)])
         case "image/jpeg":
-            return b"".join([file[:2], *_segments(file)])
+            shown = (each for marker, each in _segments(file) if _is_shown(marker, each))
+            return b"".join([file[:2], *shown])
         case "image/webp":
             body = b"".join([b"WEBP", *_riff_chunks(file)])
-            return b"RIFF" + len(body).to_bytes(4, "little") + body
+            whole = _little(file[4:8]) + 8 <= len(file)
+            return b"RIFF" + len(body).to_bytes(4, "little") + body if whole else b""
     return b"".join(_gif_blocks(file))
 
 
 def _chunks(file: bytes) -> Iterator[bytes]:
-    """Of a PNG: those without which it would look otherwise."""
+    """Of a PNG: those without which it would look otherwise, up to its end."""
     place = len(_PNG)
     while place + 8 <= len(file):
         end = place + 12 + int.from_bytes(file[place : place + 4])
-        if file[place + 4 : place + 8] in _SHOWN_CHUNKS:
+        name = file[place + 4 : place + 8]
+        if name in _SHOWN_CHUNKS:
             yield file[place:end]
+        if name == b"IEND":
+            return
         place = end
 
 
-def _segments(file: bytes) -> Iterator[bytes]:
-    """Of a JPEG: all but comments and what applications noted, up to the picture itself."""
+def _segments(file: bytes) -> Iterator[tuple[int, bytes]]:
+    """Of a JPEG: its segments by their markers, scans with their data, up to its end."""
     place = 2
-    while place + 4 <= len(file) and file[place] == 0xFF and file[place + 1] != _SCAN:
-        marker, end = file[place + 1], place + 2 + int.from_bytes(file[place + 2 : place + 4])
-        if marker not in _NOTES or marker in _SHOWN_NOTES:
-            yield file[place:end]
-        place = end
-    yield file[place:]
+    while (found := _MARKER.match(file, place)) is not None:
+        marker, start = found[1][0], found.start(1) - 1
+        if marker == _END:
+            yield marker, b"\xff\xd9"
+            return
+        length = int.from_bytes(file[start + 2 : start + 4])
+        place = start + 2 + length
+        if length < 2:  # no segment
+            return
+        if marker == _SCAN:
+            data = _MARKER.search(file, place)
+            place = data.start() if data else len(file)
+        yield marker, file[start:place]
+
+
+def _is_shown(marker: int, segment: bytes) -> bool:
+    named = _SHOWN_NOTES.get(marker)
+    return marker not in _NOTES or (named is not None and segment[4:].startswith(named))
 
 
 def _riff_chunks(file: bytes) -> Iterator[bytes]:
     """Of a WebP: all but Exif and XMP, and no announcement of them."""
     place = 12
+    file = file[: _little(file[4:8]) + 8]
     while place + 8 <= len(file):
         length = _little(file[place + 4 : place + 8])
         end = place + 8 + length + length % 2
@@ -304,19 +333,21 @@ def _riff_chunks(file: bytes) -> Iterator[bytes]:
 
 
 def _gif_blocks(file: bytes) -> Iterator[bytes]:
-    """Of a GIF: all but comments and what applications noted (https://www.w3.org/Graphics/GIF)."""
+    """Of a GIF: all but comments and what applications noted, up to its end
+    (https://www.w3.org/Graphics/GIF)."""
     place = 13 + _colours(file[10:11])
     yield file[:place]
-    while place < len(file) and file[place] in (0x21, 0x2C):
-        extension = file[place] == 0x21
+    while (name := file[place : place + 1]) in (b"\x21", b"\x2c", b"\x00"):
+        extension = name == b"\x21"
         end = place + 2 if extension else place + 11 + _colours(file[place + 9 : place + 10])
-        while end < len(file) and file[end]:
+        while name != b"\x00" and end < len(file) and file[end]:
             end += 1 + file[end]
-        end += 1
-        if not (extension and file[place + 1 : place + 2] in (b"\xfe", b"\xff")):
+        end = place + 1 if name == b"\x00" else end + 1
+        noted = extension and file[place + 1 : place + 2] in (b"\xfe", b"\xff")
+        if not noted and name != b"\x00":
             yield file[place:end]
         place = end
-    yield b"\x3b"
+    yield name if name == b"\x3b" else b""
 
 
 def _colours(byte: bytes) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import random
+import struct
 import sys
+import zlib
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -180,3 +183,63 @@ def test_gif_and_webp_lose_their_notes_too(pillow: bool, kind: str) -> None:
     assert b"canary" not in sent
     with Image.open(io.BytesIO(sent)) as now, Image.open(file) as before:
         assert now.convert("RGB").tobytes() == before.convert("RGB").tobytes()
+
+
+def saved(kind: str, width: int = 60, mode: str = "RGB", **more: Any) -> bytes:
+    noise = Image.frombytes(mode, (width, 40), random.Random(7).randbytes(width * 40 * len(mode)))
+    file = io.BytesIO()
+    noise.save(file, kind, **more)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp"])
+def test_nothing_after_its_end_is_sent(pillow: bool, kind: str) -> None:
+    for more in (b"sk-ant-canary", saved("jpeg", comment=b"sk-ant-canary"), b"canary" * 100):
+        ((media, data),) = fitting([("image/png", based(saved(kind) + more))])
+        assert media == f"image/{kind}"
+        assert fitting([(media, data)]) == [(media, data)]
+        assert base64.b64decode(data) == base64.b64decode(
+            fitting([(media, based(saved(kind)))])[0][1]
+        )
+        assert b"canary" not in base64.b64decode(data)
+
+
+def test_notes_between_the_scans_of_a_jpeg_are_not_sent(pillow: bool) -> None:
+    file = saved("jpeg", progressive=True)
+    note = b"\xff\xfe" + (15).to_bytes(2) + b"sk-ant-canary"
+    second = file.index(b"\xff\xda", file.index(b"\xff\xda") + 2)
+    for place in (2, second):
+        for fill in (b"", b"\xff\xff"):
+            noted = file[:place] + fill + note + file[place:]
+            ((_, data),) = fitting([("image/jpeg", based(noted))])
+            assert base64.b64decode(data) == base64.b64decode(
+                fitting([("image/jpeg", based(file))])[0][1]
+            )
+
+
+def test_a_picture_is_read_whatever_is_wrong_in_its_notes(pillow: bool) -> None:
+    noted = PngInfo()
+    noted.add_text("mxfile", "x" * 3_000_000, zip=True)
+    file = saved("png", pnginfo=noted)
+    for damaged in (file, file.replace(b"mxfile", b"mxfilf")):
+        ((_, data),) = fitting([("image/png", based(damaged))])
+        assert base64.b64decode(data) == saved("png")
+
+
+def test_a_size_that_a_later_part_contradicts_takes_no_memory(pillow: bool) -> None:
+    header = struct.pack(">II5B", 30_000, 30_000, 8, 2, 0, 0, 0)
+    second = struct.pack(">I", 13) + b"IHDR" + header
+    second += struct.pack(">I", zlib.crc32(b"IHDR" + header))
+    file = saved("png")
+    found = fitting([("image/png", based(file[:33] + second + file[33:]))])
+    assert found == [] or not pillow, "without Pillow nothing is unpacked"
+    assert fitting([("image/jpeg", based(b"\xff\xd8\xff\xe0" + bytes(10_000_000)))]) == []
+
+
+def test_grey_of_16_bits_keeps_its_shades_when_it_is_made_smaller() -> None:
+    grey = Image.new("I;16", (2_000, 1_000), 30_000)
+    file = io.BytesIO()
+    grey.save(file, "png")
+    ((media, data),) = fitting([("image/png", based(file.getvalue()))])
+    with Image.open(io.BytesIO(base64.b64decode(data))) as small:
+        assert abs(small.convert("L").getpixel((9, 9)) - 117) <= 1

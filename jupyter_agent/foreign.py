@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NoReturn
 
 MOST_IN_PATH = 4_096
@@ -15,10 +16,12 @@ DEEPEST = 64
 
 def parse(text: str, deepest: int = DEEPEST, *, constants: bool = False) -> Any:
     """The value of a JSON text; with `constants` also of `NaN` and `Infinity`, as Python writes
-    them. Raises ValueError for what is no JSON, or is nested too deep.
+    them. Raises ValueError for what is no JSON, is nested too deep, or has a number that is too
+    large for others to be sent.
     """
+    finite = None if constants else _finite
     try:
-        value = json.loads(text, parse_constant=float if constants else _refuse)
+        value = json.loads(text, parse_constant=float if constants else _refuse, parse_float=finite)
     except RecursionError:
         raise too_deep(deepest) from None
     refuse_deep(value, deepest)
@@ -52,6 +55,13 @@ def printable(value: Any) -> Any:
 def too_deep(deepest: int = DEEPEST) -> ValueError:
     """For JSON that is nested too deep."""
     return ValueError(f"it is nested deeper than {deepest} levels")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        _refuse(text)
+    return value
 
 
 def _refuse(name: str) -> NoReturn:

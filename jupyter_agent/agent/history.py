@@ -10,6 +10,7 @@ are taken off before sending.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ from jupyter_agent.models.chat import EXTRA
 PLAN = "write_plan"
 """The tool whose last input outlives a summary."""
 _PLAN_MARKS = {"done": "x", "doing": ">"}
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What services take as the name of a tool, in calls of tools that there are not, too."""
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _IMAGES_SENT = 20
 """The API refuses images above 2,000 pixels in a request that has more of them than this."""
 _ELIDED_FROM = 500
@@ -274,6 +278,7 @@ def repair(messages: Sequence[Message]) -> list[Message]:
       else;
     * no `tool_result` answers anything but the message right before it (ids may occur again later);
     * a call of the service itself that got no result before the next question is gone;
+    * a call names a tool as one can be named;
     * thinking comes with its signature, or as one that needs none, and never alone.
     """
     alternating: list[dict[str, Any]] = []
@@ -387,6 +392,8 @@ def _valid_blocks(message: Message) -> list[Block]:
                 seen.add(block["id"])
                 if not isinstance(block["input"], Mapping):
                     block = {**block, "input": {INVALID_INPUT: str(block["input"])}}
+                if not _NAME.fullmatch(block["name"]):
+                    block = {**block, "name": _NOT_IN_A_NAME.sub("_", block["name"])[:64] or "_"}
         blocks.append(block)
     only_thoughts = all("thinking" in block["type"] for block in blocks)
     return [] if only_thoughts else blocks

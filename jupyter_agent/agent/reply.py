@@ -97,8 +97,8 @@ class Reply:
         """Id of the container in which the service ran code."""
         self.complete = False
         """Whether the stream came to its proper end."""
-        self._blocks_ended = False
-        """Whether each block had ended when the service said why it stopped."""
+        self._blocks_ended = True
+        """Whether no block was open when the service said why it stopped."""
         self._awaited = set(awaited)
         """Calls of the service itself that have no result yet."""
         self._serial = serial
@@ -223,7 +223,6 @@ class Reply:
             events += self._open(index, block)
             events += self._close(self._parts[index])
         self.stop_reason = _word(message, "stop_reason")
-        self._blocks_ended = True
         self._note_container(message)
         return events
 
@@ -234,6 +233,7 @@ class Reply:
         self._parts = {}
         self._usage = {}
         self.stop_reason = ""
+        self._blocks_ended = True
         return [*events, StepFinished(), StepStarted()] if shown else events
 
     def _open(self, index: int, block: Mapping[str, Any]) -> list[Event]:
@@ -247,7 +247,7 @@ class Reply:
             case "text" | "thinking" as kind:
                 return self._write(part, block[kind])
             case "tool_use":
-                return self._open_call(part)
+                return [*self._open_call(part), *self._write(part, _input_text(block))]
             case "server_tool_use":
                 part.shown = True
                 self._awaited.add(block["id"])
@@ -346,9 +346,9 @@ class Reply:
         self.details = details if isinstance(details, Mapping) else {}
         self._note_container(delta)
         events: list[Event] = []
-        self._blocks_ended = not any(part.open for part in self._parts.values())
         for part in self._parts.values():
             if part.open:  # a reply that was cut off ends without the end of its last block
+                self._blocks_ended = False
                 events += self._close(part)
         return events
 
@@ -443,9 +443,19 @@ def _word(described: Mapping[str, Any], key: str) -> str:
     return value or ""
 
 
+def _input_text(block: Block) -> str:
+    """The input of a call that began with something else than an object: it comes as a text."""
+    input = block.get("input") or {}
+    if isinstance(input, Mapping):
+        return ""
+    return input if isinstance(input, str) else json.dumps(input)
+
+
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "tool_use": ("id", "name"),
     "server_tool_use": ("id", "name"),
+    "mcp_tool_use": ("id", "name"),
+    "mcp_tool_result": ("tool_use_id",),
     "redacted_thinking": ("data",),
 }
 """Texts without which no request can have a block of the history."""
@@ -458,10 +468,9 @@ def _new_block(block: Mapping[str, Any]) -> dict[str, Any]:
     made = {**block, "type": kind, **{key: _string(block, key) for key in needed}}
     if kind in ("text", "thinking"):
         made[kind] = _word(block, kind)
-    if kind == "text" and not isinstance(block.get("citations"), list):
-        made.pop("citations", None)
-    if kind == "tool_use":
-        made["input"] = block.get("input") or {}
+    for key, type in (("citations", list), ("signature", str)):
+        if not isinstance(made.get(key, type()), type):
+            del made[key]
     return made
 
 

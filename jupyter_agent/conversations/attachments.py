@@ -224,7 +224,7 @@ def pictures_left_out(parts: Sequence[Mapping[str, str]]) -> list[Notice]:
 
 def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:
     """Raises RequestError where there are pictures, and the model is known to look at none."""
-    pictures = map(_is_picture, parts)
+    pictures = (_is_picture(part) and "leftOut" not in part for part in parts)
     if facts.images is False and any(pictures):
         message = f"The model {model} does not support images. Choose another, or ask without."
         raise RequestError(400, "no_images", message)

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import (
     VIA,
+    Block,
     CacheTtl,
     Effort,
     Message,
     ModelEvent,
     ModelRequest,
     ServerTool,
+    short_id,
     without_service_blocks,
 )
 from jupyter_agent.models.chat import EXTRA, this_turn
@@ -42,6 +44,7 @@ _SHARES: Mapping[Effort, float] = {
     "none": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "max": 0.75,
 }  # fmt: skip
 """Of a reply's limit, for thinking of models that want a budget."""
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _LEAST_BUDGET = 1024
 """Source: https://platform.claude.com/docs/en/build-with-claude/extended-thinking."""
 _SERVER_TOOLS: Mapping[ServerTool, str] = {
@@ -277,10 +280,16 @@ def _own_messages(request: ModelRequest, served: Sequence[ServerTool]) -> list[M
 def _own(message: Message) -> Message:
     """The message without what only services of chat completions understand; it is in the history
     where a provider changed its kind and kept its name."""
-    if message["role"] == "user" or not any(VIA in b or EXTRA in b for b in message["content"]):
-        return message
-    kept = [block for block in message["content"] if VIA not in block]
-    return {**message, "content": [{k: v for k, v in b.items() if k != EXTRA} for b in kept]}
+    content = [_with_own_id(block) for block in message["content"] if VIA not in block]
+    return {**message, "content": [{k: v for k, v in b.items() if k != EXTRA} for b in content]}
+
+
+def _with_own_id(block: Block) -> Block:
+    """The block with an id that the API takes; other services have others, Kimi for example."""
+    key = {"tool_use": "id", "tool_result": "tool_use_id"}.get(block["type"])
+    if key is None or _ID.fullmatch(block[key]):
+        return block
+    return {**block, key: short_id(block[key])}
 
 
 def _with_cache_marks(messages: Sequence[Message]) -> list[Message]:

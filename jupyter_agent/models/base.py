@@ -7,6 +7,7 @@ that speaks another language translates at its own edge.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
@@ -79,6 +80,11 @@ def usage_of(prompt: Any, cached: Any, output: Any) -> dict[str, int]:
         "cache_read_input_tokens": hit,
         "output_tokens": token_count(output) or 0,
     }
+
+
+def short_id(call_id: str) -> str:
+    """Another id of a call, which every service takes; the same in each request."""
+    return hashlib.sha256(call_id.encode()).hexdigest()[:9]
 
 
 def data_url(block: Block) -> str:

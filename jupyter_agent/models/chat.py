@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from jupyter_agent.models.base import (
     ModelEvent,
     ModelRequest,
     data_url,
+    short_id,
     usage_of,
 )
 from jupyter_agent.models.dialect import Dialect
@@ -182,11 +182,7 @@ def _id(call_id: str, dialect: Dialect) -> str:
     """
     if not dialect.short_ids and _OF_KIMI.fullmatch(call_id):
         return call_id
-    return call_id if _SHORT.fullmatch(call_id) else _hash(call_id)
-
-
-def _hash(call_id: str) -> str:
-    return hashlib.sha256(call_id.encode()).hexdigest()[:9]
+    return call_id if _SHORT.fullmatch(call_id) else short_id(call_id)
 
 
 def _result_text(block: Block, dialect: Dialect) -> str:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import LeftOut, ModelRequest
+from jupyter_agent.models.base import LeftOut, ModelRequest, token_count
 from jupyter_agent.models.dialect import Dialect, learned_pictures
 from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
 from jupyter_agent.models.lines import is_web_page, web_page
@@ -36,8 +36,8 @@ _NAMES = {"anthropic": "Anthropic"}
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
-    said = (model.get(name) for name in _WINDOWS)
-    return next((tokens for tokens in said if isinstance(tokens, int) and tokens > 0), None)
+    said = (token_count(model.get(name)) for name in _WINDOWS)
+    return next(filter(None, said), None)
 
 
 class Endpoint(ABC):
@@ -233,7 +233,7 @@ class Endpoint(ABC):
             ) from error
         except (sdk.APIConnectionError, httpx2.TransportError) as error:
             raise network_error(self.host, error, self._mask) from error
-        except (getattr(sdk, self._sdk_error), ValueError) as error:
+        except (getattr(sdk, self._sdk_error), RecursionError, ValueError) as error:
             raise unreadable(error) from error
 
 

@@ -24,6 +24,9 @@ _TOO_LONG = re.compile(
     r"|exceed_context|context_length_exceeded",
     re.IGNORECASE,
 )
+_UNREADABLE = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
 _LONG = "The conversation is too long for this model. Compact it or start a new one."
 _SPENT = re.compile(
     r"insufficient[_ ](quota|balance|funds)|current quota|\bcredits?\b|billing|\bspend"
@@ -172,7 +175,7 @@ def readable() -> Iterator[None]:
     """
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except _UNREADABLE as error:
         log.warning("A reply of a model could not be read", exc_info=True)
         raise unreadable(error) from error
 

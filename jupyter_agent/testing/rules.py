@@ -33,6 +33,8 @@ _SERVER_TOOLS = {
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MESSAGE_FIELDS = {"role", "content"}
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAMED = "^[a-zA-Z0-9_-]{1,128}$"
+_NAME, _ID = re.compile(_NAMED), re.compile("^[a-zA-Z0-9_-]+$")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _MAX_CACHE_MARKS = 4
 
@@ -60,6 +62,10 @@ def check_request(body: Any, *, max_chars: int | None = None) -> None:
         for key in (VIA, EXTRA):
             if any(key in block for block in _blocks(message)):
                 raise Refused(f"messages.{n}.content.{key}: Extra inputs are not permitted")
+        for m, block in enumerate(_blocks(message)):
+            if block["type"] == "tool_use" and not _ID.fullmatch(block["id"]):
+                where = f"messages.{n}.content.{m}.tool_use.id"
+                raise Refused(f"{where}: String should match pattern '{_ID.pattern}'")
     _check_service_blocks(body)
     _check_cache_marks(body)
     _check_length(body, max_chars)
@@ -197,6 +203,8 @@ def _check_block(where: str, block: Mapping[str, Any]) -> None:
             if block["signature"] != signature(block["thinking"]):
                 raise Refused(f"{where}: Invalid `signature` in `thinking` block")
         case "tool_use":
+            if not _NAME.fullmatch(block["name"]):
+                raise Refused(f"{where}.tool_use.name: String should match pattern '{_NAMED}'")
             if not isinstance(block["input"], Mapping):
                 raise Refused(f"{where}.tool_use.input: Input should be a valid dictionary")
         case "tool_result":

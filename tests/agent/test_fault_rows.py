@@ -346,6 +346,64 @@ async def test_a_reply_that_lacks_only_message_stop_is_not_asked_for_again(bench
     assert (ending.state, len(api.requests)) == ("done", 2)
 
 
+def begun(**block: Any) -> bytes:
+    """A reply of one block that is whole when it begins."""
+    start, _, *_, ending, end = Scripted(blocks=[says("x")]).events()
+    opened = {"type": "content_block_start", "index": 0, "content_block": block}
+    return body([start, opened, {"type": "content_block_stop", "index": 0}, ending, end])
+
+
+LOOKS = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"cell_id": "a"}}
+HISTORIES = {
+    "an-odd-name": {**LOOKS, "name": "look at/é"},
+    "no-name": {**LOOKS, "name": ""},
+    "a-long-name": {**LOOKS, "name": "look" * 99},
+    "an-odd-id": {**LOOKS, "id": "functions.look:0"},
+    "an-empty-id": {**LOOKS, "id": ""},
+    "a-signature-that-is-none": {"type": "thinking", "thinking": "Hm.", "signature": 5},
+    "citations-that-are-none": {"type": "text", "text": "Hm.", "citations": "x"},
+    "a-number-that-is-none": {**LOOKS, "input": '{"cell_id": 1e999}'},
+    "half-a-character": {**LOOKS, "name": "look\ud83d", "input": {"cell_id": "\ud83d"}},
+    "a-list": {**LOOKS, "input": [1]},
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+async def test_what_a_reply_leaves_behind_is_taken_with_the_next_question(
+    bench: Bench, name: str
+) -> None:
+    odd = Scripted(body=begun(**HISTORIES[name]))
+    ending, api = await converse(bench, [odd, [says("Done.")], [says("Done.")]])
+    assert ending.state == "done"
+    assert api.refusals == []
+    assert bench.desk.log in ([], ["look a"])
+
+
+async def test_an_input_that_is_there_from_the_beginning_is_read_whatever_its_form(
+    bench: Bench,
+) -> None:
+    for input in ({"cell_id": "a"}, '{"cell_id": "a"}'):
+        bench.desk.log.clear()
+        odd = Scripted(body=begun(**LOOKS | {"input": input}))
+        await converse(bench, [odd, [says("Done.")]])
+        assert bench.desk.log == ["look a"]
+
+
+async def test_what_is_nested_without_end_is_asked_for_again(bench: Bench) -> None:
+    deep = b'event: ping\ndata: {"type": ' + b"[" * 100_000 + b"\n\n"
+    ending, api = await converse(bench, [Scripted(body=deep), [says("Done.")]])
+    assert (ending.state, kinds(bench)) == ("done", ["retrying"])
+
+
+async def test_a_block_that_was_open_at_the_end_is_not_ended_by_a_second_one(bench: Bench) -> None:
+    start, *others = Scripted(blocks=[dict(WRITE) | {"id": "toolu_w"}]).events()
+    opened, ending = others[0], others[-2]
+    twice = Scripted(body=body([start, opened, ending, ending]))
+    assert (await converse(bench, [twice, [says("Done.")]]))[0].state == "done"
+    assert untouched(bench)
+    assert kinds(bench) == ["retrying"]
+
+
 async def test_a_tool_input_cut_at_any_byte_is_never_executed(bench: Bench) -> None:
     raw = json.dumps(dict(WRITE["input"]))
     for end in range(len(raw) + 1):
